@@ -1,0 +1,40 @@
+# Each target does its own set-up in .venv, so it works in a fresh checkout.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n auto -q
+
+.PHONY: demo test test-all lint format bench bench-json clean
+
+demo: $(INSTALLED)  ## two hospitals, one question: about five seconds
+	$(BIN)/fedwad demo
+
+test: $(INSTALLED)  ## everything but the slow tests
+	$(PYTEST) -m "not slow"
+
+test-all: $(INSTALLED)  ## every test
+	$(PYTEST)
+
+lint: $(INSTALLED)  ## style, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(INSTALLED)  ## ours against named rivals, in one run
+	$(BIN)/python -m benchmarks
+
+bench-json: $(INSTALLED)
+	$(BIN)/python -m benchmarks --json
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,38 @@
+"""Writing files so that an interruption leaves the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from fedwad.errors import InputError
+
+__all__ = ["write_atomically"]
+
+
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    """Write `content` to a temporary neighbour, flush it to disk, and rename it to `path`."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file to write.")
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,101 @@
+"""The answer to `fedwad.distance`: saved, loaded, and printed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedwad._fedwad import Round
+from fedwad._files import write_atomically
+from fedwad.errors import InputError
+from fedwad.federation import Traffic
+from fedwad.ot import Measure
+
+__all__ = ["DistanceResult"]
+
+_FORMAT = "fedwad distance 1"
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceResult:
+    """A distance with its interval, its history and its price.
+
+    Attributes
+    ----------
+    value : float
+        The estimate of W_p between the two samples.
+    lower, upper : float
+        Certified bounds: lower <= W_p <= upper, given honest clients and up to rounding (1e-9 relative).
+    fedwad : float or None
+        The paper's estimate d_mu + d_nu; None for method="summary".
+    history : tuple of Round
+    support : Measure or None
+        The final xi of FedWaD.
+    traffic : Traffic
+        Bytes sent `up` by and `down` to clients, and the number of replies.
+    forms : tuple
+        How much of the covariance each client told: "full", "diagonal" or "isotropic".
+    """
+
+    value: float
+    lower: float
+    upper: float
+    fedwad: float | None
+    history: tuple[Round, ...]
+    support: Measure | None
+    traffic: Traffic
+    method: str
+    p: float
+    seed: int
+    clients: tuple[str, str]
+    forms: tuple[str, ...] = ()
+
+    @classmethod
+    def zero(cls, method: str, p: float, seed: int, clients: tuple[str, str]) -> DistanceResult:
+        """The distance of a client from itself, for which nobody needs to be asked."""
+        fedwad = 0.0 if method == "fedwad" else None
+        return cls(0.0, 0.0, 0.0, fedwad, (), None, Traffic(), method, p, seed, clients)
+
+    def __repr__(self) -> str:
+        a, b = self.clients
+        return f"<distance {a} - {b}: {self.value:.6g} in [{self.lower:.6g}, {self.upper:.6g}], method {self.method}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists: what --json prints and `save` writes."""
+        content = {name: getattr(self, name) for name in ("value", "lower", "upper", "fedwad", "method", "p", "seed")}
+        content["clients"], content["forms"] = list(self.clients), list(self.forms)
+        content["traffic"] = asdict(self.traffic)
+        content["history"] = [asdict(record) for record in self.history]
+        if self.support is not None:
+            content["support"] = {
+                "points": self.support.points.tolist(),
+                "weights": self.support.weights.tolist(),
+            }
+        return content
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON, all of it or nothing."""
+        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> DistanceResult:
+        """Read a result that `save` wrote; every number comes back bit for bit."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError:
+            raise InputError(f"There is no readable file at {path}; check the path.") from None
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+            raise InputError(f"{path} is not a saved distance; give a file written by `save` or --save.")
+        support = content.pop("support", None)
+        return cls(
+            support=None if support is None else Measure(support["points"], support["weights"]),
+            history=tuple(Round(**record) for record in content.pop("history")),
+            traffic=Traffic(**content.pop("traffic")),
+            clients=tuple(content.pop("clients")),
+            forms=tuple(content.pop("forms")),
+            **content,
+        )

@@ -1,0 +1,42 @@
+"""The list of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import fedwad
+from fedwad.cli.demo import demo
+from fedwad.cli.distance import distance
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="How alike are data sets that may never meet? Distances through small point clouds that travel instead.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(demo)
+app.command()(distance)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedwad {fedwad.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How alike are data sets that may never meet?"""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

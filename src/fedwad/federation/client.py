@@ -1,0 +1,84 @@
+"""The one door: a client holds data and answers requests about it."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+
+from fedwad.errors import FederationError, InputError
+from fedwad.federation.data import Dataset
+from fedwad.federation.ledger import Ledger
+from fedwad.federation.messages import (
+    CellsRequest,
+    Moments,
+    MomentsRequest,
+    Reply,
+    Request,
+    SummaryReply,
+    SummaryRequest,
+    TransportReply,
+    TransportRequest,
+    payload,
+)
+from fedwad.federation.policy import Policy
+from fedwad.ot import Measure, Plan, interpolate, solve, summarise, summarise_plan
+
+__all__ = ["Client"]
+
+
+class Client:
+    """One party's data behind its policy and its ledger.
+
+    `answer` is the only way to anything computed from the data: it asks the policy before the
+    work and before the reply leaves, and writes the ledger in between.
+    """
+
+    def __init__(self, data: Dataset, policy: Policy | None = None, ledger: Ledger | None = None) -> None:
+        self._data = data
+        self.policy = Policy() if policy is None else policy
+        self.ledger = Ledger() if ledger is None else ledger
+        self._door = Lock()
+
+    def answer(self, request: Request) -> Reply:
+        """Reply to one request, or raise PolicyError. Requests of several threads take turns."""
+        with self._door:
+            self.policy.admit(request, len(self.ledger))
+            reply, smallest = self._work(request)
+            self.policy.release(smallest)
+            self.ledger.record(request.kind, payload(reply), smallest)
+            return reply
+
+    def _work(self, request: Request) -> tuple[Reply, int]:
+        """The reply, and the number of samples that its least protected number averages."""
+        measure = self._data.measure
+        if isinstance(request, MomentsRequest):
+            deviation = measure.points - measure.mean
+            scale = np.sqrt(measure.weights @ deviation**2)
+            return Moments(len(measure), measure.mean, scale), len(measure)
+        if isinstance(request, SummaryRequest):
+            floor = max(10, self.policy.smallest_cell)
+            summary = summarise(measure, request.cells, request.covariance, request.p, floor, request.seed)
+            return SummaryReply(summary, None), summary.smallest
+        if not isinstance(request, TransportRequest | CellsRequest):
+            raise FederationError(f"A message of type {type(request).__name__} is not a request.")
+        plan = solve(measure, self._matching(request.support), request.p)
+        if isinstance(request, CellsRequest):
+            summary = summarise_plan(plan, request.covariance)
+            return SummaryReply(summary, plan.distance), summary.smallest
+        moved = interpolate(plan, request.t, request.interpolant)
+        return TransportReply(moved, plan.distance if request.reveal else None), _smallest(plan, request)
+
+    def _matching(self, support: Measure) -> Measure:
+        if support.dimension != self._data.measure.dimension:
+            raise InputError(
+                f"A support with {support.dimension} features arrived where the data have"
+                f" {self._data.measure.dimension}; both parties need the same features."
+            )
+        return support
+
+
+def _smallest(plan: Plan, request: TransportRequest) -> int:
+    """Fewest samples behind one atom of the interpolating measure."""
+    on_samples = request.interpolant == "exact" or len(plan.target) > len(plan.source)
+    return 1 if on_samples else int(np.bincount(plan.cols, minlength=len(plan.target)).min())

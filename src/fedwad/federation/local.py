@@ -1,0 +1,63 @@
+"""A federation whose clients live in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fedwad.errors import FederationError, InputError
+from fedwad.federation.client import Client
+from fedwad.federation.data import read
+from fedwad.federation.federation import Site
+from fedwad.federation.messages import Reply, Request
+from fedwad.federation.policy import Policy
+
+__all__ = ["LocalFederation", "local"]
+
+
+class LocalFederation:
+    """Clients in this process; those asked in one round work in parallel threads."""
+
+    def __init__(self, clients: Mapping[str, Client]) -> None:
+        if not clients:
+            raise InputError("A federation needs at least one client.")
+        self._clients = dict(clients)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._clients)
+
+    def __getitem__(self, name: str) -> Site:
+        if name not in self._clients:
+            raise FederationError(f"There is no client '{name}'; the clients are {', '.join(self.names)}.")
+        return Site(self, name)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def ask(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
+        sites = [self[name] for name in requests]
+        with ThreadPoolExecutor(max_workers=max(1, len(sites))) as pool:
+            answers = {site.name: pool.submit(self._clients[site.name].answer, requests[site.name]) for site in sites}
+        return {name: answer.result() for name, answer in answers.items()}
+
+
+def local(data: Mapping[str, Any], policy: Policy | None = None) -> LocalFederation:
+    """A federation of clients in this process, for trying things out and for tests.
+
+    Parameters
+    ----------
+    data : mapping from client name to its data
+        Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or .parquet file.
+    policy : Policy, optional
+        What all of them answer. Open when left out: the data are on this machine anyway.
+
+    Examples
+    --------
+    >>> fed = local({"paris": [[0.0], [1.0]], "oslo": [[5.0], [6.0]]})
+    >>> fed.names
+    ('paris', 'oslo')
+    """
+    shared = Policy.open() if policy is None else policy
+    return LocalFederation({str(name): Client(read(source, str(name)), shared) for name, source in data.items()})

@@ -1,0 +1,73 @@
+"""What a client is willing to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fedwad.errors import PolicyError
+from fedwad.federation.messages import CellsRequest, Request, SummaryRequest, TransportRequest
+
+__all__ = ["KINDS", "Policy"]
+
+#: Every kind of request there is.
+KINDS = ("moments", "summary", "transport", "cells")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules that a client applies to each request before it answers. By default nothing is allowed.
+
+    A policy is hygiene, not a privacy guarantee: it limits how many looks a server gets at the data and how
+    many samples each number averages.
+
+    Parameters
+    ----------
+    allow : kinds of requests that are answered, out of "moments", "summary", "transport", "cells"
+    smallest_cell : least number of samples that a cell mean may average
+    largest_support : most points that a support or a summary may have
+    answers : most replies over the client's life; None for no limit
+    exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
+    uniform_support : whether the points of a support must all weigh the same
+    """
+
+    allow: Collection[str] = ()
+    smallest_cell: int = 10
+    largest_support: int | None = 1000
+    answers: int | None = None
+    exact_interpolant: bool = False
+    uniform_support: bool = True
+
+    @classmethod
+    def open(cls) -> Policy:
+        """A policy that answers everything: for data that is on this machine anyway."""
+        return cls(KINDS, smallest_cell=1, largest_support=None, exact_interpolant=True, uniform_support=False)
+
+    def admit(self, request: Request, answered: int) -> None:
+        """Raise PolicyError unless `request` may be worked on, after `answered` earlier replies."""
+        if request.kind not in self.allow:
+            raise PolicyError(f"Requests of kind '{request.kind}' are not allowed by this client's policy.")
+        if self.answers is not None and answered >= self.answers:
+            raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
+        if isinstance(request, TransportRequest) and request.interpolant == "exact" and not self.exact_interpolant:
+            raise PolicyError("The exact interpolating measure reveals every sample and is not sent.")
+        if isinstance(request, TransportRequest | CellsRequest):
+            if self.uniform_support and not request.support.is_uniform:
+                raise PolicyError("This client transports only to supports of equal weights.")
+            self._check_size(len(request.support))
+        elif isinstance(request, SummaryRequest):
+            self._check_size(request.cells)
+
+    def release(self, smallest: int) -> None:
+        """Raise PolicyError unless a reply whose smallest cell holds `smallest` samples may leave."""
+        if smallest < self.smallest_cell:
+            raise PolicyError(
+                f"A cell of this reply holds fewer than the {self.smallest_cell} samples that this client's"
+                " policy asks for; ask for a smaller support."
+            )
+
+    def _check_size(self, size: int) -> None:
+        if self.largest_support is not None and size > self.largest_support:
+            raise PolicyError(
+                f"A support of {size} points was asked for; this client answers up to {self.largest_support}."
+            )

@@ -1,0 +1,90 @@
+"""Cutting one client's samples into cells by k-means."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._cost import ground_cost
+from fedwad.ot._measure import Floats, Measure
+
+__all__ = ["group_sums", "kmeans_cells"]
+
+_ITERATIONS = 25
+_BLOCK_ENTRIES = 1 << 22
+
+
+def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
+    """Label each point with one of at most `cells` cells, each of at least `floor` points.
+
+    Lloyd's iterations from a k-means++ start, then cells below the floor join the nearest other
+    cell. One cell is left when there are fewer than two floors of points. The same seed
+    gives the same labels bit for bit, which threaded k-means implementations do not promise.
+    """
+    points, weights = measure.points, measure.weights
+    cells = max(1, min(cells, len(points) // floor))
+    centres = _spread_start(points, weights, cells, np.random.default_rng(seed))
+    labels = _nearest(points, centres)
+    for _ in range(_ITERATIONS):
+        mass, centres = _means(points, weights, labels, centres)
+        moved = _nearest(points, centres)
+        if (moved == labels).all():
+            break
+        labels = moved
+    mass, centres = _means(points, weights, labels, centres)
+    return _merge_small(labels, mass, centres, floor)
+
+
+def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats:
+    """Sums of the rows of `values` by label, shape (groups, d)."""
+    from scipy.sparse import csr_array
+
+    indicator = csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), groups))
+    return np.asarray(indicator.T @ values)
+
+
+def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Generator) -> Floats:
+    """k-means++: each further centre is drawn with probability proportional to its squared distance."""
+    chosen = [int(rng.choice(len(points), p=weights))]
+    nearest = np.full(len(points), np.inf)
+    while len(chosen) < cells:
+        np.minimum(nearest, ground_cost(points, points[chosen[-1:]])[:, 0], out=nearest)
+        chances = weights * nearest
+        total = chances.sum()
+        if not total > 0:  # fewer distinct points than cells
+            break
+        chosen.append(int(rng.choice(len(points), p=chances / total)))
+    return points[chosen]
+
+
+def _nearest(points: Floats, centres: Floats) -> NDArray[np.int64]:
+    labels = np.empty(len(points), dtype=np.int64)
+    rows = max(1, _BLOCK_ENTRIES // len(centres))
+    for start in range(0, len(points), rows):
+        labels[start : start + rows] = ground_cost(points[start : start + rows], centres).argmin(axis=1)
+    return labels
+
+
+def _means(points: Floats, weights: Floats, labels: NDArray[np.int64], centres: Floats) -> tuple[Floats, Floats]:
+    """Mass and mean of each cell; an empty cell keeps its centre."""
+    mass: Floats = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
+    pull = group_sums(weights[:, None] * (points - centres[labels]), labels, len(centres))
+    return mass, centres + pull / np.where(mass > 0, mass, 1.0)[:, None]
+
+
+def _merge_small(labels: NDArray[np.int64], mass: Floats, centres: Floats, floor: int) -> NDArray[np.int64]:
+    """Let the smallest cell join its nearest neighbour until none is below the floor; number the rest from 0."""
+    labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
+    while True:
+        counts = np.bincount(labels, minlength=len(centres))
+        present = np.flatnonzero(counts)
+        smallest = present[counts[present].argmin()]
+        if counts[smallest] >= floor or len(present) == 1:
+            break
+        others = present[present != smallest]
+        home = others[ground_cost(centres[smallest][None], centres[others])[0].argmin()]
+        total = mass[home] + mass[smallest]
+        centres[home] += (centres[smallest] - centres[home]) * (mass[smallest] / total)
+        mass[home] = total
+        labels[labels == smallest] = home
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,116 @@
+"""A discrete probability measure: weighted points, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedwad.errors import InputError
+
+__all__ = ["Floats", "Measure", "as_points", "as_weights"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """The measure sum_i weights_i * dirac(points_i).
+
+    Parameters
+    ----------
+    points : array (n, d), or (n,) for numbers on a line
+        Finite numbers of any type; kept as float64 in C order.
+    weights : array (n,), optional
+        Non-negative; scaled to sum to one. Uniform when left out. Points of
+        weight zero are not part of a measure and are dropped.
+
+    Examples
+    --------
+    >>> mu = Measure([[0.0, 0.0], [2.0, 0.0]], weights=[1, 3])
+    >>> mu.weights.tolist(), mu.mean.tolist()
+    ([0.25, 0.75], [1.5, 0.0])
+    """
+
+    points: Floats
+    weights: Floats
+
+    def __init__(self, points: ArrayLike, weights: ArrayLike | None = None, *, name: str = "points") -> None:
+        checked = as_points(points, name)
+        masses = as_weights(weights, len(checked), f"the weights of {name}")
+        if weights is not None and (masses == 0).any():
+            checked, masses = checked[masses > 0], masses[masses > 0]
+        for field, array in (("points", checked), ("weights", masses)):
+            view = array.view()
+            view.setflags(write=False)
+            object.__setattr__(self, field, view)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.points.shape[1])
+
+    @property
+    def is_uniform(self) -> bool:
+        return bool((self.weights == self.weights[0]).all())
+
+    @property
+    def mean(self) -> Floats:
+        # Relative to a point of the measure: a large common offset then costs no digits.
+        origin = self.points[0]
+        return np.asarray(origin + self.weights @ (self.points - origin))
+
+
+def as_points(points: Any, name: str = "points") -> Floats:
+    """Turn `points` into a finite (n, d) float64 array or say what is wrong with them."""
+    if hasattr(points, "toarray") and hasattr(points, "nnz"):
+        raise InputError(f"{name} is a sparse matrix; convert it with .toarray() first.")
+    try:
+        array = np.asarray(points)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths; give one row of numbers per sample.") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} holds values of type {array.dtype}; give real numbers only.")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} has shape {array.shape}; reshape it to (samples, features), for images with X.reshape(len(X), -1)."
+        )
+    if array.shape[0] == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
+    if array.shape[1] == 0:
+        raise InputError(f"{name} has no features; give at least one column of numbers.")
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        count = int((~finite).sum())
+        raise InputError(
+            f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''}"
+            f" (the first in row {row}, column {column}, counting from 0); remove or fill them first."
+        )
+    return array
+
+
+def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
+    """Check `weights` (uniform if None) and scale them to sum to one."""
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    array = np.asarray(weights)
+    if array.dtype.kind not in "biuf" or array.shape != (count,):
+        raise InputError(
+            f"{name} have shape {array.shape} and type {array.dtype}; give {count} numbers, one per sample."
+        )
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(f"{name} must be finite and not negative.")
+    largest = array.max()
+    if largest == 0:
+        raise InputError(f"{name} are all zero; give at least one positive weight.")
+    array = array / largest  # so that the sum neither overflows nor vanishes
+    return np.asarray(array / array.sum())

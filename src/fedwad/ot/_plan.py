@@ -1,0 +1,107 @@
+"""A transport plan together with the proof that it is optimal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import CertificateError
+from fedwad.ot._measure import Floats, Measure
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["TOLERANCE", "Plan", "Solution"]
+
+#: Largest relative duality gap and marginal error that a plan may have.
+TOLERANCE = 1e-9
+
+Indices = NDArray[np.int64]
+
+
+class Solution(NamedTuple):
+    """What a solver returns: the plan in coordinate form and a pair of potentials."""
+
+    rows: Indices
+    cols: Indices
+    mass: Floats
+    f: Floats
+    g: Floats
+
+    def transposed(self) -> Solution:
+        return Solution(self.cols, self.rows, self.mass, self.g, self.f)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An optimal plan between `source` and `target` for the cost |x - y|^p.
+
+    Attributes
+    ----------
+    rows, cols, mass : arrays (k,), k <= n + m - 1
+        The positive entries: `mass[e]` goes from `source` point `rows[e]` to `target` point `cols[e]`.
+    distance : float
+        W_p, the p-th root of the transport cost.
+    f, g : arrays (n,), (m,)
+        Kantorovich potentials: f_i + g_j <= |x_i - y_j|^p for all i, j, and
+        sum_i a_i f_i + sum_j b_j g_j >= cost * (1 - gap), which proves that no plan is cheaper.
+    gap : float
+        Relative duality gap. Its denominator is never below 1e-5 of the largest cost: what
+        is smaller cannot be told from rounding.
+    marginal_error : float
+        Largest l1 distance of the plan's marginals from the weights.
+    solver : str
+        Which exact solver found it.
+    """
+
+    source: Measure
+    target: Measure
+    p: float
+    rows: Indices
+    cols: Indices
+    mass: Floats
+    distance: float
+    f: Floats
+    g: Floats
+    gap: float
+    marginal_error: float
+    solver: str
+
+    def __post_init__(self) -> None:
+        # Written so that a NaN fails too.
+        if not (abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE):
+            raise CertificateError(
+                f"The {self.solver} solver's plan is not proven optimal (relative duality gap {self.gap:.2g},"
+                f" marginal error {self.marginal_error:.2g}, both must stay below {TOLERANCE:g});"
+                " please report the data that caused it."
+            )
+
+    @property
+    def cost(self) -> float:
+        """The transport cost W_p^p."""
+        return float(self.distance**self.p)
+
+    @property
+    def matrix(self) -> csr_array:
+        """The plan as a sparse (n, m) matrix."""
+        from scipy.sparse import coo_array, csr_array
+
+        shape = (len(self.source), len(self.target))
+        return csr_array(coo_array((self.mass, (self.rows, self.cols)), shape=shape))
+
+    def target_means(self) -> Floats:
+        """For each target point the mean of the source mass it receives: the barycentric map, (m, d)."""
+        origin = self.source.points[0]
+        sums = self.matrix.T @ (self.source.points - origin)
+        received = np.bincount(self.cols, self.mass, len(self.target))
+        return np.asarray(origin + sums / received[:, None])
+
+    def reversed(self) -> Plan:
+        """The same plan from target to source."""
+        return Plan(
+            self.target, self.source, self.p, self.cols, self.rows, self.mass, self.distance,
+            self.g, self.f, self.gap, self.marginal_error, self.solver,
+        )  # fmt: skip
