@@ -107,7 +107,8 @@ def _sites(a: Any, b: Any) -> tuple[Site, Site]:
 
 def _positive_integer(number: Any, name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-        raise InputError(f"{name} is {number!r}; give a whole number of at least 1.")
+        shown = repr(number) if np.isscalar(number) else f"a {type(number).__name__}"
+        raise InputError(f"{name} is {shown}; give a whole number of at least 1.")
     return int(number)
 
 

@@ -73,9 +73,7 @@ def _read_file(path: Path, label_column: str | None) -> Dataset:
         raise InputError(f"{path} cannot be read as {path.suffix} ({reason}); is the file complete?") from error
     if isinstance(content, Dataset):
         if label_column is not None:
-            raise InputError(
-                f"{path} has no columns to take '{label_column}' from; label columns are for .csv and .parquet."
-            )
+            raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
         return content
     return _read_table(content, str(path), label_column)
 
@@ -112,7 +110,7 @@ def _positive(points: Any, labels: Any, weights: Any, name: str) -> tuple[Measur
 def _read_csv(path: Path) -> pa.Table:
     from pyarrow import csv
 
-    if path.stat().st_size == 0:
+    if path.stat().st_size == 0:  # PyArrow would ask for columns
         raise InputError(f"{path} is empty; give at least one sample.")
     table = csv.read_csv(path)
     if all(_is_number(name) for name in table.column_names):  # the first line is data, not names
@@ -139,6 +137,8 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
     import narwhals as nw
 
     frame = nw.from_native(table, eager_only=True)
+    if len(frame) == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
     if label_column is not None:
         if label_column not in frame.columns:
@@ -163,7 +163,7 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
 def _refuse_missing(column: Any, name: str) -> None:
     missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
     if column.dtype.is_float():
-        missing |= np.asarray(column.is_nan().fill_null(False).to_numpy(), dtype=bool)
+        missing = missing | np.asarray(column.is_nan().fill_null(False).to_numpy(), dtype=bool)
     if missing.any():
         rows = np.flatnonzero(missing) + 1
         listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")

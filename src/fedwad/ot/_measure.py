@@ -14,6 +14,8 @@ __all__ = ["Floats", "Measure", "as_points", "as_weights"]
 
 Floats = NDArray[np.float64]
 
+_SUMS_TO_ONE = 1e-14
+
 
 @dataclass(frozen=True, eq=False)
 class Measure:
@@ -112,5 +114,7 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     largest = array.max()
     if largest == 0:
         raise InputError(f"{name} are all zero; give at least one positive weight.")
+    if abs(array.sum() - 1) <= _SUMS_TO_ONE:  # weights that were scaled before keep their bits
+        return array
     array = array / largest  # so that the sum neither overflows nor vanishes
     return np.asarray(array / array.sum())

@@ -1,0 +1,114 @@
+"""The command line as a user meets it: real processes, exit codes, one JSON object, no tracebacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import fedwad
+
+
+def run(*arguments, cwd=None):
+    command = [sys.executable, "-m", "fedwad", *map(str, arguments)]
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((80, 3)), rng.standard_normal((60, 3)) + 2
+    np.save(folder / "paris.npy", x)
+    np.savetxt(folder / "oslo.csv", y, delimiter=",", header="u,v,w", comments="")
+    np.save(folder / "flat.npy", x[:, :2])
+    return folder
+
+
+def test_distance_prints_the_same_numbers_as_the_library(files):
+    done = run("distance", files / "paris.npy", files / "oslo.csv", "--method", "summary", "--json")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    expected = fedwad.distance(str(files / "paris.npy"), str(files / "oslo.csv"), method="summary")
+    assert (content["value"], content["lower"], content["upper"]) == (expected.value, expected.lower, expected.upper)
+    assert content["clients"] == ["paris", "oslo"]
+
+
+def test_distance_saves_plots_and_tells(files, tmp_path):
+    options = ["--support", 8, "--rounds", 3, "--exact", "--save", tmp_path / "r.json", "--plot", tmp_path / "r.svg"]
+    done = run("distance", files / "paris.npy", files / "oslo.csv", *options)
+    assert done.returncode == 0, done.stderr
+    for word in ("W2 between paris and oslo", "estimate", "certified", "exact", "paper's estimate", "10 messages"):
+        assert word in done.stdout
+    assert len(fedwad.DistanceResult.load(tmp_path / "r.json").history) == 3
+    assert (tmp_path / "r.svg").read_text().startswith("<?xml")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "r.svg"]
+
+
+def test_a_file_is_at_distance_zero_from_itself(files):
+    done = run("distance", files / "paris.npy", files / "paris.npy", "--json")
+    assert json.loads(done.stdout)["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["paris.npy", "nowhere.npy"], "There is no file at nowhere.npy"),
+        (["paris.npy", "flat.npy"], "paris has 3 features and flat has 2"),
+        (["paris.npy", "oslo.csv", "--rounds", "0"], "rounds is 0"),
+        (["paris.npy", "oslo.csv", "--p", "0.5"], "p >= 1"),
+        (["paris.npy", "oslo.csv", "--t", "half"], "--t is 'half'"),
+        (["paris.npy", "oslo.csv", "--label-column", "z"], "no named columns"),
+        (["paris.npy", "oslo.csv", "--rounds", "2", "--save", "no/where/r.json"], "no folder"),
+        (["paris.npy", "oslo.csv", "--rounds", "2", "--plot", "r.gif"], "pictures can be written as"),
+    ],
+)
+def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):
+    done = run("distance", *arguments, cwd=files)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_demo_tells_a_story_and_draws_it(tmp_path):
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("hospitals", "exact", "FedWaD as published", "one reply each", "certified"):
+        assert word in done.stdout
+    assert (tmp_path / "fedwad-demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_as_json_is_within_what_the_readme_says(tmp_path):
+    done = run("demo", "--json", "--picture", tmp_path / "d.svg")
+    content = json.loads(done.stdout)
+    assert content["summary"]["value"] == pytest.approx(content["exact"], rel=0.03)
+    assert content["fedwad"]["value"] == pytest.approx(content["exact"], rel=0.05)
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip() == f"fedwad {fedwad.__version__}"
+    done = run("--help")
+    assert "demo" in done.stdout
+    assert "distance" in done.stdout
+
+
+def test_ctrl_c_leaves_no_mess(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", rng.standard_normal((3000, 20)))
+    command = [sys.executable, "-m", "fedwad", "distance", "a.npy", "b.npy", "--rounds", "100000", "--save", "r.json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted" in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "b.npy"]

@@ -1,0 +1,139 @@
+"""The one door: nothing leaves but declared replies, past the policy, into the ledger."""
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
+from fedwad.federation import (
+    KINDS,
+    CellsRequest,
+    Client,
+    Dataset,
+    MomentsRequest,
+    Policy,
+    SummaryRequest,
+    TransportRequest,
+    local,
+    messages,
+    payload,
+)
+from fedwad.ot import Measure
+
+DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 3))))
+SUPPORT = Measure(np.random.default_rng(1).standard_normal((5, 3)))
+WEIGHTED = Measure(SUPPORT.points, [1, 2, 3, 4, 5])
+
+
+def transport(support=SUPPORT, interpolant="barycentric"):
+    return TransportRequest(support, 0.5, 2.0, interpolant, False)
+
+
+EVERY_REQUEST = [MomentsRequest(), SummaryRequest(5, "full", 2.0, 0), transport(), CellsRequest(SUPPORT, 2.0, "full")]
+
+
+def test_by_default_nothing_is_answered():
+    client = Client(DATA)
+    for request in EVERY_REQUEST:
+        with pytest.raises(PolicyError, match=f"kind '{request.kind}' are not allowed"):
+            client.answer(request)
+    assert len(client.ledger) == 0
+
+
+def test_every_kind_of_request_is_known_to_policies():
+    requests = [
+        kind
+        for _, kind in inspect.getmembers(messages, inspect.isclass)
+        if kind.__name__.endswith("Request") and dataclasses.is_dataclass(kind)
+    ]
+    assert sorted(kind.kind for kind in requests) == sorted(KINDS)
+    assert sorted(request.kind for request in EVERY_REQUEST) == sorted(KINDS)
+
+
+def test_every_reply_is_recorded_with_its_size():
+    client = Client(DATA, Policy.open())
+    for request in EVERY_REQUEST:
+        reply = client.answer(request)
+        entry = client.ledger.entries[-1]
+        assert (entry.kind, entry.bytes) == (request.kind, payload(reply))
+        assert entry.smallest >= 1
+    assert len(client.ledger) == len(EVERY_REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("policy", "request_", "sentence"),
+    [
+        (Policy(KINDS), transport(interpolant="exact"), "reveals every sample"),
+        (Policy(KINDS), transport(WEIGHTED), "equal weights"),
+        (Policy(KINDS), CellsRequest(WEIGHTED, 2.0, "full"), "equal weights"),
+        (Policy(KINDS, largest_support=4), transport(), "up to 4"),
+        (Policy(KINDS, largest_support=4), SummaryRequest(5, "full", 2.0, 0), "up to 4"),
+        (Policy(KINDS, smallest_cell=50), transport(), "fewer than the 50 samples"),
+        (Policy(KINDS, smallest_cell=50), CellsRequest(SUPPORT, 2.0, "full"), "fewer than the 50 samples"),
+        (Policy(KINDS, smallest_cell=101), MomentsRequest(), "fewer than the 101 samples"),
+        (Policy(KINDS, smallest_cell=101), SummaryRequest(1, "full", 2.0, 0), "fewer than the 101 samples"),
+        (Policy(KINDS, answers=0), MomentsRequest(), "all 0 answers"),
+        (Policy(["summary"]), MomentsRequest(), "kind 'moments'"),
+    ],
+)
+def test_each_rule_refuses_and_nothing_is_recorded(policy, request_, sentence):
+    client = Client(DATA, policy)
+    with pytest.raises(PolicyError, match=sentence):
+        client.answer(request_)
+    assert len(client.ledger) == 0
+
+
+def test_summaries_keep_the_policys_floor():
+    client = Client(DATA, Policy(["summary"], smallest_cell=30))
+    assert client.answer(SummaryRequest(50, "full", 2.0, 0)).summary.smallest >= 30
+
+
+def test_support_larger_than_the_data_counts_as_single_samples():
+    client = Client(DATA, Policy(["transport"], smallest_cell=2))
+    with pytest.raises(PolicyError, match="fewer than the 2 samples"):
+        client.answer(transport(Measure(np.random.default_rng(2).standard_normal((150, 3)))))
+
+
+def test_answers_are_counted_over_the_clients_life():
+    client = Client(DATA, Policy(["moments"], answers=2))
+    client.answer(MomentsRequest())
+    client.answer(MomentsRequest())
+    with pytest.raises(PolicyError, match="all 2 answers"):
+        client.answer(MomentsRequest())
+
+
+def test_a_refusal_reaches_the_caller_of_distance():
+    rng = np.random.default_rng(0)
+    data = {"paris": rng.standard_normal((60, 2)), "oslo": rng.standard_normal((60, 2))}
+    fed = local(data, policy=Policy(["summary"]))
+    assert fedwad.distance(fed["paris"], fed["oslo"], method="summary").value > 0
+    with pytest.raises(PolicyError, match="kind 'moments'"):
+        fedwad.distance(fed["paris"], fed["oslo"])
+
+
+def test_wrong_requests():
+    client = Client(DATA, Policy.open())
+    with pytest.raises(InputError, match="same features"):
+        client.answer(transport(Measure(np.zeros((2, 7)))))
+
+    @dataclasses.dataclass(frozen=True)
+    class Odd:
+        kind = "moments"
+
+    with pytest.raises(FederationError, match="Odd is not a request"):
+        client.answer(Odd())
+    assert len(client.ledger) == 0
+
+
+def test_a_site_shows_a_name_and_no_data():
+    site = local({"paris": [[1.0], [2.0]]})["paris"]
+    assert repr(site) == "Site('paris')"
+    assert {field.name for field in dataclasses.fields(site)} == {"federation", "name"}
+
+
+def test_a_federation_needs_clients():
+    with pytest.raises(FedwadError, match="at least one client"):
+        local({})

@@ -1,0 +1,117 @@
+"""Arrays, frames and files: read right, or refused in one sentence."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fedwad.errors import InputError
+from fedwad.federation import read
+
+X = np.array([[1.0, 2.5], [3.0, -4.0], [5.0, 6.0]])
+LABELS = ["a", "b", "a"]
+
+
+def write(folder, name):
+    """X (and labels where the format has room for them) in the format of `name`."""
+    path = folder / name
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    if name.endswith(".npy"):
+        np.save(path, X.astype(np.float32))
+    elif name.endswith(".npz"):
+        np.savez(path, X=X, y=np.array(LABELS), other=np.zeros(9))
+    elif name.endswith(".csv"):
+        frame.assign(kind=LABELS).to_csv(path, index=False)
+    else:
+        frame.assign(kind=LABELS).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.parquet", "A.CSV"])
+def test_every_format(tmp_path, name):
+    column = "kind" if name.lower().endswith((".csv", ".parquet")) else None
+    data = read(
+        write(tmp_path, name) if name != "A.CSV" else write(tmp_path, "x.csv").rename(tmp_path / name),
+        label_column=column,
+    )
+    np.testing.assert_array_equal(data.measure.points, X)
+    if not name.endswith(".npy"):
+        assert data.labels.tolist() == LABELS
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames(frame):
+    table = frame({"u": X[:, 0], "v": X[:, 1], "flag": [True, False, True], "kind": LABELS})
+    data = read(table, label_column="kind")
+    assert data.measure.points.shape == (3, 3)
+    assert data.labels.tolist() == LABELS
+
+
+def test_a_pair_is_data_and_labels():
+    assert read((X, LABELS)).labels.tolist() == LABELS
+    assert read((pd.DataFrame(X, columns=["u", "v"]), LABELS)).measure.points.shape == (3, 2)
+    with pytest.raises(InputError, match="one label per sample"):
+        read((X, [1, 2]))
+
+
+def test_a_csv_of_bare_numbers_has_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
+    np.testing.assert_array_equal(read(tmp_path / "a.csv").measure.points, X)
+
+
+def test_weights_in_an_npz_drop_samples_of_weight_zero_with_their_labels(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=np.array(LABELS), weights=[1.0, 0.0, 3.0])
+    data = read(tmp_path / "a.npz")
+    assert data.measure.weights.tolist() == [0.25, 0.75]
+    assert data.labels.tolist() == ["a", "a"]
+
+
+def test_a_single_array_in_an_npz_needs_no_name(tmp_path):
+    np.savez(tmp_path / "a.npz", whatever=X)
+    np.testing.assert_array_equal(read(tmp_path / "a.npz").measure.points, X)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "", "is empty"),
+        ("a.csv", "u,v\n", "is empty"),
+        ("a.csv", "u,v\n1,2\n3,\n4,5\n6,\n", r"Column 'v' of .* has 2 missing values \(rows 2, 4"),
+        ("a.csv", "u,city\n1,Paris\n2,Oslo\n", "Column 'city' of .* holds string values"),
+        ("a.csv", "u,v\n1,2\n3\n", "cannot be read as .csv"),
+        ("a.npy", "nonsense", "cannot be read as .npy"),
+        ("a.npy", "", "cannot be read as .npy"),
+        ("a.npz", "nonsense", "cannot be read as .npz"),
+        ("a.parquet", "nonsense", "cannot be read as .parquet"),
+        ("a.txt", "1 2", r"formats that can be read are .npy .npz .csv .parquet"),
+        ("missing.csv", None, "There is no file at"),
+    ],
+)
+def test_wrong_files_get_one_sentence(tmp_path, name, content, sentence):
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=sentence) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_object_arrays_are_not_unpickled(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="cannot be read"):
+        read(tmp_path / "a.npy")
+
+
+def test_npz_without_a_name_for_the_samples(tmp_path):
+    np.savez(tmp_path / "a.npz", left=X, right=X)
+    with pytest.raises(InputError, match="holds the arrays left, right; name the samples X"):
+        read(tmp_path / "a.npz")
+
+
+def test_label_columns(tmp_path):
+    with pytest.raises(InputError, match="no column 'sort'; its columns are u, v, kind"):
+        read(write(tmp_path, "a.csv"), label_column="sort")
+    with pytest.raises(InputError, match="no named columns"):
+        read(write(tmp_path, "a.npy"), label_column="kind")
+    with pytest.raises(InputError, match="no columns of numbers"):
+        read(pd.DataFrame({"kind": LABELS}), label_column="kind")

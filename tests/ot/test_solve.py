@@ -1,0 +1,205 @@
+"""Exact solvers against known answers, a linear program, and POT."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwad
+import ot as pot
+from fedwad.errors import CertificateError, InputError
+from fedwad.ot import Measure, Plan, _simplex, ground_cost, solve, wasserstein
+from fedwad.ot._assignment import assignment
+from fedwad.ot._simplex import network_simplex
+from oracles import check_plan, linear_program, random_pair, small_measures
+
+
+@settings(max_examples=400)
+@given(small_measures(), st.sampled_from([1, 1.5, 2, 3]))
+def test_agrees_with_the_linear_program(measures, p):
+    mu, nu = measures
+    plan = solve(mu, nu, p)
+    check_plan(plan)
+    scale = max(np.abs(mu.points - nu.points[0]).max(), np.abs(nu.points - nu.points[0]).max())
+    assert plan.distance == pytest.approx(linear_program(mu, nu, p), rel=1e-7, abs=1e-4 * scale)
+
+
+@pytest.mark.parametrize("p", [1, 2, 4])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (50, 3), (300, 12)])
+def test_translated_copy(shape, p):
+    rng = np.random.default_rng(0)
+    x, shift = rng.standard_normal(shape), rng.standard_normal(shape[1])
+    assert wasserstein(x, rng.permutation(x) + shift, p) == pytest.approx(np.linalg.norm(shift), rel=1e-12)
+
+
+def test_permutation_is_found_and_costs_nothing():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((400, 20)) + 1e6
+    order = rng.permutation(400)
+    plan = solve(Measure(x), Measure(x[order]))
+    assert plan.distance == 0.0
+    np.testing.assert_array_equal(order[plan.cols], plan.rows)
+
+
+def test_diracs():
+    cloud = np.array([[0.0, 0.0], [6.0, 8.0]])
+    assert wasserstein(cloud, [[0.0, 0.0]], a=[1, 3]) == pytest.approx(10 * np.sqrt(3 / 4), rel=1e-14)
+    assert wasserstein(cloud, [[0.0, 0.0]], p=1, a=[1, 3]) == pytest.approx(7.5, rel=1e-14)
+
+
+@given(st.integers(0, 10**6))
+def test_line_is_the_distance_between_quantile_functions(seed):
+    rng = np.random.default_rng(seed)
+    n, m, p = int(rng.integers(1, 40)), int(rng.integers(1, 40)), rng.choice([1.0, 2.0, 3.5])
+    x, y = rng.standard_normal(n), rng.standard_normal(m)
+    levels = (np.arange(n * m) + 0.5) / (n * m)
+    u, v = np.sort(x)[(levels * n).astype(int)], np.sort(y)[(levels * m).astype(int)]
+    assert wasserstein(x, y, p) == pytest.approx(np.mean(np.abs(u - v) ** p) ** (1 / p), rel=1e-12)
+
+
+def test_line_takes_a_million_points():
+    rng = np.random.default_rng(0)
+    plan = solve(Measure(rng.standard_normal(10**6)), Measure(rng.standard_normal(10**6 - 1) + 3))
+    assert plan.distance == pytest.approx(3, abs=0.01)
+    assert len(plan.mass) <= 2 * 10**6 - 2
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 700])
+@pytest.mark.parametrize("d", [2, 30])
+@pytest.mark.parametrize("p", [1, 2])
+def test_assignment_and_simplex_agree(n, d, p):
+    rng = np.random.default_rng(n)
+    cost = ground_cost(rng.standard_normal((n, d)) * np.linspace(0.2, 2, d), rng.standard_normal((n, d)) + 3, p)
+    uniform = np.full(n, 1 / n)
+    for found in (assignment(cost), network_simplex(cost, uniform, uniform)):
+        assert (found.mass == 1 / n).all()
+        assert sorted(found.cols.tolist()) == list(range(n))
+        total = cost[found.rows, found.cols].sum()
+        assert (cost - found.f[:, None] - found.g).min() >= -1e-12 * cost.max()
+        assert total == pytest.approx(found.f.sum() + found.g.sum(), rel=1e-12)
+        assert total == pytest.approx(pot.emd2(uniform, uniform, cost, numItermax=10**8) * n, rel=1e-11)
+
+
+def test_assignment_with_nothing_but_ties():
+    found = assignment(np.zeros((600, 600)))
+    assert (found.f == 0).all()
+    assert sorted(found.cols.tolist()) == list(range(600))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_sizes_and_weights_against_pot(seed):
+    mu, nu = random_pair(np.random.default_rng(seed))
+    plan = solve(mu, nu)
+    check_plan(plan)
+    cost = ((mu.points[:, None] - nu.points) ** 2).sum(axis=2)
+    scale = cost.max() or 1.0
+    b = nu.weights / nu.weights.sum() * mu.weights.sum()
+    reference = pot.emd2(mu.weights, b, cost / scale, numItermax=10**8) * scale
+    assert plan.cost == pytest.approx(reference, rel=1e-9, abs=1e-13 * scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [2, 50])
+def test_5000_by_5000_agrees_with_pot(d):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((5000, d)), rng.standard_normal((5000, d)) + 0.5
+    reference = np.sqrt(pot.emd2([], [], pot.dist(x, y), numItermax=10**8))
+    assert fedwad.wasserstein(x, y) == pytest.approx(reference, rel=1e-9)
+
+
+def test_a_solver_that_stops_early_is_not_believed(monkeypatch):
+    monkeypatch.setattr(_simplex, "_PIVOTS", 10)
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match="numItermax"), pytest.raises(CertificateError, match="did not finish"):
+        solve(Measure(rng.standard_normal((200, 2))), Measure(rng.standard_normal((90, 2))))
+
+
+@pytest.mark.parametrize(("gap", "error"), [(1e-8, 0.0), (0.0, 1e-8), (float("nan"), 0.0), (-1e-8, 0.0)])
+def test_a_plan_without_proof_cannot_exist(gap, error):
+    mu = Measure([[0.0, 0.0]])
+    index, one = np.zeros(1, dtype=np.int64), np.ones(1)
+    with pytest.raises(CertificateError, match="not proven optimal"):
+        Plan(mu, mu, 2.0, index, index, one, 0.0, 0 * one, 0 * one, gap, error, "test")
+
+
+def test_costs_do_not_cancel_in_high_dimension():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 40)) + 1000
+    y = x[rng.permutation(60)[:50]] + 1e-9 * rng.standard_normal((50, 40))
+    exact = ((x[:, None].astype(np.longdouble) - y) ** 2).sum(axis=2).astype(float)
+    np.testing.assert_allclose(ground_cost(x, y), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1.0, 1e12, 1e150])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_scales(scale, offset):
+    rng = np.random.default_rng(0)
+    for n, m, d in ((40, 40, 2), (40, 25, 2), (300, 300, 20), (30, 20, 1)):
+        x, y = rng.standard_normal((n, d)) + offset, rng.standard_normal((m, d)) + offset
+        assert wasserstein(scale * x, scale * y) / scale == pytest.approx(wasserstein(x, y), rel=1e-9)
+
+
+def test_large_p_overflows_in_a_sentence():
+    with pytest.raises(InputError, match="smaller p"):
+        wasserstein([[0.0, 0.0]], [[1e200, 0.0]], p=2)
+    assert wasserstein([[0.0, 0.0]], [[1e10, 0.0]], p=30) == pytest.approx(1e10)
+
+
+def test_types_and_orders_make_no_difference():
+    x, y = np.arange(12).reshape(6, 2), np.arange(10).reshape(5, 2) ** 2
+    expected = wasserstein(x.astype(float), y.astype(float))
+    for convert in (np.float32, np.int8, np.asfortranarray, lambda a: a[::-1], list):
+        assert wasserstein(convert(x), convert(y)) == pytest.approx(expected, rel=1e-12)
+    assert wasserstein(x > 3, y > 3) == pytest.approx(wasserstein((x > 3) * 1.0, (y > 3) * 1.0))
+
+
+def test_weights_are_relative_and_zero_weights_do_not_count():
+    x, y = np.array([[0.0, 1], [2, 3], [9, 9]]), np.array([[1.0, 1], [5, 5]])
+    assert wasserstein(x, y, a=[2, 6, 0]) == pytest.approx(wasserstein(x[:2], y, a=[0.25, 0.75]), rel=1e-14)
+    assert wasserstein(x, y, a=[1e-300, 1e300, 1e300]) == pytest.approx(wasserstein(x[1:], y), rel=1e-12)
+
+
+NAN = np.array([[0.0, 1.0], [np.nan, np.inf]])
+OK = np.zeros((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"X": NAN, "Y": OK}, r"X holds 2 NaN or infinite values \(the first in row 1, column 0"),
+        ({"X": OK, "Y": -NAN}, "Y holds 2 NaN"),
+        ({"X": np.empty((0, 2)), "Y": OK}, "X is empty"),
+        ({"X": [], "Y": OK}, "X is empty"),
+        ({"X": np.empty((3, 0)), "Y": OK}, "X has no features"),
+        ({"X": np.zeros((2, 3)), "Y": OK}, "3 and 2 features"),
+        ({"X": np.zeros((2, 4, 4)), "Y": OK}, r"reshape\(len\(X\), -1\)"),
+        ({"X": [["a", "b"]], "Y": OK}, "real numbers only"),
+        ({"X": [[1j, 2]], "Y": OK}, "real numbers only"),
+        ({"X": [[1, 2], [3]], "Y": OK}, "rows of different lengths"),
+        ({"X": None, "Y": OK}, "real numbers only"),
+        ({"X": OK, "Y": OK, "a": [1, 2, 3]}, "give 2 numbers"),
+        ({"X": OK, "Y": OK, "a": [1, -1]}, "not negative"),
+        ({"X": OK, "Y": OK, "b": [0, 0]}, "all zero"),
+        ({"X": OK, "Y": OK, "b": [np.nan, 1]}, "finite"),
+        ({"X": OK, "Y": OK, "p": 0.5}, "p >= 1"),
+        ({"X": OK, "Y": OK, "p": np.nan}, "p >= 1"),
+        ({"X": OK, "Y": OK, "p": "two"}, "p >= 1"),
+    ],
+)
+def test_wrong_input_gets_one_sentence(arguments, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        wasserstein(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_sparse_matrix_gets_a_sentence():
+    from scipy.sparse import eye_array
+
+    with pytest.raises(InputError, match="toarray"):
+        wasserstein(eye_array(3).tocsr(), np.eye(3))
+
+
+def test_a_measure_does_not_change_under_its_owner():
+    mu = Measure([[1.0], [2.0]])
+    with pytest.raises(ValueError, match="read-only"):
+        mu.points[0] = 5

@@ -1,0 +1,69 @@
+"""Summaries tell exactly what they say they tell."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwad.errors import InputError
+from fedwad.ot import Measure, solve, summarise, summarise_plan
+from oracles import random_pair
+
+
+def moments(measure):
+    centred = measure.points - measure.weights @ measure.points
+    return measure.weights @ measure.points, (centred.T * measure.weights) @ centred
+
+
+@pytest.mark.parametrize("cells", [1, 3, 40])
+@pytest.mark.parametrize("seed", range(15))
+def test_mean_and_covariance_are_exact(seed, cells):
+    mu, nu = random_pair(np.random.default_rng(seed), largest=200, dimensions=10)
+    mean, covariance = moments(mu)
+    scale = np.abs(mu.points).max()
+    for summary in (summarise(mu, cells), summarise_plan(solve(mu, nu))):
+        np.testing.assert_allclose(summary.mean, mean, atol=1e-11 * scale)
+        np.testing.assert_allclose(summary.total_covariance(), covariance, atol=1e-11 * scale**2)
+        assert summary.spread**2 == pytest.approx(np.trace(summary.covariance), rel=1e-9, abs=1e-20 * scale**2)
+        assert summary.weights.sum() == pytest.approx(1)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 60), st.integers(1, 15))
+def test_no_cell_is_below_the_floor(seed, n, cells, floor):
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((n, 2)) + rng.choice([0.0, 50.0], (n, 1), p=[0.97, 0.03])
+    summary = summarise(Measure(points), cells, floor=floor)
+    assert summary.smallest >= min(n, floor)
+    assert len(summary.weights) <= max(1, min(cells, n // floor))
+    assert summary.weights.min() * n >= min(n, floor) - 1e-9
+
+
+def test_forms_of_the_covariance():
+    rng = np.random.default_rng(0)
+    mu = Measure(rng.standard_normal((100, 4)) * [1, 2, 3, 4])
+    full, diagonal, isotropic = (summarise(mu, 5, form) for form in ("full", "diagonal", "isotropic"))
+    np.testing.assert_allclose(diagonal.covariance, np.diag(full.covariance), rtol=1e-12)
+    assert float(isotropic.covariance) == pytest.approx(diagonal.covariance.mean())
+    assert [s.form for s in (full, diagonal, isotropic)] == ["full", "diagonal", "isotropic"]
+    assert summarise(Measure(rng.standard_normal((20, 1500)))).form == "diagonal"
+    with pytest.raises(InputError, match="choose one of"):
+        summarise(mu, 5, "half")
+
+
+def test_duplicates_and_constants_make_fewer_cells():
+    summary = summarise(Measure(np.ones((50, 3))), 5)
+    assert len(summary.weights) == 1
+    assert summary.spread == 0.0
+    assert len(summarise(Measure(np.repeat([[0.0], [1.0]], 50, axis=0)), 5).weights) == 2
+
+
+def test_weighted_samples_count_for_what_they_weigh():
+    points = np.arange(40.0)
+    assert summarise(Measure(points, np.repeat([1.0, 1e-12], 20))).count == 20
+    assert summarise(Measure(points)).count == 40
+
+
+def test_same_seed_same_bits():
+    mu = Measure(np.random.default_rng(0).standard_normal((500, 6)))
+    assert summarise(mu, 10, seed=3).is_same_as(summarise(mu, 10, seed=3))
+    assert not summarise(mu, 10, seed=3).is_same_as(summarise(mu, 10, seed=4))

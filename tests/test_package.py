@@ -1,0 +1,37 @@
+"""The package as a whole: light to import, all names there, rooms in order."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import fedwad
+
+SOURCE = Path(fedwad.__file__).parent
+HEAVY = {"scipy", "sklearn", "ot", "numba", "matplotlib", "pyarrow", "pandas", "narwhals", "torch", "typer", "rich"}
+ROOMS = ["errors", "ot", "datasets", "federation", "_files", "_fedwad", "_result", "distance", "report", "cli"]
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, fedwad; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert HEAVY.isdisjoint(loaded)
+
+
+def test_fixed_names_are_there():
+    for name in fedwad.__all__:
+        assert hasattr(fedwad, name)
+    for name in ("wasserstein", "local", "distance", "Policy", "InputError", "PolicyError", "FederationError"):
+        assert name in fedwad.__all__
+
+
+def test_each_room_imports_only_from_earlier_ones():
+    for path in SOURCE.rglob("*.py"):
+        inner = path.relative_to(SOURCE).with_suffix("").parts
+        if inner[0] in ("__init__", "__main__"):
+            continue
+        room = ROOMS.index(inner[0])
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedwad."):
+                used = node.module.split(".")[1]
+                assert ROOMS.index(used) <= room, f"{path} imports {node.module}"
