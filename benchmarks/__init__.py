@@ -1,0 +1,1 @@
+"""Measured tables: `make bench` prints them, `make bench-json` writes them for machines."""

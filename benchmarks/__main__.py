@@ -1,0 +1,56 @@
+"""Print all tables, or with --json one object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import fedwad
+from benchmarks import accuracy
+
+TABLES = {"accuracy": accuracy.measure}
+
+
+def machine() -> dict[str, str]:
+    """What the numbers were measured on."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "POT", "numba")}
+    return {"fedwad": fedwad.__version__, "python": platform.python_version(), "cpu": platform.machine(), **packages}
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for column in rows[0]:
+        table.add_column(column, justify="right" if isinstance(rows[0][column], float) else "left")
+    for row in rows:
+        table.add_row(*(_cell(name, value) for name, value in row.items()))
+    Console(width=200).print(table)
+
+
+def _cell(name: str, value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    relative = name.startswith(("paper", "upper", "value", "one message"))
+    return f"{100 * value:+.2f}%" if relative else f"{value:.4g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    results = {name: TABLES[name]() for name in options.tables or TABLES}
+    if options.json:
+        print(json.dumps({"machine": machine(), **results}, indent=1))
+        return
+    for name, rows in results.items():
+        show(name, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What the README and the guides show works as shown."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language):
+    for page in PAGES:
+        for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)):
+            yield pytest.param(block, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize("block", list(blocks("python")))
+def test_python_blocks_run(block, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", list(blocks("sh")))
+def test_fedwad_commands_run(block, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("paris", "oslo"):
+        table = np.column_stack([rng.standard_normal((60, 3)), rng.integers(0, 2, 60)])
+        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="age,dose,weight,diagnosis", comments="")
+    commands = [line for line in block.splitlines() if line.startswith("fedwad ")]
+    for command in commands:
+        words = shlex.split(command, comments=True)[1:]
+        done = subprocess.run(
+            [sys.executable, "-m", "fedwad", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_links_within_the_repository_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", page.read_text()):
+            assert not target or (page.parent / target).exists(), f"{page.name} links to {target}"
