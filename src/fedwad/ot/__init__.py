@@ -4,6 +4,7 @@ from fedwad.ot._bounds import bures, lower_bound, upper_bound
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
+from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._plan import TOLERANCE, Plan
 from fedwad.ot._solve import check_order, solve, wasserstein
@@ -16,6 +17,7 @@ __all__ = [
     "Estimate",
     "Floats",
     "Interpolant",
+    "LabelledMeasure",
     "Measure",
     "Plan",
     "Summary",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["Floats", "Measure", "as_points", "as_weights"]
 
@@ -44,17 +47,42 @@ class Measure:
         masses = as_weights(weights, len(checked), f"the weights of {name}")
         if weights is not None and (masses == 0).any():
             checked, masses = checked[masses > 0], masses[masses > 0]
-        for field, array in (("points", checked), ("weights", masses)):
+        self._keep(points=checked, weights=masses)
+
+    def _keep(self, **arrays: NDArray[Any]) -> None:
+        """Store arrays as read-only views."""
+        for name, array in arrays.items():
             view = array.view()
             view.setflags(write=False)
-            object.__setattr__(self, field, view)
+            object.__setattr__(self, name, view)
 
     def __len__(self) -> int:
-        return len(self.points)
+        return len(self.weights)
 
     @property
     def dimension(self) -> int:
         return int(self.points.shape[1])
+
+    def rows(self, index: Any) -> Floats:
+        """Some of the points."""
+        return np.asarray(self.points[index])
+
+    def received(self, plan: csr_array) -> Floats:
+        """plan^T @ points: what each target of a plan gets, its mass times its mean."""
+        return np.asarray(plan.T @ self.points)
+
+    def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
+        """The measure of (x - origin) * factor."""
+        points = self.points - origin
+        points *= factor
+        other = object.__new__(Measure)
+        other._keep(points=points, weights=self.weights)
+        return other
+
+    @property
+    def extent(self) -> float:
+        """Largest absolute coordinate."""
+        return max(-float(self.points.min()), float(self.points.max()))
 
     @property
     def is_uniform(self) -> bool:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedwad.errors import InputError
+from fedwad.errors import CertificateError, InputError
 from fedwad.ot._assignment import assignment
-from fedwad.ot._cost import ground_cost, pairwise_cost
+from fedwad.ot._cost import cost_matrix, plan_cost
 from fedwad.ot._line import sorted_transport
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan, Solution
 from fedwad.ot._simplex import network_simplex
+from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
 _ROWS = 256  # checked at a time
 # Square uniform problems: in few dimensions the network simplex overtakes the assignment solver as they grow.
 _FLAT, _FEW = 3, 1000
+# The small-support solver: below so many costs the others take milliseconds, and its first use compiles it.
+_WORTH_COMPILING, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 1500, 100
 
 
 def wasserstein(
@@ -49,12 +53,19 @@ def wasserstein(
     return solve(Measure(X, a, name="X"), Measure(Y, b, name="Y"), p).distance
 
 
-def solve(mu: Measure, nu: Measure, p: float = 2.0) -> Plan:
+def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None) -> Plan:
     """Optimal plan between two measures, with its proof.
 
-    Measures on a line are sorted; equally many points of equal weight are an assignment;
-    everything else goes to the network simplex. The points are first moved to the origin and
-    scaled by a power of two, so that no solver meets a scale it was not made for.
+    Measures on a line are sorted; equally many points of equal weight are an assignment; many points against few have
+    a solver of their own; everything else goes to the network simplex. The points are first moved to the
+    origin and scaled by a power of two, so that no solver meets a scale it was not made for.
+
+    Parameters
+    ----------
+    mu, nu : Measure
+    p : float, at least 1
+    start : array (m,), optional
+        Potentials of `nu` (Plan.g) from a similar problem, to start from. They change the time, not the answer.
 
     Raises
     ------
@@ -73,24 +84,17 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0) -> Plan:
             f"The two measures have {mu.dimension} and {nu.dimension} features;"
             " a distance needs the same features on both sides."
         )
-    x, y, scale = _normalised(mu.points, nu.points)
+    x, y, scale = _normalised(mu, nu)
     if mu.dimension == 1:
         solver = "sorted"
-        found = sorted_transport(x[:, 0], y[:, 0], mu.weights, nu.weights, p)
-        largest = float(max(abs(x.max() - y.min()), abs(y.max() - x.min())) ** p)
+        found = sorted_transport(x.points[:, 0], y.points[:, 0], mu.weights, nu.weights, p)
+        largest = float((x.extent + y.extent) ** p)
     else:
-        cost = ground_cost(x, y, p)
-        square = len(mu) == len(nu) and mu.is_uniform and nu.is_uniform
-        if square and (mu.dimension > _FLAT or len(mu) <= _FEW):
-            solver = "assignment"
-            found = assignment(cost)
-        else:
-            solver = "network simplex"
-            found = network_simplex(cost, mu.weights, nu.weights)
-        found = _feasible(found, cost)
+        cost = cost_matrix(x, y, p)
+        solver, found = _exact(mu, nu, cost, _usable(start, nu, scale**-p if scale != 1 else 1.0))
         largest = float(cost.max())
+    primal = plan_cost(x, y, found, p)
     rows, cols, mass, f, g = found
-    primal = float(mass @ pairwise_cost(x[rows], y[cols], p))
     dual = float(mu.weights @ f + nu.weights @ g)
     distance = scale * primal ** (1 / p)
     try:
@@ -119,22 +123,56 @@ def check_order(p: float) -> None:
         raise InputError(f"p is {p!r}; the Wasserstein distance needs a number p >= 1.")
 
 
-def _normalised(x: Floats, y: Floats) -> tuple[Floats, Floats, float]:
-    """Both clouds moved to a common origin and divided by a power of two: no digit is lost."""
-    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
-    if largest == 0:
+def _exact(mu: Measure, nu: Measure, cost: Floats, start: Floats | None) -> tuple[str, Solution]:
+    """Choose a solver for this cost matrix; whatever it returns, f_i <= min_j c_ij - g_j."""
+    a, b = mu.weights, nu.weights
+    if len(mu) == len(nu) and mu.is_uniform and nu.is_uniform:
+        if start is not None or mu.dimension > _FLAT or len(mu) <= _FEW:
+            return "assignment", _feasible(assignment(cost, start), cost)
+    elif _is_small(mu, nu):
+        with suppress(CertificateError):
+            return "small support", small_support(cost, a, b, start)
+    elif _is_small(nu, mu):
+        with suppress(CertificateError):
+            found = small_support(np.ascontiguousarray(cost.T), b, a)
+            return "small support", _feasible(found.transposed(), cost)
+    return "network simplex", _feasible(network_simplex(cost, a, b), cost)
+
+
+def _is_small(samples: Measure, sinks: Measure) -> bool:
+    """Whether the small-support solver is faster than the network simplex (measured: docs/performance.md)."""
+    n, size = len(samples), len(sinks)
+    per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
+    return n * size >= _WORTH_COMPILING and size <= _SINKS and n >= per_sink * size
+
+
+def _usable(start: Floats | None, nu: Measure, factor: float) -> Floats | None:
+    """Starting potentials in the units of the scaled problem, if they fit it."""
+    if start is None or start.shape != nu.weights.shape:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = start * factor
+    return scaled if np.isfinite(scaled).all() else None
+
+
+def _normalised(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
+    """Both measures around a common origin, divided by a power of two."""
+    origin = mu.rows(0) / 2 + nu.rows(0) / 2
+    with np.errstate(over="ignore"):
+        x, y = mu.moved(origin), nu.moved(origin)
+        largest = max(x.extent, y.extent)
+    if not math.isfinite(largest):
+        raise InputError("The data span more than floating point numbers can; rescale them first.")
+    scale = _power_of_two(largest)
+    if scale == 1.0:
         return x, y, 1.0
-    first = _power_of_two(largest)
-    x, y = x / first, y / first
-    centre = (x[0] + y[0]) / 2
-    x, y = x - centre, y - centre
-    spread = max(float(np.abs(x).max()), float(np.abs(y).max()))
-    second = _power_of_two(spread) if spread > 0 else 1.0
-    return x / second, y / second, first * second
+    nothing = np.zeros(mu.dimension)
+    return x.moved(nothing, 1 / scale), y.moved(nothing, 1 / scale), scale
 
 
 def _power_of_two(number: float) -> float:
-    return math.ldexp(1.0, max(math.frexp(number)[1], -1021))
+    """The next power of two above `number`, 1 for zero."""
+    return math.ldexp(1.0, min(max(math.frexp(number)[1], -1021), 1021)) if number > 0 else 1.0
 
 
 def _feasible(found: Solution, cost: Floats) -> Solution:

@@ -1,0 +1,110 @@
+"""Exact optimal transport between many samples and a small support of sinks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import CertificateError
+from fedwad.ot._measure import Floats
+from fedwad.ot._plan import TOLERANCE, Indices, Solution
+
+if TYPE_CHECKING:
+    from fedwad.ot._small.cells import Plan
+
+__all__ = ["small_support"]
+
+_TOTAL_UNITS = 2**60  # weights that are not in whole ratios are cut into this many units
+_WHOLE_TOLERANCE = 1e-15  # weights this close to whole units count as whole
+_FLOOR = 2**8  # of 2**60: a sink this little over-full is full (2e-16 of the total mass)
+_FAR = 0.5  # a warm start with more than this fraction of the mass misplaced begins cold instead
+
+
+class _Units(NamedTuple):
+    """Integer masses: `sample` and `sink` sum to the same total; imbalances up to `floor` are noise."""
+
+    sample: NDArray[np.int64]
+    sink: NDArray[np.int64]
+    floor: int
+
+
+def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = None) -> Solution:
+    """Exact plan between n samples (rows, weights `a`) and few sinks (columns, weights `b`).
+
+    Every sample goes to the sink that minimises c_is - g_s; what over-full sinks have in excess is pushed
+    along shortest paths between sinks, which lowers potentials until all is balanced (successive shortest
+    paths, with the samples folded into the edges of a graph of S nodes). Good potentials leave little to
+    push: they come from `start`, the potentials of a similar problem, or from nested subsamples of the rows.
+
+    The potentials f that come back are min_s c_is - g_s. Raises CertificateError when the number of steps exceeds its
+    bound or the duality gap its tolerance; the caller then has another solver to ask.
+    """
+    from fedwad.ot._small.levels import DONE, TOO_FAR, Level, cold_potentials, sample_potentials, solve_level
+
+    units = _integer_units(a, b)
+    level = Level(TOO_FAR, 0, None)
+    if start is not None and np.isfinite(start).all():
+        g = np.array(start, dtype=np.float64)
+        level = solve_level(cost, units.sample, units.sink, g, units.floor, _FAR)
+    if level.status == TOO_FAR:
+        g, _ = cold_potentials(cost, units.sample.astype(np.float64), units.sink.astype(np.float64))
+        level = solve_level(cost, units.sample, units.sink, g, units.floor)
+    if level.status != DONE or level.plan is None:
+        raise CertificateError(f"The small-support solver did not finish (status {level.status}).")
+    rows, cols, mass = _entries(level.plan, units, a, len(b))
+    found = Solution(rows, cols, mass, sample_potentials(cost, g), g)
+    _certify(cost, a, b, found)
+    return found
+
+
+def _integer_units(a: Floats, b: Floats) -> _Units:
+    """Cut the weights into integer units: whole ratios exactly, anything else to 2**-60 of the total."""
+    n, n_sinks = len(a), len(b)
+    uniform = bool((a == a[0]).all())
+    if uniform and (b == b[0]).all():
+        common = math.gcd(n, n_sinks)
+        return _Units(np.full(n, n_sinks // common), np.full(n_sinks, n // common), 0)
+    if uniform:
+        share = b * (n / b.sum())
+        whole = np.rint(share).astype(np.int64)
+        if np.abs(share - whole).max() <= _WHOLE_TOLERANCE * n and whole.sum() == n:
+            return _Units(np.ones(n, np.int64), whole, 0)
+        sample = np.full(n, _TOTAL_UNITS // n)
+        return _Units(sample, _proportional(b, int(sample.sum())), _FLOOR)
+    return _Units(_proportional(a, _TOTAL_UNITS), _proportional(b, _TOTAL_UNITS), _FLOOR)
+
+
+def _proportional(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Integers in proportion to `weights` that sum to `total` exactly."""
+    units = np.floor(weights * (total / weights.sum())).astype(np.int64)
+    large = np.flatnonzero(units >= units.max() // 2)  # a unit more or less matters least there
+    each, left = divmod(total - int(units.sum()), len(large))
+    units[large] += each
+    units[large[:left]] += 1
+    return units
+
+
+def _entries(plan: Plan, units: _Units, a: Floats, n_sinks: int) -> tuple[Indices, Indices, Floats]:
+    """Plan entries with float masses: each sample's entries sum to its weight."""
+    from fedwad.ot._small.cells import collect
+    from fedwad.ot._small.forest import remove_cycles
+
+    rows, cols, amount = collect(plan)
+    n = len(units.sample)
+    if len(rows) > n + n_sinks - 1:
+        rows, cols, amount = remove_cycles(rows, cols, amount, n, n_sinks)
+    mass = a[rows]
+    split = amount < units.sample[rows]
+    mass[split] *= amount[split] / units.sample[rows[split]]
+    return rows, cols, mass
+
+
+def _certify(cost: Floats, a: Floats, b: Floats, found: Solution) -> None:
+    """Weak duality bounds the suboptimality by primal minus dual; it must be a rounding error."""
+    primal = float(found.mass @ cost[found.rows, found.cols])
+    parts = float(a @ found.f), float(b @ found.g)
+    if not abs(primal - sum(parts)) <= TOLERANCE * max(primal, *map(abs, parts)):
+        raise CertificateError("The small-support solver ended with a duality gap.")

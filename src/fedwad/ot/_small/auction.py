@@ -1,0 +1,117 @@
+"""Compiled auction: potentials that are optimal up to a tolerance, from scratch.
+
+Samples bid for room in sinks. Sample i bids for the sink s that minimises c_is + p_s, up to the price at
+which it would be indifferent to its second choice, plus eps. A sink keeps its highest bids as far as it has
+room, and its price is the lowest bid it keeps. When all samples are placed, g = -p is optimal up to eps per
+sample (Bertsekas). The exact solver needs no more than that to start from, so bids are capped and the
+rooms are approximate.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fedwad.ot._small.cells import NONE
+from fedwad.ot._small.paths import first_at, least
+
+WIDE = 32  # sinks from which on it pays to pass over a row several times in vector instructions
+
+
+class Bids(NamedTuple):
+    """The bids a sink keeps form a pairing heap, lowest on top; a sample has one bid, so it is the node."""
+
+    level: NDArray[np.float64]  # (n,)
+    child: NDArray[np.int64]  # (n,)
+    sibling: NDArray[np.int64]  # (n,)
+    lowest: NDArray[np.int64]  # (S,) roots
+    kept: NDArray[np.float64]  # (S,) mass of the bids kept
+
+
+@njit(nogil=True, cache=True)
+def _meld(bids, i, j):
+    """Join two heaps given by their roots; the new root."""
+    if i == NONE:
+        return j
+    if j == NONE:
+        return i
+    if bids.level[j] < bids.level[i]:
+        i, j = j, i
+    bids.sibling[j] = bids.child[i]
+    bids.child[i] = j
+    return i
+
+
+@njit(nogil=True, cache=True)
+def _without_root(bids, root):
+    """The heap without its root: meld the children in pairs, then the pairs from last to first."""
+    pairs, i = NONE, bids.child[root]
+    while i != NONE:
+        j = bids.sibling[i]
+        after = NONE if j == NONE else bids.sibling[j]
+        pair = _meld(bids, i, j)
+        bids.sibling[pair] = pairs
+        pairs, i = pair, after
+    heap = NONE
+    while pairs != NONE:
+        after = bids.sibling[pairs]
+        heap = _meld(bids, heap, pairs)
+        pairs = after
+    return heap
+
+
+@njit(nogil=True, cache=True)
+def _two_best_narrow(row, g):
+    best = second = np.inf
+    arg = 0
+    for s in range(len(g)):
+        value = row[s] - g[s]
+        better = value < best
+        worse = best if better else value
+        second = min(second, worse)
+        best = value if better else best
+        arg = s if better else arg
+    return arg, best, second
+
+
+@njit(nogil=True, cache=True)
+def two_best(row, g, scratch):
+    """The sink minimising c_is - g_s, the minimum, and the minimum over the other sinks."""
+    if len(g) < WIDE:
+        return _two_best_narrow(row, g)
+    for s in range(len(g)):
+        scratch[s] = row[s] - g[s]
+    best = least(scratch)
+    arg = first_at(scratch, best)
+    scratch[arg] = np.inf
+    return arg, best, least(scratch)
+
+
+@njit(nogil=True, cache=True)
+def auction(cost, weight, room, g, eps, max_bids):
+    """Raise the prices -g of the sinks until all samples are placed; returns the number of bids."""
+    n, n_sinks = cost.shape
+    bids = Bids(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64), np.full(n_sinks, NONE), np.zeros(n_sinks))
+    scratch = np.empty(n_sinks)
+    waiting, n_waiting, count = np.arange(n), n, 0
+    while n_waiting > 0 and count < max_bids:
+        count += 1
+        n_waiting -= 1
+        i = waiting[n_waiting]
+        s, best, second = two_best(cost[i], g, scratch)
+        bids.level[i] = second - best + eps - g[s]
+        bids.child[i] = NONE
+        bids.lowest[s] = _meld(bids, bids.lowest[s], i)
+        bids.kept[s] += weight[i]
+        j = bids.lowest[s]
+        while j != NONE and bids.kept[s] - weight[j] >= room[s]:
+            g[s] = -bids.level[j]
+            bids.lowest[s] = _without_root(bids, j)
+            bids.kept[s] -= weight[j]
+            waiting[n_waiting] = j
+            n_waiting += 1
+            j = bids.lowest[s]
+        if j != NONE and bids.kept[s] >= room[s]:
+            g[s] = -bids.level[j]
+    return count

@@ -1,0 +1,66 @@
+"""Remove cycles from a transport plan whose entries all are optimal, so that few entries remain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Ints = NDArray[np.int64]
+
+
+def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int, n_sinks: int) -> tuple[_Ints, _Ints, _Ints]:
+    """An equally good plan whose bipartite graph is a forest: at most n + S - 1 entries.
+
+    All entries of an optimal plan are tight, so shifting units around a cycle of entries, plus and minus in
+    turn, costs nothing; the shift that empties an entry removes the cycle. Only split samples can be on a
+    cycle, and ties that produce cycles are rare, so plain Python is fast enough.
+    """
+    units = units.copy()
+    entries_of = np.bincount(rows, minlength=n)
+    neighbours: dict[int, dict[int, int]] = {}  # node -> neighbour -> entry; sinks are numbered from n
+    for entry in np.flatnonzero(entries_of[rows] > 1):
+        sample, sink = int(rows[entry]), n + int(cols[entry])
+        path = _path(neighbours, sample, sink)
+        if path is not None:
+            emptied = _cancel(units, [int(entry), *path])
+            for other in emptied:
+                if other != entry:
+                    u, v = int(rows[other]), n + int(cols[other])
+                    del neighbours[u][v], neighbours[v][u]
+            if units[entry] == 0:
+                continue
+        neighbours.setdefault(sample, {})[sink] = int(entry)
+        neighbours.setdefault(sink, {})[sample] = int(entry)
+    keep = units > 0
+    return rows[keep], cols[keep], units[keep]
+
+
+def _path(neighbours: dict[int, dict[int, int]], start: int, goal: int) -> list[int] | None:
+    """Entries on the path from `goal` back to `start` in the forest, or None."""
+    if start not in neighbours or goal not in neighbours:
+        return None
+    came_from: dict[int, tuple[int, int]] = {start: (-1, -1)}
+    queue = [start]
+    for node in queue:
+        for other, entry in neighbours[node].items():
+            if other not in came_from:
+                came_from[other] = (node, entry)
+                queue.append(other)
+        if goal in came_from:
+            break
+    if goal not in came_from:
+        return None
+    path, node = [], goal
+    while node != start:
+        node, entry = came_from[node]
+        path.append(entry)
+    return path
+
+
+def _cancel(units: _Ints, cycle: list[int]) -> list[int]:
+    """Shift units from the even to the odd entries of the cycle until one is empty; the emptied ones."""
+    cycle_array = np.array(cycle)
+    amount = units[cycle_array[0::2]].min()
+    units[cycle_array[0::2]] -= amount
+    units[cycle_array[1::2]] += amount
+    return [entry for entry in cycle if units[entry] == 0]

@@ -1,0 +1,168 @@
+"""One level of the small-support solver and the subsamples of its cold start.
+
+Thin Python over the compiled parts: `cells` (primal), `paths` (dual) and `auction`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fedwad.ot._small.auction import auction, two_best
+from fedwad.ot._small.cells import Plan, new_idle, new_plan
+from fedwad.ot._small.graph import MIN_SCAN
+from fedwad.ot._small.paths import DONE, balance
+
+GROWTH = 4  # samples of one subsample per sample of the subsample before
+COARSEST = 4  # samples per sink below which subsamples say too little about the potentials
+SHRINK = 5.0  # ratio of successive auction tolerances
+FINEST = 0.07  # last auction tolerance, in units of the mean gap between a sample's two best sinks
+BIDS = 6  # per sample and auction; more would be a price war, which the exact phase settles faster
+TOO_FAR = -1  # status besides those in `paths`: the starting potentials were not worth a start
+
+
+class Level(NamedTuple):
+    """Outcome of one level; `plan` is complete when `status` is DONE."""
+
+    status: int
+    steps: int
+    plan: Plan | None
+
+
+@njit(nogil=True, cache=True, fastmath=MIN_SCAN)
+def sample_potentials(cost, g):
+    """f_i = min over s of (c_is - g_s)."""
+    f = np.empty(cost.shape[0])
+    for i in range(cost.shape[0]):
+        low = np.inf
+        for s in range(len(g)):
+            value = cost[i, s] - g[s]
+            low = min(low, value)
+        f[i] = low
+    return f
+
+
+@njit(nogil=True, cache=True)
+def assign(cost, units, capacity, g):
+    """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of sinks."""
+    n = cost.shape[0]
+    sink_of, gap, scratch = np.empty(n, np.int64), np.empty(n), np.empty(len(g))
+    excess = -capacity
+    for i in range(n):
+        s, best, second = two_best(cost[i], g, scratch)
+        sink_of[i], gap[i] = s, second - best
+        excess[s] += units[i]
+    _spread_ties(cost, units, g, sink_of, gap, excess)
+    return sink_of, gap, excess
+
+
+@njit(nogil=True, cache=True)
+def _spread_ties(cost, units, g, sink_of, gap, excess):
+    """Send samples that are indifferent up to rounding from over-full sinks to tied ones with room.
+
+    Without this, duplicate samples would all choose the same sink and leave it one by one.
+    """
+    for i in range(len(sink_of)):
+        s = sink_of[i]
+        tolerance = 1e-15 * (abs(cost[i, s]) + abs(g[s]))
+        if gap[i] > tolerance or excess[s] < units[i]:
+            continue
+        limit = cost[i, s] - g[s] + tolerance
+        for r in range(len(g)):
+            if cost[i, r] - g[r] <= limit and excess[r] + units[i] <= 0:
+                excess[s] -= units[i]
+                excess[r] += units[i]
+                sink_of[i] = r
+                break
+
+
+def solve_level(
+    cost: NDArray[np.float64],
+    units: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    g: NDArray[np.float64],
+    floor: int,
+    far: float = np.inf,
+) -> Level:
+    """Optimal plan and potentials, starting from and overwriting the potentials `g`.
+
+    Gives up with TOO_FAR if more than the fraction `far` of all units would have to move.
+    """
+    n, n_sinks = cost.shape
+    sink_of, gap, excess = assign(cost, units, capacity, g)
+    total, moving = int(capacity.sum()), int(np.maximum(excess, 0).sum())
+    if moving > far * total:
+        return Level(TOO_FAR, 0, None)
+    mean_units = max(1, total // n)
+    # waking a few times the samples that have to move hardly ever turns out too few
+    awake = 2 * (moving // mean_units) + 4 * n_sinks
+    reach = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
+    plan = new_plan(sink_of, units, n_sinks)
+    idle = new_idle(sink_of, gap, n_sinks)
+    status, steps = balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps(n, n_sinks))
+    return Level(status, steps, plan)
+
+
+def max_steps(n: int, n_sinks: int) -> int:
+    """Augmentations after which a level gives up: some ten times what any problem has been seen to need."""
+    return 50 * (n + n_sinks)
+
+
+def cold_potentials(
+    cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], int]:
+    """Starting potentials without any guess, and the number of augmentations they took.
+
+    The smallest subsample is solved by auctions of falling tolerance, each subsample after it exactly,
+    starting from the potentials of the one before.
+    """
+    n, n_sinks = cost.shape
+    sizes = [n]
+    while sizes[-1] // GROWTH >= COARSEST * n_sinks:
+        sizes.append(sizes[-1] // GROWTH)
+    g, steps = np.zeros(n_sinks), 0
+    if len(sizes) == 1:
+        _auctions(cost, weight, room, g)
+    cumulative = np.cumsum(weight)
+    for m in sizes[:0:-1]:
+        part = cost[_subsample(cumulative, m)]
+        if m == sizes[-1]:
+            _auctions(part, np.ones(m), room, g)
+        steps += solve_level(part, np.ones(m, np.int64), whole_shares(room, m), g, 0).steps
+    return g, steps
+
+
+def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """Rows of m equally important samples: one from each m-th part of the mass, in proportion to weight."""
+    # a random place in each part, as a fixed stride could meet a period in the order of the rows
+    places = np.arange(m) + np.random.default_rng(m).random(m)
+    rows = np.searchsorted(cumulative, places * (cumulative[-1] / m))
+    return np.minimum(rows, len(cumulative) - 1)
+
+
+def _auctions(
+    cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64], g: NDArray[np.float64]
+) -> None:
+    """Auctions of falling tolerance, from the spread of the costs down to the gaps between them."""
+    n, n_sinks = cost.shape
+    some = cost[:: max(1, n // 256)]
+    nearest = np.partition(some, min(1, n_sinks - 1), axis=1)
+    finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
+    tolerance = float(np.abs(some - some.mean(axis=1, keepdims=True)).mean()) / 4.0
+    room = room * (weight.sum() / room.sum()) * (1.0 - 1e-9)  # so that whole samples fit in spite of rounding
+    while finest > 0.0 and tolerance >= finest:
+        auction(cost, weight, room, g, tolerance, BIDS * n)
+        tolerance /= SHRINK
+
+
+def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """m split into whole numbers in proportion to `room` (cumulative rounding)."""
+    upto = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
+    upto[-1] = m
+    return np.diff(upto, prepend=0)
+
+
+__all__ = ["DONE", "TOO_FAR", "Level", "cold_potentials", "sample_potentials", "solve_level"]
