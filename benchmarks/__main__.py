@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -12,9 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy
+from benchmarks import accuracy, speed
 
-TABLES = {"accuracy": accuracy.measure}
+TABLES = {
+    "accuracy": accuracy.measure,
+    "transports": speed.transports,
+    "loops": speed.loops,
+    "threads": speed.threads,
+    "growth": speed.growth,
+}
 
 
 def machine() -> dict[str, str]:
@@ -35,8 +42,10 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
 def _cell(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
+    if math.isnan(value):
+        return ""
     relative = name.startswith(("paper", "upper", "value", "one message"))
-    return f"{100 * value:+.2f}%" if relative else f"{value:.4g}"
+    return f"{100 * value:+.2f}%" if relative else f"{value:.3g}"
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -65,6 +66,7 @@ class FedWaD:
             raise InputError(f"max_support is {max_support!r}; give a whole number of at least 1.")
         self.support = start
         self.p = p
+        self.run = secrets.token_hex(8)
         self.history: list[Round] = []
         self._t = t
         self._interpolant = interpolant
@@ -72,12 +74,13 @@ class FedWaD:
         self._max_support = max_support
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._asked: TransportRequest | None = None
+        self._potentials: Floats | None = None  # of the server's last transport, to start the next one from
         self._since = 0.0
 
     def request(self) -> TransportRequest:
         """The next round's question, the same for both clients."""
         t = float(self._rng.uniform(*_RANDOM_T)) if self._t == "random" else float(self._t)
-        self._asked = TransportRequest(self.support, t, self.p, self._interpolant, self._reveal)
+        self._asked = TransportRequest(self.run, self.support, t, self.p, self._interpolant, self._reveal)
         self._since = time.perf_counter()
         return self._asked
 
@@ -88,7 +91,8 @@ class FedWaD:
         if mu.distance is not None and nu.distance is not None and self.history:
             upper = _upper_from_messages(asked, mu, nu)
             self.history[-1] = replace(self.history[-1], fedwad=mu.distance + nu.distance, upper=upper)
-        plan = solve(mu.interpolant, nu.interpolant, self.p)
+        plan = solve(mu.interpolant, nu.interpolant, self.p, start=self._potentials)
+        self._potentials = plan.g
         moved = interpolate(plan, asked.t, self._interpolant)
         reduced = self._interpolant == "exact" and len(moved) > self._max_support
         self.support = reduce_support(moved, self._max_support) if reduced else moved

@@ -169,7 +169,7 @@ def _by_rounds(
         record = loop.advance(*(replies[name] for name in names))
         if on_round is not None:
             on_round(record)
-    closing = CellsRequest(loop.support, loop.p, covariance)
+    closing = CellsRequest(loop.run, loop.support, loop.p, covariance)
     replies_closing = line.ask(dict.fromkeys(names, closing), SummaryReply)
     first, second = (replies_closing[name] for name in names)
     fedwad = (first.distance or 0.0) + (second.distance or 0.0)

@@ -29,10 +29,15 @@ WEIGHTED = Measure(SUPPORT.points, [1, 2, 3, 4, 5])
 
 
 def transport(support=SUPPORT, interpolant="barycentric"):
-    return TransportRequest(support, 0.5, 2.0, interpolant, False)
+    return TransportRequest("run", support, 0.5, 2.0, interpolant, False)
 
 
-EVERY_REQUEST = [MomentsRequest(), SummaryRequest(5, "full", 2.0, 0), transport(), CellsRequest(SUPPORT, 2.0, "full")]
+EVERY_REQUEST = [
+    MomentsRequest(),
+    SummaryRequest(5, "full", 2.0, 0),
+    transport(),
+    CellsRequest("run", SUPPORT, 2.0, "full"),
+]
 
 
 def test_by_default_nothing_is_answered():
@@ -68,11 +73,11 @@ def test_every_reply_is_recorded_with_its_size():
     [
         (Policy(KINDS), transport(interpolant="exact"), "reveals every sample"),
         (Policy(KINDS), transport(WEIGHTED), "equal weights"),
-        (Policy(KINDS), CellsRequest(WEIGHTED, 2.0, "full"), "equal weights"),
+        (Policy(KINDS), CellsRequest("run", WEIGHTED, 2.0, "full"), "equal weights"),
         (Policy(KINDS, largest_support=4), transport(), "up to 4"),
         (Policy(KINDS, largest_support=4), SummaryRequest(5, "full", 2.0, 0), "up to 4"),
         (Policy(KINDS, smallest_cell=50), transport(), "fewer than the 50 samples"),
-        (Policy(KINDS, smallest_cell=50), CellsRequest(SUPPORT, 2.0, "full"), "fewer than the 50 samples"),
+        (Policy(KINDS, smallest_cell=50), CellsRequest("run", SUPPORT, 2.0, "full"), "fewer than the 50 samples"),
         (Policy(KINDS, smallest_cell=101), MomentsRequest(), "fewer than the 101 samples"),
         (Policy(KINDS, smallest_cell=101), SummaryRequest(1, "full", 2.0, 0), "fewer than the 101 samples"),
         (Policy(KINDS, answers=0), MomentsRequest(), "all 0 answers"),

@@ -22,6 +22,7 @@ from fedwad.federation.messages import (
     payload,
 )
 from fedwad.federation.policy import Policy
+from fedwad.federation.session import Session
 from fedwad.ot import Measure, Plan, interpolate, solve, summarise, summarise_plan
 
 __all__ = ["Client"]
@@ -38,6 +39,7 @@ class Client:
         self._data = data
         self.policy = Policy() if policy is None else policy
         self.ledger = Ledger() if ledger is None else ledger
+        self._session = Session()
         self._door = Lock()
 
     def answer(self, request: Request) -> Reply:
@@ -62,7 +64,9 @@ class Client:
             return SummaryReply(summary, None), summary.smallest
         if not isinstance(request, TransportRequest | CellsRequest):
             raise FederationError(f"A message of type {type(request).__name__} is not a request.")
-        plan = solve(measure, self._matching(request.support), request.p)
+        support = self._matching(request.support)
+        plan = solve(measure, support, request.p, start=self._session.recall(request.run))
+        self._session.remember(request.run, plan.g)
         if isinstance(request, CellsRequest):
             summary = summarise_plan(plan, request.covariance)
             return SummaryReply(summary, plan.distance), summary.smallest

@@ -55,9 +55,14 @@ class SummaryRequest:
 
 @dataclass(frozen=True, eq=False)
 class TransportRequest:
-    """One round of FedWaD: transport the data to this support, reply with an interpolating measure."""
+    """One round of FedWaD: transport the data to this support, reply with an interpolating measure.
+
+    `run` names the sequence of rounds that the request belongs to: a client starts from where it was in that
+    run, which saves time and changes no number.
+    """
 
     kind: ClassVar[str] = "transport"
+    run: str
     support: Measure
     t: float
     p: float
@@ -78,6 +83,7 @@ class CellsRequest:
     """FedWaD's last message: transport the data to this support, reply with the cells it makes."""
 
     kind: ClassVar[str] = "cells"
+    run: str
     support: Measure
     p: float
     covariance: Covariance

@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedwad.ot._measure import Floats
-from fedwad.ot._plan import Solution
+from fedwad.ot._plan import Indices, Solution
 
 __all__ = ["assignment"]
 
-_COARSEST = 256  # rows that are solved without a start from a subsample
+_COARSEST = 256  # rows of a problem that is solved as it is
 _ROWS = 256  # relaxed at a time
 
 
 def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     """Optimal assignment of rows to columns, each of mass 1/n, with potentials.
 
-    SciPy's solver spends its time on long augmenting paths, many times longer when, say, the two clouds have
-    different means. So it gets the cost reduced by potentials of a four times smaller problem, and
-    that one by those of a smaller one still: the optimum stays the same, the paths get short. `start`, the
+    Time goes into long augmenting paths, so the cost is first reduced by potentials of a four times smaller problem,
+    and that one's by those of a smaller one still: the optimum stays the same, the paths get short. `start`, the
     column potentials of a similar problem, takes the place of the smaller ones.
     """
     n = len(cost)
     if start is not None:
-        g = start.copy()
+        g = start
     elif n <= _COARSEST:
-        return _solve(cost, np.zeros(n), np.zeros(n))
+        g = np.zeros(n)
     else:
         sample = np.arange(n // 4) * 4
         coarse = assignment(np.ascontiguousarray(cost[np.ix_(sample, sample)]))
         g = (cost[sample] - coarse.f[:, None]).min(axis=0)
-    f = (cost - g).min(axis=1)
-    g += (cost - f[:, None] - g).min(axis=0)
-    return _solve(cost, f, g)
+    reduced = cost - g
+    f = reduced.min(axis=1)
+    reduced -= f[:, None]
+    least = reduced.min(axis=0)
+    reduced -= least
+    cols, u, v = _match_small(reduced) if n <= _COARSEST else _match_large(reduced)
+    return Solution(np.arange(n), cols, np.full(n, 1.0 / n), f + u, g + least + v)
 
 
-def _solve(cost: Floats, f: Floats, g: Floats) -> Solution:
-    """Assignment on the cost reduced by feasible potentials, which leaves small non-negative costs."""
+def _match_large(cost: Floats) -> tuple[Indices, Floats, Floats]:
+    from fedwad.ot._matching import match
+
+    cols, u, v = match(cost)
+    return cols, u, v
+
+
+def _match_small(cost: Floats) -> tuple[Indices, Floats, Floats]:
+    """The same from SciPy, for problems that are not worth loading a compiler for."""
     from scipy.optimize import linear_sum_assignment
 
-    n = len(cost)
-    reduced = cost - f[:, None]
-    reduced -= g
-    rows, cols = linear_sum_assignment(reduced)
-    g = g + _column_potentials(reduced, cols)
-    f = cost[rows, cols] - g[cols]
-    return Solution(rows.astype(np.int64), cols.astype(np.int64), np.full(n, 1.0 / n), f, g)
+    rows, cols = linear_sum_assignment(cost)
+    v = _column_potentials(cost, cols)
+    return cols.astype(np.int64), cost[rows, cols] - v[cols], v
 
 
-def _column_potentials(cost: Floats, cols: NDArray[np.int64]) -> Floats:
+def _column_potentials(cost: Floats, cols: Indices) -> Floats:
     """Potentials of the columns, which SciPy keeps to itself.
 
     They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik, where i is the row

@@ -20,8 +20,6 @@ from fedwad.ot._small import small_support
 __all__ = ["check_order", "solve", "wasserstein"]
 
 _ROWS = 256  # checked at a time
-# Square uniform problems: in few dimensions the network simplex overtakes the assignment solver as they grow.
-_FLAT, _FEW = 3, 1000
 # The small-support solver: below so many costs the others take milliseconds, and its first use compiles it.
 _WORTH_COMPILING, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 1500, 100
 
@@ -127,12 +125,11 @@ def _exact(mu: Measure, nu: Measure, cost: Floats, start: Floats | None) -> tupl
     """Choose a solver for this cost matrix; whatever it returns, f_i <= min_j c_ij - g_j."""
     a, b = mu.weights, nu.weights
     if len(mu) == len(nu) and mu.is_uniform and nu.is_uniform:
-        if start is not None or mu.dimension > _FLAT or len(mu) <= _FEW:
-            return "assignment", _feasible(assignment(cost, start), cost)
-    elif _is_small(mu, nu):
+        return "assignment", _feasible(assignment(cost, start), cost)
+    if _is_small(mu, nu):
         with suppress(CertificateError):
             return "small support", small_support(cost, a, b, start)
-    elif _is_small(nu, mu):
+    if _is_small(nu, mu):
         with suppress(CertificateError):
             found = small_support(np.ascontiguousarray(cost.T), b, a)
             return "small support", _feasible(found.transposed(), cost)

@@ -84,7 +84,7 @@ def _proportional(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
     each, left = divmod(total - int(units.sum()), len(large))
     units[large] += each
     units[large[:left]] += 1
-    return units
+    return np.asarray(units)
 
 
 def _entries(plan: Plan, units: _Units, a: Floats, n_sinks: int) -> tuple[Indices, Indices, Floats]:
@@ -95,7 +95,7 @@ def _entries(plan: Plan, units: _Units, a: Floats, n_sinks: int) -> tuple[Indice
     rows, cols, amount = collect(plan)
     n = len(units.sample)
     if len(rows) > n + n_sinks - 1:
-        rows, cols, amount = remove_cycles(rows, cols, amount, n, n_sinks)
+        rows, cols, amount = remove_cycles(rows, cols, amount, n)
     mass = a[rows]
     split = amount < units.sample[rows]
     mass[split] *= amount[split] / units.sample[rows[split]]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 _Ints = NDArray[np.int64]
 
 
-def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int, n_sinks: int) -> tuple[_Ints, _Ints, _Ints]:
+def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints, _Ints, _Ints]:
     """An equally good plan whose bipartite graph is a forest: at most n + S - 1 entries.
 
     All entries of an optimal plan are tight, so shifting units around a cycle of entries, plus and minus in

@@ -140,7 +140,7 @@ def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
     # a random place in each part, as a fixed stride could meet a period in the order of the rows
     places = np.arange(m) + np.random.default_rng(m).random(m)
     rows = np.searchsorted(cumulative, places * (cumulative[-1] / m))
-    return np.minimum(rows, len(cumulative) - 1)
+    return np.asarray(np.minimum(rows, len(cumulative) - 1))
 
 
 def _auctions(
@@ -162,7 +162,7 @@ def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
     """m split into whole numbers in proportion to `room` (cumulative rounding)."""
     upto = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
     upto[-1] = m
-    return np.diff(upto, prepend=0)
+    return np.asarray(np.diff(upto, prepend=0))
 
 
 __all__ = ["DONE", "TOO_FAR", "Level", "cold_potentials", "sample_potentials", "solve_level"]

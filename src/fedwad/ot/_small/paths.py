@@ -241,10 +241,11 @@ def balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps):
     graph, fallen, steps = new_graph(n_sinks), np.zeros(n_sinks), 0
     for s in range(n_sinks):
         _wake(cost, plan, graph, idle, s, reach)
-    if mean_units > 1:
-        lump, coarse = 2 * mean_units, mean_units // 2
-        status, steps = drain(cost, plan, idle, graph, fallen, g, excess, coarse, lump, max_steps)
-        if status != DONE:
-            return status, steps
-    status, more = drain(cost, plan, idle, graph, fallen, g, excess, floor, 0, max_steps)
-    return status, steps + more
+    passes = ((2 * mean_units, mean_units // 2), (0, floor))
+    for lump, tolerance in passes:  # one call, so that it is compiled once
+        if lump > 2 or lump == 0:
+            status, more = drain(cost, plan, idle, graph, fallen, g, excess, tolerance, lump, max_steps)
+            steps += more
+            if status != DONE:
+                return status, steps
+    return DONE, steps

@@ -1,0 +1,181 @@
+"""Exact transport and whole FedWaD loops against POT and SciPy, in the same run, on one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits
+
+import fedwad
+import ot
+from benchmarks import plain
+from fedwad._fedwad import FedWaD
+from fedwad.federation import Client, Dataset, Line, LocalFederation, Policy, TransportReply
+from fedwad.ot import Measure, solve
+from fedwad.ot._assignment import assignment
+from fedwad.ot._cost import cost_matrix
+from fedwad.ot._small import small_support
+
+PIVOTS = 10**8
+
+
+def best(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    """Shortest time of several runs, and the last result."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def problem(n: int, size: int, d: int, weighted: bool = False) -> tuple[Measure, Measure, Measure]:
+    """Gaussian samples, a Gaussian support, and the support moved by 1% of its spread."""
+    rng = np.random.default_rng(n + size + d)
+    x, z = rng.standard_normal((n, d)), rng.standard_normal((size, d))
+    moved = z + 0.01 * rng.standard_normal((size, d))
+    a, b = (rng.random(k) + 0.1 if weighted else None for k in (n, size))
+    return Measure(x, a), Measure(z, b), Measure(moved, b)
+
+
+def transport(n: int, size: int, d: int, weighted: bool = False, repeats: int = 7) -> dict[str, Any]:
+    """One row: the transport alone, both given the same cost matrix; warm starts come from the unmoved support."""
+    mu, nu, moved = problem(n, size, d, weighted)
+    a, b = mu.weights, nu.weights
+    costs = [cost_matrix(mu, target) for target in (nu, moved)]
+    square = n == size
+    first = assignment(costs[0]) if square else small_support(costs[0], a, b)
+    _, log = ot.emd(a, b, costs[0], numItermax=PIVOTS, log=True)
+    few = max(1, repeats // 3)
+    rival_cold, cold_plan = best(lambda: ot.emd(a, b, costs[1], numItermax=PIVOTS), few)
+    rival_warm, _ = best(lambda: ot.emd(a, b, costs[1], numItermax=PIVOTS, potentials_init=(log["u"], log["v"])), few)
+    if square:
+        ours_cold, found = best(lambda: assignment(costs[1]), repeats)
+        ours_warm, again = best(lambda: assignment(costs[1], first.g), repeats)
+    else:
+        ours_cold, found = best(lambda: small_support(costs[1], a, b), repeats)
+        ours_warm, again = best(lambda: small_support(costs[1], a, b, first.g), repeats)
+    reference = float((cold_plan * costs[1]).sum())
+    paid = [float(one.mass @ costs[1][one.rows, one.cols]) for one in (found, again)]
+    row = {
+        "problem": f"{n} x {size}, d={d}" + (", weighted" if weighted else ""),
+        "POT cold ms": 1000 * rival_cold,
+        "ours cold ms": 1000 * ours_cold,
+        "cold ratio": rival_cold / ours_cold,
+        "POT warm ms": 1000 * rival_warm,
+        "ours warm ms": 1000 * ours_warm,
+        "warm ratio": rival_warm / ours_warm,
+        "costs agree to": max(abs(value / reference - 1) for value in paid),
+    }
+    if square:
+        row["SciPy cold ms"] = 1000 * best(lambda: linear_sum_assignment(costs[1]), 1)[0]
+    return row
+
+
+def transports() -> list[dict[str, Any]]:
+    """The table of single transports."""
+    with threadpool_limits(1):
+        rows = [
+            transport(10_000, 10, 2),
+            transport(10_000, 100, 2),
+            transport(10_000, 1000, 50, repeats=3),
+            transport(5_000, 1000, 2352, repeats=3),
+            transport(2_000, 2000, 784, repeats=3),
+            transport(10_000, 100, 2, weighted=True),
+        ]
+    for row in rows:
+        row.setdefault("SciPy cold ms", float("nan"))
+    return rows
+
+
+def one_client_at_a_time(x: np.ndarray, y: np.ndarray) -> LocalFederation:
+    """A local federation that uses one thread."""
+
+    class Sequential(LocalFederation):
+        def ask(self, requests: Any) -> Any:
+            return {name: self._clients[name].answer(request) for name, request in requests.items()}
+
+    return Sequential({name: Client(Dataset(Measure(data)), Policy.open()) for name, data in (("x", x), ("y", y))})
+
+
+def loops() -> list[dict[str, Any]]:
+    """Whole FedWaD loops of 20 rounds, cost matrices and closing messages included, against the plain loop."""
+    rows = []
+    for n, size, d in ((10_000, 10, 2), (10_000, 100, 50)):
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 1
+        start = rng.standard_normal((size, d)) + 0.5
+        with threadpool_limits(1):
+            rival, reference = best(lambda x=x, y=y, start=start: plain.fedwad(x, y, start, 20), 1)
+            fed = one_client_at_a_time(x, y)
+            ours, found = best(lambda fed=fed, start=start: _rounds(fed, start), 3)
+        rows.append(
+            {
+                "problem": f"FedWaD, two clients of {n}, S={size}, d={d}, K=20",
+                "plain s": rival,
+                "ours s": ours,
+                "ratio": rival / ours,
+                "estimates agree to": abs(found / reference - 1),
+            }
+        )
+    return rows
+
+
+def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
+    """The paper's estimate alone, as the plain loop computes it: without the cells and the twin."""
+    line, loop = Line(fed), FedWaD(Measure(start), reveal="every")
+    for _ in range(rounds):
+        replies = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
+        loop.advance(*(replies[name] for name in fed.names))
+    closing = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
+    return sum(reply.distance or 0.0 for reply in closing.values())
+
+
+def threads() -> list[dict[str, Any]]:
+    """A round with two equal clients, one after the other and in parallel threads."""
+    rows = []
+    for n, size, d in ((100_000, 100, 10), (20_000, 1000, 50)):
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 1
+        start = rng.standard_normal((size, d)) + 0.5
+        with threadpool_limits(1):
+            one, first = best(lambda x=x, y=y, start=start: _rounds(one_client_at_a_time(x, y), start, 2), 3)
+            two, second = best(lambda x=x, y=y, start=start: _rounds(fedwad.local({"x": x, "y": y}), start, 2), 3)
+        rows.append(
+            {
+                "problem": f"three rounds, two clients of {n}, S={size}, d={d}",
+                "one thread s": one,
+                "two threads s": two,
+                "ratio": one / two,
+                "same bits": str(first == second),
+            }
+        )
+    return rows
+
+
+def growth() -> list[dict[str, Any]]:
+    """Time against n, and against the floor: one pass that builds the cost matrix."""
+    rows = []
+    with threadpool_limits(1):
+        for n, size, d in ((10**3, 10, 2), (10**4, 10, 2), (10**5, 10, 2), (10**6, 10, 2), (10**6, 100, 50)):
+            mu, nu, _ = problem(n, size, d)
+            floor, _ = best(lambda mu=mu, nu=nu: cost_matrix(mu, nu), 2)
+            cost = cost_matrix(mu, nu)
+            solver, _ = best(lambda cost=cost, mu=mu, nu=nu: small_support(cost, mu.weights, nu.weights), 2)
+            del cost
+            whole, plan = best(lambda mu=mu, nu=nu: solve(mu, nu), 2)
+            rows.append(
+                {
+                    "problem": f"{n} x {size}, d={d}",
+                    "cost matrix s": floor,
+                    "solver s": solver,
+                    "solve() s": whole,
+                    "solve() over floor": whole / floor,
+                    "gap": abs(plan.gap),
+                }
+            )
+    return rows
