@@ -17,7 +17,7 @@ from fedwad._fedwad import FedWaD
 from fedwad.federation import Client, Dataset, Line, LocalFederation, Policy, TransportReply
 from fedwad.ot import Measure, solve
 from fedwad.ot._assignment import assignment
-from fedwad.ot._cost import cost_matrix
+from fedwad.ot._cost import squared_distances
 from fedwad.ot._small import small_support
 
 PIVOTS = 10**8
@@ -46,7 +46,7 @@ def transport(n: int, size: int, d: int, weighted: bool = False, repeats: int = 
     """One row: the transport alone, both given the same cost matrix; warm starts come from the unmoved support."""
     mu, nu, moved = problem(n, size, d, weighted)
     a, b = mu.weights, nu.weights
-    costs = [cost_matrix(mu, target) for target in (nu, moved)]
+    costs = [squared_distances(mu, target) for target in (nu, moved)]
     square = n == size
     first = assignment(costs[0]) if square else small_support(costs[0], a, b)
     _, log = ot.emd(a, b, costs[0], numItermax=PIVOTS, log=True)
@@ -163,8 +163,8 @@ def growth() -> list[dict[str, Any]]:
     with threadpool_limits(1):
         for n, size, d in ((10**3, 10, 2), (10**4, 10, 2), (10**5, 10, 2), (10**6, 10, 2), (10**6, 100, 50)):
             mu, nu, _ = problem(n, size, d)
-            floor, _ = best(lambda mu=mu, nu=nu: cost_matrix(mu, nu), 2)
-            cost = cost_matrix(mu, nu)
+            floor, _ = best(lambda mu=mu, nu=nu: squared_distances(mu, nu), 2)
+            cost = squared_distances(mu, nu)
             solver, _ = best(lambda cost=cost, mu=mu, nu=nu: small_support(cost, mu.weights, nu.weights), 2)
             del cost
             whole, plan = best(lambda mu=mu, nu=nu: solve(mu, nu), 2)

@@ -88,6 +88,48 @@ class TestNumbers:
             assert result.upper <= result.fedwad
 
 
+class TestPrecision:
+    """Inputs that once broke a bound, or a run for no reason."""
+
+    @pytest.mark.parametrize(("offset", "shift"), [(0, 1e-12), (1e6, 1e-3), (1e6, 1e-9), (1e8, 1.0)])
+    @pytest.mark.parametrize("options", [{"method": "summary"}, {"rounds": 2}, {"rounds": 2, "interpolant": "exact"}])
+    def test_bounds_allow_for_rounded_means(self, offset, shift, options):
+        x = np.random.default_rng(11).standard_normal((30, 2)) + offset
+        result = fedwad.distance(x, x + shift, support=5, **options)
+        exact = fedwad.wasserstein(x, x + shift)
+        assert result.lower <= exact * (1 + 1e-9)
+        assert result.upper >= exact * (1 - 1e-9)
+
+    @pytest.mark.parametrize(("scale", "p"), [(1e-33, 10), (1e-165, 2), (1e-200, 1.5)])
+    @pytest.mark.parametrize("method", ["summary", "fedwad"])
+    def test_bounds_hold_where_squares_vanish(self, scale, p, method):
+        rng = np.random.default_rng(0)
+        x, y = scale * rng.standard_normal((30, 2)), scale * (1 + rng.standard_normal((25, 2)))
+        result = fedwad.distance(x, y, method=method, p=p, support=4, rounds=2)
+        exact = fedwad.wasserstein(x, y, p)
+        assert result.lower <= exact * (1 + 1e-9)
+        assert result.upper >= exact * (1 - 1e-9) > 0
+
+    @pytest.mark.parametrize("t", [1e-6, 0.999, 1 - 1e-15])
+    def test_extreme_t(self, t):
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((20, 2)) + 1000, 2 + 0.1 * rng.standard_normal((25, 2)) + 1000
+        exact = fedwad.wasserstein(x, y)
+        for options in ({"support": 1}, {"support": 10, "interpolant": "exact"}):
+            result = fedwad.distance(x, y, rounds=3, t=t, reveal="every", **options)
+            assert all(record.upper >= exact * (1 - 1e-9) for record in result.history)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_splinters_of_mass_do_not_stop_a_run(self, seed):
+        rng = np.random.default_rng(seed)
+        x, y = rng.standard_normal((30, 3)), 1 + rng.standard_normal((20, 3))
+        result = fedwad.distance(x, y, interpolant="exact", support=10, rounds=3)
+        assert result.fedwad >= fedwad.wasserstein(x, y) * (1 - 1e-9)
+        heavy = Measure(x, 10.0 ** rng.uniform(-25, 0, 30))
+        result = fedwad.distance(heavy, y, support=10, rounds=3)
+        assert result.upper >= solve(heavy, Measure(y)).distance * (1 - 1e-9)
+
+
 class TestTheorems:
     def copies(self, seed=0):
         """mu, nu and the start as translated copies of one sample, not in one line."""
@@ -264,12 +306,25 @@ class TestBehaviour:
             assert repr(loaded) == repr(result)
         assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
-    @pytest.mark.parametrize("content", [None, "", "{}", "[1]", '{"format": "other"}'])
+    def test_numpy_numbers_can_be_saved(self, tmp_path):
+        x, y = toy(20)
+        fedwad.distance(x, y, method="summary", seed=np.int64(3), p=np.float32(2)).save(tmp_path / "r.json")
+        assert fedwad.DistanceResult.load(tmp_path / "r.json").seed == 3
+
+    @pytest.mark.parametrize("path", ["/proc/r.json", "x" * 300, "a\0b"])
+    def test_places_that_cannot_be_written_to(self, path):
+        x, y = toy(20)
+        with pytest.raises(InputError, match="cannot be written"):
+            fedwad.distance(x, y, method="summary").save(path)
+
+    @pytest.mark.parametrize(
+        "content", [None, "", "{}", "[1]", '{"format": "other"}', '{"format": "fedwad distance 1"}']
+    )
     def test_loading_something_else(self, tmp_path, content):
         path = tmp_path / "r.json"
         if content is not None:
             path.write_text(content)
-        with pytest.raises(InputError, match=r"not a saved distance|no readable file"):
+        with pytest.raises(InputError, match=r"not a saved distance|no readable file|damaged"):
             fedwad.DistanceResult.load(path)
 
     def test_the_function_survives_importing_its_module(self):
@@ -299,7 +354,13 @@ X, Y = np.zeros((3, 2)), np.ones((4, 2))
         ({"reveal": "never"}, "choose 'last' or 'every'"),
         ({"tolerance": -1}, "tolerance is -1"),
         ({"max_support": 0}, "max_support is 0"),
-        ({"covariance": "some"}, "choose one of"),
+        ({"covariance": "some"}, "choose 'auto'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5"),
+        ({"seed": None}, "seed is a NoneType"),
+        ({"max_support": None, "interpolant": "exact"}, "max_support is"),
+        ({"t": np.array([0.5])}, "t is"),
+        ({"method": np.array(["fedwad"])}, "method is a ndarray"),
         ({"p": 0.9}, "p >= 1"),
     ],
 )

@@ -9,7 +9,19 @@ import fedwad
 
 SOURCE = Path(fedwad.__file__).parent
 HEAVY = {"scipy", "sklearn", "ot", "numba", "matplotlib", "pyarrow", "pandas", "narwhals", "torch", "typer", "rich"}
-ROOMS = ["errors", "ot", "datasets", "federation", "_files", "_fedwad", "_result", "distance", "report", "cli"]
+ROOMS = [
+    "errors",
+    "_checks",
+    "ot",
+    "datasets",
+    "federation",
+    "_files",
+    "_fedwad",
+    "_result",
+    "distance",
+    "report",
+    "cli",
+]
 
 
 def test_import_loads_nothing_heavy():

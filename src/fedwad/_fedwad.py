@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 from fedwad.federation import TransportReply, TransportRequest
 from fedwad.ot import Floats, Interpolant, Measure, interpolate, reduce_support, solve
@@ -17,6 +18,7 @@ from fedwad.ot import Floats, Interpolant, Measure, interpolate, reduce_support,
 __all__ = ["FedWaD", "Round"]
 
 _RANDOM_T = 0.25, 0.75
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,10 @@ class FedWaD:
         max_support: int = 1000,
         rng: np.random.Generator | None = None,
     ) -> None:
-        if t != "random" and not (isinstance(t, int | float) and 0 < t < 1):
+        if not (isinstance(t, str) and t == "random") and not (isinstance(t, int | float | np.floating) and 0 < t < 1):
             raise InputError(f"t is {t!r}; give a number strictly between 0 and 1, or 'random'.")
-        if interpolant not in ("barycentric", "exact"):
-            raise InputError(f"interpolant is {interpolant!r}; choose 'barycentric' or 'exact'.")
-        if reveal not in ("last", "every"):
-            raise InputError(f"reveal is {reveal!r}; choose 'last' or 'every'.")
-        if max_support < 1:
-            raise InputError(f"max_support is {max_support!r}; give a whole number of at least 1.")
+        check_choice(interpolant, "interpolant", ("barycentric", "exact"))
+        check_choice(reveal, "reveal", ("last", "every"))
         self.support = start
         self.p = p
         self.run = secrets.token_hex(8)
@@ -71,7 +69,7 @@ class FedWaD:
         self._t = t
         self._interpolant = interpolant
         self._reveal = reveal == "every"
-        self._max_support = max_support
+        self._max_support = check_whole(max_support, "max_support")
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._asked: TransportRequest | None = None
         self._potentials: Floats | None = None  # of the server's last transport, to start the next one from
@@ -126,17 +124,22 @@ def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: Transp
     """The glued upper bound from the paper's own messages, at the support that was asked about.
 
     A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow, and with them
-    tr C = d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound.
+    tr C = d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound. Dividing by 1 - t
+    magnifies rounding, which is accounted for upwards.
     """
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)
     size = len(asked.support)
     on_support = len(mu.interpolant) == len(nu.interpolant) == size
     if asked.p != 2 or asked.interpolant != "barycentric" or not on_support:
         return fedwad
-    spreads, means = [], []
+    spreads, means, doubt = [], [], 0.0
     for reply in (mu, nu):
         cells: Floats = (reply.interpolant.points - asked.t * asked.support.points) / (1 - asked.t)
         moved = asked.support.weights @ ((cells - asked.support.points) ** 2).sum(axis=1)
-        spreads.append(math.sqrt(max(0.0, (reply.distance or 0.0) ** 2 - float(moved))))
+        largest = max(np.abs(points).max() for points in (reply.interpolant.points, asked.support.points))
+        off = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - asked.t)
+        doubt += off
+        distance = reply.distance or 0.0
+        spreads.append(math.sqrt(max(0.0, distance**2 - float(moved)) + 2 * distance * off + off**2))
         means.append(Measure(cells, asked.support.weights))
-    return min(fedwad, math.hypot(solve(means[0], means[1]).distance, *spreads))
+    return min(fedwad, math.hypot(solve(means[0], means[1]).distance + doubt, *spreads))

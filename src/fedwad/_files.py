@@ -14,12 +14,22 @@ __all__ = ["write_atomically"]
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write `content` to a temporary neighbour, flush it to disk, and rename it to `path`."""
     path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file to write.")
     data = content.encode("utf-8") if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        if not path.parent.is_dir():
+            raise InputError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file to write.")
+        _replace(path, data)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a valid name"
+        raise InputError(f"{path} cannot be written ({reason}); choose another place.") from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=".fedwad-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

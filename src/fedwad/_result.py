@@ -90,6 +90,13 @@ class DistanceResult:
             content = None
         if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
             raise InputError(f"{path} is not a saved distance; give a file written by `save` or --save.")
+        try:
+            return cls._from_dict(content)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(f"{path} is damaged: parts of the saved distance are missing.") from None
+
+    @classmethod
+    def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:
         support = content.pop("support", None)
         return cls(
             support=None if support is None else Measure(support["points"], support["weights"]),

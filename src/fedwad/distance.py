@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD, Round
 from fedwad._result import DistanceResult
 from fedwad.errors import InputError
@@ -74,21 +75,20 @@ def distance(
     ----------
     Rakotomamonjy, Nadjahi, Ralaivola, Federated Wasserstein Distance, ICLR 2024.
     """
-    check_order(p)
-    if method not in ("fedwad", "summary"):
-        raise InputError(f"method is {method!r}; choose 'fedwad' or 'summary'.")
+    p, seed = check_order(p), check_whole(seed, "seed", 0)
+    check_choice(method, "method", ("fedwad", "summary"))
     first, second = _sites(a, b)
     names = first.name, second.name
     if first == second:
         return DistanceResult.zero(method, p, seed, names)
     line = Line(first.federation)
     if method == "summary":
-        cells = _positive_integer(10 if support is None else support, "support")
+        cells = check_whole(10 if support is None else support, "support")
         return _by_summary(line, names, cells, p, covariance, seed)
     rng = np.random.default_rng(seed)
     start = _start(line, names, 100 if support is None else support, rng)
     loop = FedWaD(start, p=p, t=t, interpolant=interpolant, reveal=reveal, max_support=max_support, rng=rng)
-    return _by_rounds(line, names, loop, _positive_integer(rounds, "rounds"), tolerance, covariance, seed, on_round)
+    return _by_rounds(line, names, loop, check_whole(rounds, "rounds"), tolerance, covariance, seed, on_round)
 
 
 def _sites(a: Any, b: Any) -> tuple[Site, Site]:
@@ -103,13 +103,6 @@ def _sites(a: Any, b: Any) -> tuple[Site, Site]:
         return fed["a"], fed["a"]
     fed = local({"a": a, "b": b})
     return fed["a"], fed["b"]
-
-
-def _positive_integer(number: Any, name: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-        shown = repr(number) if np.isscalar(number) else f"a {type(number).__name__}"
-        raise InputError(f"{name} is {shown}; give a whole number of at least 1.")
-    return int(number)
 
 
 def _same_features(names: tuple[str, str], dimensions: list[int]) -> None:
@@ -141,7 +134,7 @@ def _start(line: Line, names: tuple[str, str], support: Any, rng: np.random.Gene
         return support
     if not isinstance(support, int | np.integer) or isinstance(support, bool):
         return Measure(support, name="support")
-    size = _positive_integer(support, "support")
+    size = check_whole(support, "support")
     replies = line.ask(dict.fromkeys(names, MomentsRequest()), Moments)
     a, b = (replies[name] for name in names)
     _same_features(names, [len(a.mean), len(b.mean)])

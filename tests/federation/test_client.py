@@ -9,7 +9,6 @@ import pytest
 import fedwad
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import (
-    KINDS,
     CellsRequest,
     Client,
     Dataset,
@@ -32,6 +31,7 @@ def transport(support=SUPPORT, interpolant="barycentric"):
     return TransportRequest("run", support, 0.5, 2.0, interpolant, False)
 
 
+KINDS = tuple(messages.KINDS.values())
 EVERY_REQUEST = [
     MomentsRequest(),
     SummaryRequest(5, "full", 2.0, 0),
@@ -45,16 +45,12 @@ def test_by_default_nothing_is_answered():
     for request in EVERY_REQUEST:
         with pytest.raises(PolicyError, match=f"kind '{request.kind}' are not allowed"):
             client.answer(request)
-    assert len(client.ledger) == 0
+    assert [entry.outcome for entry in client.ledger.entries] == ["refused"] * len(EVERY_REQUEST)
 
 
 def test_every_kind_of_request_is_known_to_policies():
-    requests = [
-        kind
-        for _, kind in inspect.getmembers(messages, inspect.isclass)
-        if kind.__name__.endswith("Request") and dataclasses.is_dataclass(kind)
-    ]
-    assert sorted(kind.kind for kind in requests) == sorted(KINDS)
+    classes = [kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__name__.endswith("Request")]
+    assert set(classes) == set(messages.KINDS)
     assert sorted(request.kind for request in EVERY_REQUEST) == sorted(KINDS)
 
 
@@ -63,7 +59,7 @@ def test_every_reply_is_recorded_with_its_size():
     for request in EVERY_REQUEST:
         reply = client.answer(request)
         entry = client.ledger.entries[-1]
-        assert (entry.kind, entry.bytes) == (request.kind, payload(reply))
+        assert (entry.kind, entry.outcome, entry.bytes) == (request.kind, "answered", payload(reply))
         assert entry.smallest >= 1
     assert len(client.ledger) == len(EVERY_REQUEST)
 
@@ -84,11 +80,13 @@ def test_every_reply_is_recorded_with_its_size():
         (Policy(["summary"]), MomentsRequest(), "kind 'moments'"),
     ],
 )
-def test_each_rule_refuses_and_nothing_is_recorded(policy, request_, sentence):
+def test_each_rule_refuses_and_that_is_recorded(policy, request_, sentence):
     client = Client(DATA, policy)
     with pytest.raises(PolicyError, match=sentence):
         client.answer(request_)
-    assert len(client.ledger) == 0
+    (entry,) = client.ledger.entries
+    assert entry.outcome == ("withheld" if "fewer than" in sentence else "refused")
+    assert entry.bytes == 0
 
 
 def test_summaries_keep_the_policys_floor():
@@ -128,9 +126,91 @@ def test_wrong_requests():
     class Odd:
         kind = "moments"
 
-    with pytest.raises(FederationError, match="Odd is not a request"):
-        client.answer(Odd())
-    assert len(client.ledger) == 0
+    for odd in (Odd(), None, "moments"):
+        with pytest.raises(FederationError, match="is not a request"):
+            client.answer(odd)
+
+
+def test_a_subclass_does_not_pass_for_another_kind():
+    class Disguised(TransportRequest):
+        kind = "moments"
+
+    client = Client(DATA, Policy(["moments"]))
+    with pytest.raises(FederationError, match="Disguised is not a request"):
+        client.answer(Disguised("run", SUPPORT, 0.5, 2.0, "barycentric", True))
+    forged = transport()
+    object.__setattr__(forged, "kind", "moments")
+    with pytest.raises(PolicyError, match="kind 'transport'"):
+        client.answer(forged)
+
+
+def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
+    client = Client(DATA, Policy(["transport"], answers=1, smallest_cell=50))
+    with pytest.raises(PolicyError, match="fewer than the 50"):
+        client.answer(transport())
+    with pytest.raises(PolicyError, match="all 1 answers"):
+        client.answer(transport())
+    assert client.ledger.looks == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        SummaryRequest(0, "full", 2.0, 0),
+        SummaryRequest(1.5, "full", 2.0, 0),
+        SummaryRequest(float("nan"), "full", 2.0, 0),
+        SummaryRequest("3", "full", 2.0, 0),
+        SummaryRequest(3, "half", 2.0, 0),
+        SummaryRequest(3, "full", 0.5, 0),
+        SummaryRequest(3, "full", float("nan"), 0),
+        SummaryRequest(3, "full", 0, 0),
+        SummaryRequest(3, "full", 2.0, -1),
+        TransportRequest("run", SUPPORT, "0.5", 2.0, "barycentric", False),
+        TransportRequest("run", SUPPORT, None, 2.0, "barycentric", False),
+        TransportRequest("run", SUPPORT, 1.0, 2.0, "barycentric", False),
+        TransportRequest("run", SUPPORT, np.array([0.5, 0.5]), 2.0, "barycentric", False),
+        TransportRequest("run", SUPPORT, 0.5, np.complex64(2), "barycentric", False),
+        TransportRequest("run", SUPPORT, 0.5, 2.0, "x", False),
+        TransportRequest("run", SUPPORT.points, 0.5, 2.0, "barycentric", False),
+        CellsRequest("run", None, 2.0, "full"),
+        CellsRequest("run", SUPPORT, 2.0, None),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused_before_the_data_are_looked_at(request_):
+    client = Client(DATA, Policy.open())
+    with pytest.raises(InputError):
+        client.answer(request_)
+    assert client.ledger.looks == 0
+
+
+@pytest.mark.parametrize("request_", EVERY_REQUEST)
+def test_a_heavy_sample_does_not_hide_among_light_ones(request_):
+    weights = np.full(100, 1e-12)
+    weights[7] = 1.0
+    client = Client(Dataset(Measure(DATA.measure.points, weights)), Policy(KINDS, smallest_cell=2))
+    with pytest.raises(PolicyError, match="fewer than the 2 samples"):
+        client.answer(request_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"allow": "summary"},
+        {"allow": ["sumary"]},
+        {"smallest_cell": 0},
+        {"smallest_cell": float("nan")},
+        {"largest_support": 0},
+        {"answers": -1},
+    ],
+)
+def test_a_policy_that_would_protect_nothing_is_refused(options):
+    with pytest.raises(InputError):
+        Policy(**options)
+
+
+def test_nothing_prints_samples():
+    assert repr(DATA) == "Dataset(100 samples, 3 features)"
+    assert repr(DATA.measure) == "Measure(100 points, 3 features)"
 
 
 def test_a_site_shows_a_name_and_no_data():

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
+import fedwad
 from fedwad.errors import InputError
 from fedwad.federation import read
 
@@ -98,7 +100,7 @@ def test_wrong_files_get_one_sentence(tmp_path, name, content, sentence):
 
 def test_object_arrays_are_not_unpickled(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="without objects"):
         read(tmp_path / "a.npy")
 
 
@@ -115,3 +117,72 @@ def test_label_columns(tmp_path):
         read(write(tmp_path, "a.npy"), label_column="kind")
     with pytest.raises(InputError, match="no columns of numbers"):
         read(pd.DataFrame({"kind": LABELS}), label_column="kind")
+
+
+def test_a_header_of_counted_columns_is_not_a_sample(tmp_path):
+    pd.DataFrame(X).to_csv(tmp_path / "a.csv", index=False)
+    np.testing.assert_array_equal(read(tmp_path / "a.csv").measure.points, X)
+
+
+def test_a_saved_row_index_is_not_a_feature(tmp_path):
+    pd.DataFrame(X, columns=["u", "v"]).to_csv(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="without a name"):
+        read(tmp_path / "a.csv")
+
+
+def test_columns_are_matched_by_name():
+    here = pd.DataFrame(X, columns=["u", "v"])
+    fed = fedwad.local({"a": here, "b": here[["v", "u"]]})
+    assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
+    with pytest.raises(InputError, match=r"differ in the names of features \(v, w\)"):
+        fedwad.local({"a": here, "b": here.rename(columns={"v": "w"})})
+
+
+def test_messages_do_not_quote_the_data(tmp_path):
+    (tmp_path / "a.csv").write_text("u,v\n1,2\n3,4,SECRET\n")
+    with pytest.raises(InputError, match="same number of columns") as caught:
+        read(tmp_path / "a.csv")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_integers_beyond_doubles_are_rounded(tmp_path):
+    (tmp_path / "a.csv").write_text("u,v\n9007199254740993,1\n3,4\n")
+    assert read(tmp_path / "a.csv").measure.points[0, 0] == 9007199254740992.0
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame([[1, 2]], columns=["u", "u"]),
+        pl.LazyFrame({"u": [1.0]}),
+        pa.table([[1.0], [2.0]], names=["u", "u"]),
+        ([[1, 2], [3]], [0, 1]),
+        (X, [[1], [2, 3], [4]]),
+    ],
+)
+def test_tables_that_make_no_sense(table):
+    with pytest.raises(InputError):
+        read(table)
+
+
+@pytest.mark.parametrize("data", [[X, X], None, X])
+def test_local_wants_names(data):
+    with pytest.raises(InputError, match="mapping from names"):
+        fedwad.local(data)
+
+
+def test_local_wants_different_names():
+    with pytest.raises(InputError, match="the same name"):
+        fedwad.local({1: X, "1": X})
+
+
+@pytest.mark.parametrize("key", ["weights", "y"])
+def test_an_npz_without_samples(tmp_path, key):
+    np.savez(tmp_path / "a.npz", **{key: np.ones(3)})
+    with pytest.raises(InputError, match="name the samples X"):
+        read(tmp_path / "a.npz")
+
+
+def test_a_path_that_is_too_long():
+    with pytest.raises(InputError, match="There is no file"):
+        read("x" * 300 + ".csv")

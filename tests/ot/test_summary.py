@@ -46,7 +46,7 @@ def test_forms_of_the_covariance():
     assert float(isotropic.covariance) == pytest.approx(diagonal.covariance.mean())
     assert [s.form for s in (full, diagonal, isotropic)] == ["full", "diagonal", "isotropic"]
     assert summarise(Measure(rng.standard_normal((20, 1500)))).form == "diagonal"
-    with pytest.raises(InputError, match="choose one of"):
+    with pytest.raises(InputError, match="choose 'auto', 'full', 'diagonal' or 'isotropic'"):
         summarise(mu, 5, "half")
 
 

@@ -6,6 +6,7 @@ from fedwad.federation.federation import Federation, Line, Site, Traffic
 from fedwad.federation.ledger import Entry, Ledger
 from fedwad.federation.local import LocalFederation, local
 from fedwad.federation.messages import (
+    KINDS,
     CellsRequest,
     Moments,
     MomentsRequest,
@@ -17,7 +18,7 @@ from fedwad.federation.messages import (
     TransportRequest,
     payload,
 )
-from fedwad.federation.policy import KINDS, Policy
+from fedwad.federation.policy import Policy
 
 __all__ = [
     "FORMATS",

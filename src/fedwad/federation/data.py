@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,26 +16,57 @@ from fedwad.ot import Measure
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "Dataset", "read"]
+__all__ = ["FORMATS", "Dataset", "aligned", "read"]
 
 #: File endings that can be read.
 FORMATS = (".npy", ".npz", ".csv", ".parquet")
 
+_HINTS = {
+    ".npy": "a complete file written by numpy.save, without objects in it",
+    ".npz": "a complete file written by numpy.savez, without objects in it",
+    ".csv": "complete, separated by commas, with the same number of columns in each row",
+    ".parquet": "complete",
+}
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "labels"), ("weights", "w")
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples with their weights, and labels where there are any."""
+    """Samples with their weights, labels where there are any, and names of the features where they have some."""
 
     measure: Measure
     labels: NDArray[Any] | None = None
+    features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
             raise InputError(
                 f"{len(self.measure)} samples came with labels of shape {self.labels.shape}; give one label per sample."
             )
+
+    def __repr__(self) -> str:  # no samples: what is printed may end up anywhere
+        return f"Dataset({len(self.measure)} samples, {self.measure.dimension} features)"
+
+    def ordered(self, features: tuple[str, ...]) -> Dataset:
+        """The same data with their named features in this order."""
+        order = [(self.features or ()).index(name) for name in features]
+        return Dataset(Measure(self.measure.points[:, order], self.measure.weights), self.labels, features)
+
+
+def aligned(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
+    """Put named features into one order; refuse data sets whose features have different names."""
+    result = dict(datasets)
+    named = [(name, data, data.features) for name, data in datasets.items() if data.features is not None]
+    for name, data, features in named[1:]:
+        first, _, wanted = named[0]
+        odd = sorted(set(wanted).symmetric_difference(features))
+        if not odd:
+            result[name] = data.ordered(wanted)
+        elif len(features) == len(wanted):  # another number of features is said by whoever compares them
+            raise InputError(
+                f"{first} and {name} differ in the names of features ({', '.join(odd[:4])}); make them agree."
+            )
+    return result
 
 
 def read(source: Any, name: str = "data", label_column: str | None = None) -> Dataset:
@@ -45,32 +77,37 @@ def read(source: Any, name: str = "data", label_column: str | None = None) -> Da
         return Dataset(source)
     if isinstance(source, str | Path):
         return _read_file(Path(source), label_column)
-    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 2:
-        return Dataset(_read_points(source[0], name), np.asarray(source[1]))
-    return _read_table(source, name, label_column) if _is_frame(source) else Dataset(_read_points(source, name))
-
-
-def _read_points(points: Any, name: str) -> Measure:
-    return _read_table(points, name, None).measure if _is_frame(points) else Measure(points, name=name)
+    if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
+        data = read(source[0], name)
+        try:
+            labels = np.asarray(source[1])
+        except ValueError:
+            raise InputError(f"The labels of {name} are lists of different lengths; give one per sample.") from None
+        return Dataset(data.measure, labels, data.features)
+    return _read_table(source, name, label_column) if _is_frame(source) else Dataset(Measure(source, name=name))
 
 
 def _is_frame(source: Any) -> bool:
-    return hasattr(source, "columns") or hasattr(source, "column_names")
+    return any(hasattr(type(source), name) for name in ("columns", "column_names"))
 
 
 def _read_file(path: Path, label_column: str | None) -> Dataset:
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}.")
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except (OSError, ValueError):
+        found = False
+    if not found:
         raise InputError(f"There is no file at {path}; check the path.")
     readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
     try:
         content = readers[path.suffix.lower()](path)
     except InputError:
         raise
-    except Exception as error:  # the readers raise a dozen kinds, all of which mean the same to a user
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{path} cannot be read as {path.suffix} ({reason}); is the file complete?") from error
+    except Exception:  # the readers raise a dozen kinds, and some of their messages quote the data
+        hint = _HINTS[path.suffix.lower()]
+        raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if isinstance(content, Dataset):
         if label_column is not None:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
@@ -90,7 +127,8 @@ def _read_npz(path: Path) -> Dataset:
             found = [name for name in names if name in keys]
             return archive[found[0]] if found else None
 
-        points = archive[keys[0]] if len(keys) == 1 else first(_POINT_KEYS)
+        others = [key for key in keys if key not in _LABEL_KEYS + _WEIGHT_KEYS]
+        points = archive[others[0]] if len(others) == 1 else first(_POINT_KEYS)
         if points is None:
             raise InputError(
                 f"{path} holds the arrays {', '.join(keys) or '(none)'}; name the samples X"
@@ -102,9 +140,10 @@ def _read_npz(path: Path) -> Dataset:
 
 def _positive(points: Any, labels: Any, weights: Any, name: str) -> tuple[Measure, NDArray[Any] | None]:
     """Measure and labels, the labels of samples of weight zero dropped as the measure drops those samples."""
-    if labels is not None and weights is not None and np.shape(labels) == np.shape(weights):
+    measure = Measure(points, weights, name=name)
+    if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]
-    return Measure(points, weights, name=name), labels
+    return measure, labels
 
 
 def _read_csv(path: Path) -> pa.Table:
@@ -113,7 +152,9 @@ def _read_csv(path: Path) -> pa.Table:
     if path.stat().st_size == 0:  # PyArrow would ask for columns
         raise InputError(f"{path} is empty; give at least one sample.")
     table = csv.read_csv(path)
-    if all(_is_number(name) for name in table.column_names):  # the first line is data, not names
+    names = table.column_names
+    counted = len(names) > 1 and names == [str(k) for k in range(len(names))]  # the names that pandas gives
+    if not counted and all(_is_number(name) for name in names):  # the first line is data, not names
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
     return table
 
@@ -136,7 +177,16 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
     """Numeric columns become features in their order; the label column, if named, becomes the labels."""
     import narwhals as nw
 
-    frame = nw.from_native(table, eager_only=True)
+    try:
+        frame = nw.from_native(table, eager_only=True)
+        names = [str(column) for column in frame.columns]
+    except Exception:
+        raise InputError(
+            f"{name} is a {type(table).__name__} that cannot be used; give a table in memory whose columns have"
+            " different names."
+        ) from None
+    if len(set(names)) < len(names) or "" in names:
+        raise InputError(f"{name} has columns without a name or with the same one; name each, or leave them out.")
     if len(frame) == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
@@ -154,10 +204,12 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
                 " leave it out, or name it as the label column."
             )
         _refuse_missing(column, name)
-        columns.append(column.cast(nw.Float64).to_numpy())
+        columns.append(np.asarray(column.to_numpy(), dtype=np.float64))
     if not columns:
         raise InputError(f"{name} has no columns of numbers; give at least one.")
-    return Dataset(Measure(np.column_stack(columns), name=name), labels)
+    features = tuple(str(column) for column in frame.columns)
+    numbered = any(features == tuple(f"{prefix}{k}" for k in range(len(features))) for prefix in ("", "f"))
+    return Dataset(Measure(np.column_stack(columns), name=name), labels, None if numbered else features)
 
 
 def _refuse_missing(column: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.client import Client
-from fedwad.federation.data import read
+from fedwad.federation.data import aligned, read
 from fedwad.federation.federation import Site
 from fedwad.federation.messages import Reply, Request
 from fedwad.federation.policy import Policy
@@ -59,5 +59,10 @@ def local(data: Mapping[str, Any], policy: Policy | None = None) -> LocalFederat
     >>> fed.names
     ('paris', 'oslo')
     """
+    if not isinstance(data, Mapping):
+        raise InputError(f"The clients came as a {type(data).__name__}; give a mapping from names to data.")
+    if len({str(name) for name in data}) < len(data):
+        raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    return LocalFederation({str(name): Client(read(source, str(name)), shared) for name, source in data.items()})
+    read_in = aligned({str(name): read(source, str(name)) for name, source in data.items()})
+    return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()})

@@ -6,13 +6,16 @@ A message is a frozen dataclass of arrays, numbers and short words. There are no
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from fedwad.ot import Covariance, Floats, Interpolant, Measure, Summary
+from fedwad._checks import check_choice, check_whole
+from fedwad.errors import FederationError, InputError
+from fedwad.ot import Covariance, Floats, Interpolant, Measure, Summary, check_order
 
 __all__ = [
+    "KINDS",
     "CellsRequest",
     "Moments",
     "MomentsRequest",
@@ -22,6 +25,8 @@ __all__ = [
     "SummaryRequest",
     "TransportReply",
     "TransportRequest",
+    "check",
+    "kind_of",
     "payload",
 ]
 
@@ -99,6 +104,36 @@ class SummaryReply:
 
 Request = MomentsRequest | SummaryRequest | TransportRequest | CellsRequest
 Reply = Moments | SummaryReply | TransportReply
+
+
+#: The kind of each request, by its exact type: a subclass or a changed attribute passes for nothing else.
+KINDS: dict[type, str] = {kind: kind.kind for kind in (MomentsRequest, SummaryRequest, TransportRequest, CellsRequest)}
+
+
+def kind_of(request: object) -> str:
+    """The kind of a request; FederationError for anything that is none."""
+    kind = KINDS.get(type(request))
+    if kind is None:
+        raise FederationError(f"A message of type {type(request).__name__} is not a request.")
+    return kind
+
+
+def check(request: Request) -> None:
+    """Raise InputError unless every field of a request makes sense by itself, whatever the data."""
+    if isinstance(request, MomentsRequest):
+        return
+    check_order(request.p)
+    if isinstance(request, SummaryRequest):
+        check_whole(request.cells, "support")
+        check_whole(request.seed, "seed", 0)
+    elif not isinstance(request.support, Measure):
+        raise InputError(f"The support is a {type(request.support).__name__}; give a Measure.")
+    if isinstance(request, TransportRequest):
+        check_choice(request.interpolant, "interpolant", get_args(Interpolant))
+        if not (isinstance(request.t, float) and 0 < request.t < 1):
+            raise InputError(f"t is {request.t!r}; give a number strictly between 0 and 1.")
+    else:
+        check_choice(request.covariance, "covariance", get_args(Covariance))
 
 
 def payload(message: Any) -> int:

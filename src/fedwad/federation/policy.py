@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fedwad.errors import PolicyError
-from fedwad.federation.messages import CellsRequest, Request, SummaryRequest, TransportRequest
+from fedwad._checks import check_whole
+from fedwad.errors import InputError, PolicyError
+from fedwad.federation.messages import KINDS, CellsRequest, Request, SummaryRequest, TransportRequest, kind_of
 
-__all__ = ["KINDS", "Policy"]
-
-#: Every kind of request there is.
-KINDS = ("moments", "summary", "transport", "cells")
+__all__ = ["Policy"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Policy:
     allow : kinds of requests that are answered, out of "moments", "summary", "transport", "cells"
     smallest_cell : least number of samples that a cell mean may average
     largest_support : most points that a support or a summary may have
-    answers : most replies over the client's life; None for no limit
+    answers : most looks at the data over the client's life, replies that were withheld included; None for no limit
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
     """
@@ -38,16 +36,28 @@ class Policy:
     exact_interpolant: bool = False
     uniform_support: bool = True
 
+    def __post_init__(self) -> None:
+        known = tuple(KINDS.values())
+        if isinstance(self.allow, str) or any(kind not in known for kind in self.allow):
+            raise InputError(f"allow is {self.allow!r}; give a list with some of {', '.join(known)}.")
+        check_whole(self.smallest_cell, "smallest_cell")
+        if self.largest_support is not None:
+            check_whole(self.largest_support, "largest_support")
+        if self.answers is not None:
+            check_whole(self.answers, "answers", 0)
+
     @classmethod
     def open(cls) -> Policy:
         """A policy that answers everything: for data that is on this machine anyway."""
-        return cls(KINDS, smallest_cell=1, largest_support=None, exact_interpolant=True, uniform_support=False)
+        everything = tuple(KINDS.values())
+        return cls(everything, smallest_cell=1, largest_support=None, exact_interpolant=True, uniform_support=False)
 
-    def admit(self, request: Request, answered: int) -> None:
-        """Raise PolicyError unless `request` may be worked on, after `answered` earlier replies."""
-        if request.kind not in self.allow:
-            raise PolicyError(f"Requests of kind '{request.kind}' are not allowed by this client's policy.")
-        if self.answers is not None and answered >= self.answers:
+    def admit(self, request: Request, looks: int) -> None:
+        """Raise PolicyError unless `request` may be worked on, after so many earlier looks at the data."""
+        kind = kind_of(request)
+        if kind not in self.allow:
+            raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
+        if self.answers is not None and looks >= self.answers:
             raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
         if isinstance(request, TransportRequest) and request.interpolant == "exact" and not self.exact_interpolant:
             raise PolicyError("The exact interpolating measure reveals every sample and is not sent.")

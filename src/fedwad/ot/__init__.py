@@ -8,7 +8,7 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._plan import TOLERANCE, Plan
 from fedwad.ot._solve import check_order, solve, wasserstein
-from fedwad.ot._summary import Covariance, Summary, summarise, summarise_plan
+from fedwad.ot._summary import Covariance, Summary, smallest_cell, summarise, summarise_plan
 from fedwad.ot._twin import Twin, twin_distance
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "interpolate",
     "lower_bound",
     "reduce_support",
+    "smallest_cell",
     "solve",
     "summarise",
     "summarise_plan",

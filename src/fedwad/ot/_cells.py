@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Floats, Measure
 
-__all__ = ["group_sums", "kmeans_cells"]
+__all__ = ["effective_counts", "group_sums", "kmeans_cells"]
 
 _ITERATIONS = 25
 _BLOCK_ENTRIES = 1 << 22
 
 
 def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
-    """Label each point with one of at most `cells` cells, each of at least `floor` points.
+    """Label each point with one of at most `cells` cells, each of at least `floor` points (effectively, if weighted).
 
     Lloyd's iterations from a k-means++ start, then cells below the floor join the nearest other
     cell. One cell is left when there are fewer than two floors of points. The same seed
@@ -32,7 +32,7 @@ def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -
             break
         labels = moved
     mass, centres = _means(points, weights, labels, centres)
-    return _merge_small(labels, mass, centres, floor)
+    return _merge_small(labels, weights, mass, centres, floor)
 
 
 def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats:
@@ -41,6 +41,15 @@ def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats
 
     indicator = csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), groups))
     return np.asarray(indicator.T @ values)
+
+
+def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
+    """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares); 0 for an empty one."""
+    heaviest = np.zeros(int(labels.max()) + 1)
+    np.maximum.at(heaviest, labels, mass)
+    share = mass / heaviest[labels]
+    total, squares = np.bincount(labels, share), np.bincount(labels, share**2)
+    return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
 
 
 def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Generator) -> Floats:
@@ -72,14 +81,16 @@ def _means(points: Floats, weights: Floats, labels: NDArray[np.int64], centres: 
     return mass, centres + pull / np.where(mass > 0, mass, 1.0)[:, None]
 
 
-def _merge_small(labels: NDArray[np.int64], mass: Floats, centres: Floats, floor: int) -> NDArray[np.int64]:
+def _merge_small(
+    labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, floor: int
+) -> NDArray[np.int64]:
     """Let the smallest cell join its nearest neighbour until none is below the floor; number the rest from 0."""
     labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
     while True:
-        counts = np.bincount(labels, minlength=len(centres))
+        counts = effective_counts(labels, weights)
         present = np.flatnonzero(counts)
         smallest = present[counts[present].argmin()]
-        if counts[smallest] >= floor or len(present) == 1:
+        if counts[smallest] >= floor - 1e-9 or len(present) == 1:
             break
         others = present[present != smallest]
         home = others[ground_cost(centres[smallest][None], centres[others])[0].argmin()]

@@ -8,21 +8,21 @@ import numpy as np
 
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._plan import Solution
+from fedwad.ot._plan import Indices
 
-__all__ = ["cost_matrix", "ground_cost", "plan_cost"]
+__all__ = ["ground_cost", "paired_squares", "squared_distances", "to_power"]
 
 # Up to this dimension the plain loop of SciPy is as fast as a matrix product, and exact.
 _SMALL_DIMENSION = 8
 # |x|^2 + |y|^2 - 2 x.y loses digits when the result is this much smaller than its terms.
 _CANCELLATION = 1e-4
-_BLOCK_ENTRIES = 1 << 20
+_BLOCK_ENTRIES = 1 << 17
 
 
-def cost_matrix(mu: Measure, nu: Measure, p: float = 2.0) -> Floats:
-    """Cost matrix between two measures; labelled ones are never written out with their class columns."""
+def squared_distances(mu: Measure, nu: Measure) -> Floats:
+    """All |x_i - y_j|^2; labelled measures are never written out with their class columns."""
     if not isinstance(mu, LabelledMeasure) and not isinstance(nu, LabelledMeasure):
-        return ground_cost(mu.points, nu.points, p)
+        return ground_cost(mu.points, nu.points)
     split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
     (x, x_table, x_codes), (y, y_table, y_codes) = (_parts(measure, split) for measure in (mu, nu))
     squares = ground_cost(x, y)
@@ -31,7 +31,7 @@ def cost_matrix(mu: Measure, nu: Measure, p: float = 2.0) -> Floats:
     for start in range(0, len(x), rows):
         block = slice(start, start + rows)
         squares[block] += table[x_codes[block]][:, y_codes]
-    return _power(squares, p)
+    return squares
 
 
 def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Any]:
@@ -41,15 +41,15 @@ def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Any]:
     return np.ascontiguousarray(measure.points[:, :split]), measure.points[:, split:], slice(None)
 
 
-def plan_cost(mu: Measure, nu: Measure, found: Solution, p: float) -> float:
-    """Cost of a plan from the differences of the points it pairs, in blocks."""
-    total = 0.0
+def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Floats:
+    """|x_i - y_j|^2 for the pairs of a plan, from differences, in blocks."""
+    squares = np.empty(len(rows))
     step = max(1, _BLOCK_ENTRIES // mu.dimension)
-    for start in range(0, len(found.mass), step):
+    for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        paired = pairwise_cost(mu.rows(found.rows[block]), nu.rows(found.cols[block]), p)
-        total += float(found.mass[block] @ paired)
-    return total
+        difference = mu.rows(rows[block]) - nu.rows(cols[block])
+        squares[block] = np.einsum("kd,kd->k", difference, difference)
+    return squares
 
 
 def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
@@ -65,38 +65,34 @@ def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
         squares: Floats = cdist(x, y, "sqeuclidean")
     else:
         squares = _squares_by_product(x, y)
-    return _power(squares, p)
-
-
-def pairwise_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
-    """The costs |x_k - y_k|^p of matched rows, shape (n,)."""
-    difference = x - y
-    return _power(np.einsum("kd,kd->k", difference, difference), p)
+    return to_power(squares, p)
 
 
 def _squares_by_product(x: Floats, y: Floats) -> Floats:
     centre = (x.mean(axis=0) + y.mean(axis=0)) / 2
-    y = y - centre
-    y_norms = np.einsum("jd,jd->j", y, y)
+    minus_two_y = -2 * (y - centre)
+    y_norms = np.einsum("jd,jd->j", minus_two_y, minus_two_y) / 4
     squares = np.empty((len(x), len(y)))
     rows = max(1, _BLOCK_ENTRIES // max(len(y), x.shape[1]))
     for start in range(0, len(x), rows):
         near = x[start : start + rows] - centre
         norms = np.einsum("id,id->i", near, near)[:, None] + y_norms
         part = squares[start : start + rows]
-        np.matmul(near, y.T, out=part)
-        part *= -2.0
+        np.matmul(near, minus_two_y.T, out=part)
         part += norms
-        norms *= _CANCELLATION
-        i, j = np.nonzero(part < norms)
+        if part.min() >= _CANCELLATION * norms.max():
+            continue
+        i, j = np.nonzero(part < _CANCELLATION * norms)
         step = max(1, _BLOCK_ENTRIES // x.shape[1])
         for k in range(0, len(i), step):
             chosen = i[k : k + step], j[k : k + step]
-            part[chosen] = pairwise_cost(near[chosen[0]], y[chosen[1]])
+            difference = x[start + chosen[0]] - y[chosen[1]]
+            part[chosen] = np.einsum("kd,kd->k", difference, difference)
     return squares
 
 
-def _power(squares: Floats, p: float) -> Floats:
+def to_power(squares: Floats, p: float) -> Floats:
+    """|x - y|^p from |x - y|^2, in place."""
     if p == 2:
         return squares
     if p == 1:

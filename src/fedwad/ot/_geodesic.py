@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedwad._checks import check_choice
 from fedwad.errors import InputError
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Measure
@@ -38,8 +39,7 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
     if kind == "exact":
         points = (1 - t) * plan.source.points[plan.rows] + t * plan.target.points[plan.cols]
         return Measure(points, plan.mass)
-    if kind != "barycentric":
-        raise InputError(f"interpolant is {kind!r}; choose 'barycentric' or 'exact'.")
+    check_choice(kind, "interpolant", ("barycentric", "exact"))
     if len(plan.target) > len(plan.source):
         return interpolate(plan.reversed(), 1 - t)
     return Measure((1 - t) * plan.target_means() + t * plan.target.points, plan.target.weights)

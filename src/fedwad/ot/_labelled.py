@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._measure import Floats, Measure, as_points, as_weights
+from fedwad.ot._measure import Floats, Measure, as_points, as_weights, reach
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -90,6 +90,6 @@ class LabelledMeasure(Measure):
         other._keep(features=features, table=table, codes=self.codes, weights=self.weights)
         return other
 
-    @property
-    def extent(self) -> float:
-        return max(float(np.abs(self.features).max()), float(np.abs(self.table).max()))
+    def reach(self, origin: Floats) -> float:
+        split = self.features.shape[1]
+        return max(reach(self.features, origin[:split]), reach(self.table, origin[split:]))

@@ -13,8 +13,8 @@ from fedwad.ot._plan import Solution
 __all__ = ["sorted_transport"]
 
 
-def sorted_transport(x: Floats, y: Floats, a: Floats, b: Floats, p: float) -> Solution:
-    """Exact plan and potentials for measures on the real line, in O(n log n).
+def sorted_transport(x: Floats, y: Floats, a: Floats, b: Floats, p: float) -> tuple[Solution, float]:
+    """Exact plan and potentials for measures on the real line, in O(n log n), and the unit of length they are in.
 
     For a convex cost the monotone (north-west corner) plan is optimal. Its staircase of
     n + m - 1 cells is also a basis: walking along it, f and g follow from
@@ -34,17 +34,17 @@ def sorted_transport(x: Floats, y: Floats, a: Floats, b: Floats, p: float) -> So
     bounds = np.concatenate([[0], ends[order], [x_ends[-1]]])
     mass = np.diff(bounds) / unit
 
-    def cost(rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
-        return np.asarray(np.abs(x[rows] - y[cols]) ** p)
-
-    rise = cost(i[1:], j[1:]) - cost(i[:-1], j[:-1])
+    moves = np.abs(x[i] - y[j])
+    length = float(moves.max()) or 1.0
+    costs = (moves / length) ** p
+    rise = np.diff(costs)
     f = np.concatenate([[0.0], np.cumsum(rise[leaves_row])])
-    g = cost(i[:1], j[:1]) + np.concatenate([[0.0], np.cumsum(rise[~leaves_row])])
+    g = costs[0] + np.concatenate([[0.0], np.cumsum(rise[~leaves_row])])
 
     f_out, g_out = np.empty(n), np.empty(m)
     f_out[x_order], g_out[y_order] = f, g
     kept = mass > 0
-    return Solution(x_order[i[kept]], y_order[j[kept]], mass[kept], f_out, g_out)
+    return Solution(x_order[i[kept]], y_order[j[kept]], mass[kept], f_out, g_out), length
 
 
 def _cumulative(a: Floats, b: Floats) -> tuple[NDArray[Any], NDArray[Any], float]:

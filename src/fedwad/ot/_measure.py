@@ -13,11 +13,12 @@ from fedwad.errors import InputError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Floats", "Measure", "as_points", "as_weights"]
+__all__ = ["Floats", "Measure", "as_points", "as_weights", "reach"]
 
 Floats = NDArray[np.float64]
 
 _SUMS_TO_ONE = 1e-14
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,9 @@ class Measure:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def __repr__(self) -> str:  # no points: what is printed may end up anywhere
+        return f"{type(self).__name__}({len(self)} points, {self.dimension} features)"
+
     @property
     def dimension(self) -> int:
         return int(self.points.shape[1])
@@ -79,10 +83,9 @@ class Measure:
         other._keep(points=points, weights=self.weights)
         return other
 
-    @property
-    def extent(self) -> float:
-        """Largest absolute coordinate."""
-        return max(-float(self.points.min()), float(self.points.max()))
+    def reach(self, origin: Floats) -> float:
+        """Largest absolute coordinate of x - origin."""
+        return reach(self.points, origin)
 
     @property
     def is_uniform(self) -> bool:
@@ -95,14 +98,23 @@ class Measure:
         return np.asarray(origin + self.weights @ (self.points - origin))
 
 
+def reach(points: Floats, origin: Floats) -> float:
+    """Largest absolute coordinate of points - origin, without making the difference."""
+    return float(np.maximum(points.max(axis=0) - origin, origin - points.min(axis=0)).max())
+
+
 def as_points(points: Any, name: str = "points") -> Floats:
     """Turn `points` into a finite (n, d) float64 array or say what is wrong with them."""
     if hasattr(points, "toarray") and hasattr(points, "nnz"):
         raise InputError(f"{name} is a sparse matrix; convert it with .toarray() first.")
+    if np.ma.is_masked(points):
+        raise InputError(f"{name} has masked values; fill them or remove their rows first.")
     try:
         array = np.asarray(points)
     except ValueError:
         raise InputError(f"{name} has rows of different lengths; give one row of numbers per sample.") from None
+    except (TypeError, RuntimeError):  # tensors on a GPU, or with gradients
+        raise InputError(f"{name} is a {type(points).__name__} that NumPy cannot read; convert it first.") from None
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} holds values of type {array.dtype}; give real numbers only.")
     if array.ndim == 1:
@@ -115,7 +127,8 @@ def as_points(points: Any, name: str = "points") -> Floats:
         raise InputError(f"{name} is empty; give at least one sample.")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no features; give at least one column of numbers.")
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float64)
     finite = np.isfinite(array)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
@@ -124,6 +137,8 @@ def as_points(points: Any, name: str = "points") -> Floats:
             f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''}"
             f" (the first in row {row}, column {column}, counting from 0); remove or fill them first."
         )
+    if reach(array, np.zeros(array.shape[1])) > _LARGEST:
+        raise InputError(f"{name} holds values beyond {_LARGEST:g}; rescale the data first.")
     return array
 
 
@@ -131,7 +146,10 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     """Check `weights` (uniform if None) and scale them to sum to one."""
     if weights is None:
         return np.full(count, 1.0 / count)
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError:
+        raise InputError(f"{name} are lists of different lengths; give {count} numbers, one per sample.") from None
     if array.dtype.kind not in "biuf" or array.shape != (count,):
         raise InputError(
             f"{name} have shape {array.shape} and type {array.dtype}; give {count} numbers, one per sample."
@@ -142,7 +160,7 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     largest = array.max()
     if largest == 0:
         raise InputError(f"{name} are all zero; give at least one positive weight.")
-    if abs(array.sum() - 1) <= _SUMS_TO_ONE:  # weights that were scaled before keep their bits
+    if largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE:  # weights that were scaled before keep their bits
         return array
     array = array / largest  # so that the sum neither overflows nor vanishes
     return np.asarray(array / array.sum())

@@ -49,8 +49,8 @@ class Plan:
         Kantorovich potentials: f_i + g_j <= |x_i - y_j|^p for all i, j, and
         sum_i a_i f_i + sum_j b_j g_j >= cost * (1 - gap), which proves that no plan is cheaper.
     gap : float
-        Relative duality gap. Its denominator is never below 1e-5 of the largest cost: what
-        is smaller cannot be told from rounding.
+        Relative duality gap. Its denominator is never below 1e-5 of the cost of the plan's longest move per unit
+        of mass: what is smaller cannot be told from rounding.
     marginal_error : float
         Largest l1 distance of the plan's marginals from the weights.
     solver : str
@@ -93,10 +93,19 @@ class Plan:
         return csr_array(coo_array((self.mass, (self.rows, self.cols)), shape=shape))
 
     def target_means(self) -> Floats:
-        """For each target point the mean of the source mass it receives: the barycentric map, (m, d)."""
+        """For each target point the mean of the source mass it receives: the barycentric map, (m, d).
+
+        A target whose weight was lost in rounding receives nothing and keeps its place.
+        """
         origin = self.source.rows(0)  # a large common offset then costs no digits
-        received = np.bincount(self.cols, self.mass, len(self.target))
-        return np.asarray(origin + self.source.moved(origin).received(self.matrix) / received[:, None])
+        received = self.received[:, None]
+        means = origin + self.source.moved(origin).received(self.matrix) / np.where(received > 0, received, 1.0)
+        return np.where(received > 0, means, self.target.rows(slice(None)))
+
+    @property
+    def received(self) -> Floats:
+        """Mass that arrives at each target point: its weight up to rounding, zero where that was lost in it."""
+        return np.asarray(np.bincount(self.cols, self.mass, len(self.target)), dtype=np.float64)
 
     def reversed(self) -> Plan:
         """The same plan from target to source."""

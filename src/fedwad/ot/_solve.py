@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedwad.errors import CertificateError, InputError
 from fedwad.ot._assignment import assignment
-from fedwad.ot._cost import cost_matrix, plan_cost
+from fedwad.ot._cost import paired_squares, squared_distances, to_power
 from fedwad.ot._line import sorted_transport
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._plan import Plan, Solution
-from fedwad.ot._simplex import network_simplex
+from fedwad.ot._plan import TOLERANCE, Plan, Solution
+from fedwad.ot._simplex import clipped_simplex, network_simplex
 from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
 _ROWS = 256  # checked at a time
+_TINY = 1e-100
 # The small-support solver: below so many costs the others take milliseconds, and its first use compiles it.
 _WORTH_COMPILING, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 1500, 100
 
@@ -55,8 +57,8 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
     """Optimal plan between two measures, with its proof.
 
     Measures on a line are sorted; equally many points of equal weight are an assignment; many points against few have
-    a solver of their own; everything else goes to the network simplex. The points are first moved to the
-    origin and scaled by a power of two, so that no solver meets a scale it was not made for.
+    a solver of their own; everything else goes to the network simplex. An answer that fails its own proof is computed
+    again by the next slower solver before it is given up.
 
     Parameters
     ----------
@@ -76,64 +78,114 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
     >>> plan.distance, plan.cols.tolist(), plan.solver
     (1.0, [0, 1], 'assignment')
     """
-    check_order(p)
+    p = check_order(p)
     if mu.dimension != nu.dimension:
         raise InputError(
             f"The two measures have {mu.dimension} and {nu.dimension} features;"
             " a distance needs the same features on both sides."
         )
-    x, y, scale = _normalised(mu, nu)
-    if mu.dimension == 1:
-        solver = "sorted"
-        found = sorted_transport(x.points[:, 0], y.points[:, 0], mu.weights, nu.weights, p)
-        largest = float((x.extent + y.extent) ** p)
-    else:
-        cost = cost_matrix(x, y, p)
-        solver, found = _exact(mu, nu, cost, _usable(start, nu, scale**-p if scale != 1 else 1.0))
-        largest = float(cost.max())
-    primal = plan_cost(x, y, found, p)
-    rows, cols, mass, f, g = found
-    dual = float(mu.weights @ f + nu.weights @ g)
-    distance = scale * primal ** (1 / p)
+    x, y, scale = _tamed(mu, nu)
+    proof: _Proof | None = None
+    failure: CertificateError | None = None
+    for solver, attempt in _attempts(x, y, p, start, scale):
+        try:
+            found, length = attempt()
+        except CertificateError as error:
+            failure = error
+            continue
+        proof = _Proof.of(x, y, p, solver, found, length)
+        if proof.holds:
+            break
+    if proof is None:
+        raise failure or CertificateError("No solver was found for this problem; please report the data.")
+    return proof.plan(mu, nu, p, scale)
+
+
+def check_order(p: object) -> float:
+    """The order p as a float; refused where W_p is no distance."""
     try:
-        unit, _ = scale**p, distance**p
+        order = float(p) if isinstance(p, int | float | np.integer | np.floating) else math.nan
     except OverflowError:
-        raise InputError(f"Costs |x - y|^{p:g} overflow at this scale; rescale the data or take a smaller p.") from None
-    return Plan(
-        source=mu,
-        target=nu,
-        p=p,
-        rows=rows,
-        cols=cols,
-        mass=mass,
-        distance=distance,
-        f=f * unit,
-        g=g * unit,
-        gap=(primal - dual) / max(primal, 1e-5 * largest, np.finfo(float).tiny),
-        marginal_error=_marginal_error(mu, nu, found),
-        solver=solver,
-    )
-
-
-def check_order(p: float) -> None:
-    """Refuse an order p for which W_p is no distance."""
-    if not (isinstance(p, int | float | np.number) and 1 <= p < math.inf):
+        order = math.inf
+    if not 1 <= order < math.inf:
         raise InputError(f"p is {p!r}; the Wasserstein distance needs a number p >= 1.")
+    return order
 
 
-def _exact(mu: Measure, nu: Measure, cost: Floats, start: Floats | None) -> tuple[str, Solution]:
-    """Choose a solver for this cost matrix; whatever it returns, f_i <= min_j c_ij - g_j."""
-    a, b = mu.weights, nu.weights
-    if len(mu) == len(nu) and mu.is_uniform and nu.is_uniform:
-        return "assignment", _feasible(assignment(cost, start), cost)
-    if _is_small(mu, nu):
-        with suppress(CertificateError):
-            return "small support", small_support(cost, a, b, start)
-    if _is_small(nu, mu):
-        with suppress(CertificateError):
-            found = small_support(np.ascontiguousarray(cost.T), b, a)
-            return "small support", _feasible(found.transposed(), cost)
-    return "network simplex", _feasible(network_simplex(cost, a, b), cost)
+@dataclass(frozen=True)
+class _Proof:
+    """A solver's answer and what it proves, with costs in units of length^p."""
+
+    solver: str
+    found: Solution
+    length: float
+    distance: float
+    gap: float
+    marginal_error: float
+
+    @classmethod
+    def of(cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float) -> _Proof:
+        moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
+        longest = float(moves.max())
+        sent, received = np.bincount(found.rows, found.mass, len(x)), np.bincount(found.cols, found.mass, len(y))
+        error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
+        if longest == 0:  # nothing moves, and nothing is cheaper than nothing
+            return cls(solver, found, length, 0.0, 0.0, float(error))
+        # In units of the longest move, so that nothing overflows and what vanishes does not matter.
+        primal = float(found.mass @ (moves / longest) ** p)
+        with np.errstate(all="ignore"):
+            dual = float(x.weights @ found.f + y.weights @ found.g) * np.float64(length / longest) ** p
+            gap = float((primal - dual) / max(primal, 1e-5))
+        if solver == "sorted" and not abs(gap) <= TOLERANCE:
+            gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
+        return cls(solver, found, length, longest * primal ** (1 / p), gap, float(error))
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE
+
+    def plan(self, mu: Measure, nu: Measure, p: float, scale: float) -> Plan:
+        """The plan in the units of the data; raises CertificateError if the proof does not hold."""
+        distance = self.distance * scale
+        try:
+            unit, _ = (self.length * scale) ** p, distance**p
+        except OverflowError:
+            raise InputError(
+                f"Costs |x - y|^{p:g} overflow at this scale; rescale the data or take a smaller p."
+            ) from None
+        rows, cols, mass, f, g = self.found
+        return Plan(
+            source=mu, target=nu, p=p, rows=rows, cols=cols, mass=mass, distance=distance, f=f * unit, g=g * unit,
+            gap=self.gap, marginal_error=self.marginal_error, solver=self.solver,
+        )  # fmt: skip
+
+
+Attempt = Callable[[], tuple[Solution, float]]
+
+
+def _attempts(x: Measure, y: Measure, p: float, start: Floats | None, scale: float) -> Iterator[tuple[str, Attempt]]:
+    """Solvers for this problem, the fastest first, each with potentials f_i <= min_j c_ij - g_j."""
+    a, b = x.weights, y.weights
+    if x.dimension == 1:
+        yield "sorted", lambda: sorted_transport(x.points[:, 0], y.points[:, 0], a, b, p)
+        return
+    squares = squared_distances(x, y)
+    # p = 2 needs no unit of length; other powers are taken of lengths up to one.
+    length = 1.0 if p == 2 else _power_of_two(math.sqrt(float(squares.max())))
+    cost = squares if p == 2 else to_power(squares / length**2, p)
+    start = _usable(start, y, length * scale, p)
+    if len(x) == len(y) and x.is_uniform and y.is_uniform:
+        yield "assignment", lambda: (_feasible(assignment(cost, start), cost), length)
+    elif _is_small(x, y):
+        yield "small support", lambda: (small_support(cost, a, b, start), length)
+    elif _is_small(y, x):
+        yield "small support", lambda: (_feasible(_transposed(cost, a, b), cost), length)
+    yield "network simplex", lambda: (_feasible(network_simplex(cost, a, b), cost), length)
+    yield "network simplex", lambda: (_feasible(clipped_simplex(cost, a, b), cost), length)
+
+
+def _transposed(cost: Floats, a: Floats, b: Floats) -> Solution:
+    return small_support(np.ascontiguousarray(cost.T), b, a).transposed()
 
 
 def _is_small(samples: Measure, sinks: Measure) -> bool:
@@ -143,33 +195,28 @@ def _is_small(samples: Measure, sinks: Measure) -> bool:
     return n * size >= _WORTH_COMPILING and size <= _SINKS and n >= per_sink * size
 
 
-def _usable(start: Floats | None, nu: Measure, factor: float) -> Floats | None:
-    """Starting potentials in the units of the scaled problem, if they fit it."""
-    if start is None or start.shape != nu.weights.shape:
+def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
+    """Starting potentials in the units of the problem, unless they belong to another support."""
+    if start is None or len(start) != len(nu):
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = start * factor
+    with np.errstate(all="ignore"):
+        scaled = start * np.float64(length) ** -p
     return scaled if np.isfinite(scaled).all() else None
 
 
-def _normalised(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
-    """Both measures around a common origin, divided by a power of two."""
-    origin = mu.rows(0) / 2 + nu.rows(0) / 2
-    with np.errstate(over="ignore"):
-        x, y = mu.moved(origin), nu.moved(origin)
-        largest = max(x.extent, y.extent)
-    if not math.isfinite(largest):
-        raise InputError("The data span more than floating point numbers can; rescale them first.")
-    scale = _power_of_two(largest)
-    if scale == 1.0:
-        return x, y, 1.0
+def _tamed(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
+    """Both measures multiplied by a power of two if they are so small that squares would vanish."""
     nothing = np.zeros(mu.dimension)
-    return x.moved(nothing, 1 / scale), y.moved(nothing, 1 / scale), scale
+    largest = max(mu.reach(nothing), nu.reach(nothing))
+    if largest == 0 or largest >= _TINY:
+        return mu, nu, 1.0
+    scale = _power_of_two(largest)
+    return mu.moved(nothing, 1 / scale), nu.moved(nothing, 1 / scale), scale
 
 
 def _power_of_two(number: float) -> float:
     """The next power of two above `number`, 1 for zero."""
-    return math.ldexp(1.0, min(max(math.frexp(number)[1], -1021), 1021)) if number > 0 else 1.0
+    return math.ldexp(1.0, max(math.frexp(number)[1], -1021)) if number > 0 else 1.0
 
 
 def _feasible(found: Solution, cost: Floats) -> Solution:
@@ -178,9 +225,3 @@ def _feasible(found: Solution, cost: Floats) -> Solution:
     for start in range(0, len(cost), _ROWS):
         f[start : start + _ROWS] = (cost[start : start + _ROWS] - found.g).min(axis=1)
     return found._replace(f=f)
-
-
-def _marginal_error(mu: Measure, nu: Measure, found: Solution) -> float:
-    sent = np.bincount(found.rows, found.mass, len(mu))
-    received = np.bincount(found.cols, found.mass, len(nu))
-    return float(max(np.abs(sent - mu.weights).sum(), np.abs(received - nu.weights).sum()))

@@ -8,12 +8,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.errors import InputError
-from fedwad.ot._cells import group_sums, kmeans_cells
+from fedwad._checks import check_choice
+from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["Covariance", "Summary", "summarise", "summarise_plan"]
+__all__ = ["Covariance", "Summary", "smallest_cell", "summarise", "summarise_plan"]
 
 Covariance = Literal["auto", "full", "diagonal", "isotropic"]
 
@@ -41,7 +41,7 @@ class Summary:
     p : float
         The order that `spread` belongs to.
     smallest : int
-        Number of samples in the smallest cell.
+        Number of samples in the smallest cell, Kish's effective number when they are weighted.
     """
 
     weights: Floats
@@ -104,8 +104,11 @@ def summarise(
 
 def summarise_plan(plan: Plan, covariance: Covariance = "auto") -> Summary:
     """Summary of plan.source whose cells are what each point of plan.target receives."""
-    weights, means = plan.target.weights, plan.target_means()
-    return _summary(plan.source, plan.rows, plan.cols, plan.mass, weights, means, covariance, plan.p)
+    weights = plan.received
+    kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
+    labels = np.searchsorted(kept, plan.cols)
+    means = plan.target_means()[kept]
+    return _summary(plan.source, plan.rows, labels, plan.mass, weights[kept], means, covariance, plan.p)
 
 
 def _summary(
@@ -118,24 +121,23 @@ def _summary(
     covariance: Covariance,
     p: float,
 ) -> Summary:
-    if covariance not in get_args(Covariance):
-        raise InputError(f"covariance is {covariance!r}; choose one of {', '.join(get_args(Covariance))}.")
+    check_choice(covariance, "covariance", get_args(Covariance))
     if covariance == "auto":
         covariance = "full" if measure.dimension <= _FULL_UP_TO else "diagonal"
-    pooled, power = _within(measure.points, rows, labels, mass, means, covariance, p)
+    pooled, spread = _within(measure, rows, labels, mass, means, covariance, p)
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=means,
         covariance=pooled,
         count=_effective_count(measure),
-        spread=power ** (1 / p),
+        spread=spread,
         p=p,
-        smallest=int(np.bincount(labels).min()),
+        smallest=smallest_cell(labels, mass),
     )
 
 
 def _within(
-    points: Floats,
+    measure: Measure,
     rows: NDArray[np.int64],
     labels: NDArray[np.int64],
     mass: Floats,
@@ -143,20 +145,30 @@ def _within(
     form: Covariance,
     p: float,
 ) -> tuple[Floats, float]:
-    """Pooled covariance in the wanted form and mean of |x - cell mean|^p, from differences (no cancellation)."""
-    d = points.shape[1]
+    """Pooled covariance in the wanted form and (mean of |x - cell mean|^p)^(1/p), from differences."""
+    d = measure.dimension
     pooled = np.zeros((d, d) if form == "full" else d)
-    power = 0.0
+    lengths = np.empty(len(rows))
     for start in range(0, len(rows), _ROWS):
         block = slice(start, start + _ROWS)
-        deviation = points[rows[block]] - means[labels[block]]
-        squares = deviation**2
-        pooled += (deviation.T * mass[block]) @ deviation if form == "full" else mass[block] @ squares
-        power += float(mass[block] @ squares.sum(axis=1) ** (p / 2))
-    return (np.asarray(pooled.mean()) if form == "isotropic" else pooled), power
+        deviation = measure.rows(rows[block]) - means[labels[block]]
+        pooled += (deviation.T * mass[block]) @ deviation if form == "full" else mass[block] @ deviation**2
+        # By lengths, whose squares may vanish at small scales.
+        largest = float(np.abs(deviation).max()) or 1.0
+        lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
+    longest = float(lengths.max()) or 1.0
+    spread = longest * float(mass @ (lengths / longest) ** p) ** (1 / p)
+    return (np.asarray(pooled.mean()) if form == "isotropic" else pooled), spread
+
+
+def smallest_cell(labels: NDArray[np.int64], mass: Floats) -> int:
+    """Effective number of samples in the cell that has fewest.
+
+    A cell of ten equal samples counts ten, one of a single heavy sample among light ones counts one.
+    """
+    return int(effective_counts(labels, mass).min() + 1e-9)
 
 
 def _effective_count(measure: Measure) -> int:
-    if measure.is_uniform:
-        return len(measure)
-    return max(1, round(1 / float((measure.weights**2).sum())))
+    whole = np.zeros(len(measure), dtype=np.int64)
+    return max(1, round(float(effective_counts(whole, measure.weights)[0])))
