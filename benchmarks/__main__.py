@@ -48,12 +48,32 @@ def _cell(name: str, value: Any) -> str:
     return f"{100 * value:+.2f}%" if relative else f"{value:.3g}"
 
 
+def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
+    """Time against n at S = 10 on two logarithmic axes, with a line of slope one."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in rows if row["S"] == 10]
+    n = [row["n"] for row in rows]
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for column in ("cost matrix s", "solver s", "solve() s"):
+        axes.loglog(n, [row[column] for row in rows], "o-", label=column.removesuffix(" s"))
+    top = rows[-1]["solve() s"]
+    axes.loglog(n, [top * k / n[-1] for k in n], ":", color="grey", label="slope 1")
+    axes.set(xlabel="samples n (S = 10, d = 2)", ylabel="seconds, one thread")
+    axes.legend(frameon=False)
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--plot", metavar="FILE", help="draw the growth table into this .svg or .png file")
     options = parser.parse_args()
     results = {name: TABLES[name]() for name in options.tables or TABLES}
+    if options.plot and "growth" in results:
+        plot_growth(results["growth"], options.plot)
     if options.json:
         print(json.dumps({"machine": machine(), **results}, indent=1))
         return

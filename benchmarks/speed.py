@@ -25,8 +25,9 @@ PIVOTS = 10**8
 
 def best(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     """Shortest time of several runs, and the last result."""
-    times = []
+    times, result = [], None
     for _ in range(repeats):
+        del result  # its memory is free for the next one
         start = time.perf_counter()
         result = work()
         times.append(time.perf_counter() - start)
@@ -170,7 +171,9 @@ def growth() -> list[dict[str, Any]]:
             whole, plan = best(lambda mu=mu, nu=nu: solve(mu, nu), 2)
             rows.append(
                 {
-                    "problem": f"{n} x {size}, d={d}",
+                    "n": n,
+                    "S": size,
+                    "d": d,
                     "cost matrix s": floor,
                     "solver s": solver,
                     "solve() s": whole,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fedwad.ot._labelled import LabelledMeasure
@@ -34,11 +32,11 @@ def squared_distances(mu: Measure, nu: Measure) -> Floats:
     return squares
 
 
-def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Any]:
+def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Indices]:
     """Features, class table, and which row of the table each point has."""
     if isinstance(measure, LabelledMeasure):
         return measure.features, measure.table, measure.codes
-    return np.ascontiguousarray(measure.points[:, :split]), measure.points[:, split:], slice(None)
+    return np.ascontiguousarray(measure.points[:, :split]), measure.points[:, split:], np.arange(len(measure))
 
 
 def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Floats:
