@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -62,6 +64,20 @@ class TestNumbers:
         assert [record.reduced for record in result.history][-1] is True
         exact = fedwad.wasserstein(x, y[:60])
         assert exact <= result.fedwad <= exact * 1.02
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("support", [100, 97])
+    def test_twenty_exact_rounds_of_1000_by_1000_stay_under_two_gigabytes(self, support):
+        code = (
+            "import numpy as np, resource, fedwad; rng = np.random.default_rng(0);"
+            "x, y = rng.standard_normal((1000, 2)), rng.standard_normal((1000, 2)) + [6, 3];"
+            f"r = fedwad.distance(x, y, support={support}, rounds=20, interpolant='exact');"
+            "print(r.fedwad / fedwad.wasserstein(x, y) - 1, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        error, gigabytes = map(float, done.stdout.split())
+        assert 0 <= error < 1e-3
+        assert gigabytes < 2
 
     @pytest.mark.parametrize("p", [1, 1.5, 3])
     def test_other_orders(self, p):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedwad.errors import CertificateError, InputError
 from fedwad.ot._assignment import assignment
-from fedwad.ot._cost import paired_squares, squared_distances, to_power
+from fedwad.ot._cost import squared_distances, to_power
 from fedwad.ot._line import sorted_transport
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._plan import TOLERANCE, Plan, Solution
+from fedwad.ot._plan import Plan, Solution
+from fedwad.ot._proof import Proof
 from fedwad.ot._simplex import clipped_simplex, network_simplex
 from fedwad.ot._small import small_support
 
@@ -85,7 +85,7 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
             " a distance needs the same features on both sides."
         )
     x, y, scale = _tamed(mu, nu)
-    proof: _Proof | None = None
+    proof: Proof | None = None
     failure: CertificateError | None = None
     for solver, attempt in _attempts(x, y, p, start, scale):
         try:
@@ -93,7 +93,7 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
         except CertificateError as error:
             failure = error
             continue
-        proof = _Proof.of(x, y, p, solver, found, length)
+        proof = Proof.of(x, y, p, solver, found, length)
         if proof.holds:
             break
     if proof is None:
@@ -110,54 +110,6 @@ def check_order(p: object) -> float:
     if not 1 <= order < math.inf:
         raise InputError(f"p is {p!r}; the Wasserstein distance needs a number p >= 1.")
     return order
-
-
-@dataclass(frozen=True)
-class _Proof:
-    """A solver's answer and what it proves, with costs in units of length^p."""
-
-    solver: str
-    found: Solution
-    length: float
-    distance: float
-    gap: float
-    marginal_error: float
-
-    @classmethod
-    def of(cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float) -> _Proof:
-        moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
-        longest = float(moves.max())
-        sent, received = np.bincount(found.rows, found.mass, len(x)), np.bincount(found.cols, found.mass, len(y))
-        error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
-        if longest == 0:  # nothing moves, and nothing is cheaper than nothing
-            return cls(solver, found, length, 0.0, 0.0, float(error))
-        # In units of the longest move, so that nothing overflows and what vanishes does not matter.
-        primal = float(found.mass @ (moves / longest) ** p)
-        with np.errstate(all="ignore"):
-            dual = float(x.weights @ found.f + y.weights @ found.g) * np.float64(length / longest) ** p
-            gap = float((primal - dual) / max(primal, 1e-5))
-        if solver == "sorted" and not abs(gap) <= TOLERANCE:
-            gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
-        return cls(solver, found, length, longest * primal ** (1 / p), gap, float(error))
-
-    @property
-    def holds(self) -> bool:
-        return abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE
-
-    def plan(self, mu: Measure, nu: Measure, p: float, scale: float) -> Plan:
-        """The plan in the units of the data; raises CertificateError if the proof does not hold."""
-        distance = self.distance * scale
-        try:
-            unit, _ = (self.length * scale) ** p, distance**p
-        except OverflowError:
-            raise InputError(
-                f"Costs |x - y|^{p:g} overflow at this scale; rescale the data or take a smaller p."
-            ) from None
-        rows, cols, mass, f, g = self.found
-        return Plan(
-            source=mu, target=nu, p=p, rows=rows, cols=cols, mass=mass, distance=distance, f=f * unit, g=g * unit,
-            gap=self.gap, marginal_error=self.marginal_error, solver=self.solver,
-        )  # fmt: skip
 
 
 Attempt = Callable[[], tuple[Solution, float]]

@@ -1,0 +1,62 @@
+"""What a solver's answer proves: primal against dual, and the marginals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.ot._cost import paired_squares
+from fedwad.ot._measure import Measure
+from fedwad.ot._plan import TOLERANCE, Plan, Solution
+
+__all__ = ["Proof"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A solver's answer and what it proves, with costs in units of length^p."""
+
+    solver: str
+    found: Solution
+    length: float
+    distance: float
+    gap: float
+    marginal_error: float
+
+    @classmethod
+    def of(cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float) -> Proof:
+        moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
+        longest = float(moves.max())
+        sent, received = np.bincount(found.rows, found.mass, len(x)), np.bincount(found.cols, found.mass, len(y))
+        error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
+        if longest == 0:  # nothing moves, and nothing is cheaper than nothing
+            return cls(solver, found, length, 0.0, 0.0, float(error))
+        # In units of the longest move, so that nothing overflows and what vanishes does not matter.
+        primal = float(found.mass @ (moves / longest) ** p)
+        with np.errstate(all="ignore"):
+            dual = float(x.weights @ found.f + y.weights @ found.g) * np.float64(length / longest) ** p
+            gap = float((primal - dual) / max(primal, 1e-5))
+        if solver == "sorted" and not abs(gap) <= TOLERANCE:
+            gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
+        return cls(solver, found, length, longest * primal ** (1 / p), gap, float(error))
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE
+
+    def plan(self, mu: Measure, nu: Measure, p: float, scale: float) -> Plan:
+        """The plan in the units of the data; raises CertificateError if the proof does not hold."""
+        distance = self.distance * scale
+        try:
+            unit, _ = (self.length * scale) ** p, distance**p
+        except OverflowError:
+            raise InputError(
+                f"Costs |x - y|^{p:g} overflow at this scale; rescale the data or take a smaller p."
+            ) from None
+        rows, cols, mass, f, g = self.found
+        return Plan(
+            source=mu, target=nu, p=p, rows=rows, cols=cols, mass=mass, distance=distance, f=f * unit, g=g * unit,
+            gap=self.gap, marginal_error=self.marginal_error, solver=self.solver,
+        )  # fmt: skip
