@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n auto -q
 
 .PHONY: demo test test-all lint format bench bench-json clean
 
-demo: $(INSTALLED)  ## two hospitals, one question: about five seconds
+demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, which takes a minute or two
 	$(BIN)/fedwad demo
 
 test: $(INSTALLED)  ## everything but the slow tests

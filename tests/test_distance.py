@@ -1,6 +1,7 @@
 """fedwad.distance: the paper's numbers, the theorems, the certified interval, determinism, wrong input."""
 
 import itertools
+import json
 import math
 import subprocess
 import sys
@@ -317,10 +318,18 @@ class TestBehaviour:
             result = fedwad.distance(x, y, **options)
             result.save(tmp_path / "r.json")
             loaded = fedwad.DistanceResult.load(tmp_path / "r.json")
-            assert loaded.to_dict() == result.to_dict()
+            assert loaded == result
             assert loaded.history == result.history
             assert repr(loaded) == repr(result)
         assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+    def test_a_value_outside_its_interval_is_not_loaded(self, tmp_path):
+        result = fedwad.distance(*toy(50), method="summary")
+        result.save(tmp_path / "r.json")
+        content = json.loads((tmp_path / "r.json").read_text())
+        (tmp_path / "r.json").write_text(json.dumps(content | {"value": 2 * content["upper"]}))
+        with pytest.raises(InputError, match="were changed"):
+            fedwad.DistanceResult.load(tmp_path / "r.json")
 
     def test_numpy_numbers_can_be_saved(self, tmp_path):
         x, y = toy(20)

@@ -37,6 +37,8 @@ class DistanceResult:
         Bytes sent `up` by and `down` to clients, and the number of replies.
     forms : tuple
         How much of the covariance each client told: "full", "diagonal" or "isotropic".
+    smallest : int or None
+        Fewest samples behind one of the cell means that the clients sent: 1 means that a sample was sent as it is.
     """
 
     value: float
@@ -51,6 +53,12 @@ class DistanceResult:
     seed: int
     clients: tuple[str, str]
     forms: tuple[str, ...] = ()
+    smallest: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def zero(cls, method: str, p: float, seed: int, clients: tuple[str, str]) -> DistanceResult:
@@ -64,7 +72,8 @@ class DistanceResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists: what --json prints and `save` writes."""
-        content = {name: getattr(self, name) for name in ("value", "lower", "upper", "fedwad", "method", "p", "seed")}
+        names = ("value", "lower", "upper", "fedwad", "method", "p", "seed", "smallest")
+        content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["clients"], content["forms"] = list(self.clients), list(self.forms)
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
@@ -93,11 +102,13 @@ class DistanceResult:
         try:
             return cls._from_dict(content)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(f"{path} is damaged: parts of the saved distance are missing.") from None
+            raise InputError(f"{path} is damaged: parts of the saved distance are missing or were changed.") from None
 
     @classmethod
     def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:
         support = content.pop("support", None)
+        if not content["lower"] <= content["value"] <= content["upper"]:
+            raise ValueError("not a result of distance()")
         return cls(
             support=None if support is None else Measure(support["points"], support["weights"]),
             history=tuple(Round(**record) for record in content.pop("history")),

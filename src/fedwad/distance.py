@@ -125,6 +125,7 @@ def _by_summary(
     return DistanceResult(
         value=found.value, lower=found.lower, upper=found.upper, fedwad=None, history=(), support=None,
         traffic=line.traffic, method="summary", p=p, seed=seed, clients=names, forms=(a.form, b.form),
+        smallest=min(a.smallest, b.smallest),
     )  # fmt: skip
 
 
@@ -179,4 +180,5 @@ def _by_rounds(
         value=min(max(value, lower), upper), lower=lower, upper=upper, fedwad=fedwad,
         history=loop.closed_history(fedwad, upper), support=loop.support, traffic=line.traffic,
         method="fedwad", p=loop.p, seed=seed, clients=names, forms=(a.form, b.form),
+        smallest=min(a.smallest, b.smallest),
     )  # fmt: skip

@@ -8,6 +8,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedwad
@@ -50,6 +51,24 @@ def test_distance_saves_plots_and_tells(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "r.svg"]
 
 
+def test_columns_in_another_order_are_the_same_columns(files, tmp_path):
+    table = pd.read_csv(files / "oslo.csv")
+    table[["w", "u", "v"]].to_csv(tmp_path / "other.csv", index=False)
+    done = run("distance", files / "oslo.csv", tmp_path / "other.csv", "--exact", "--json", "--method", "summary")
+    content = json.loads(done.stdout)
+    assert content["exact"] == content["value"] == 0.0
+
+
+def test_sending_single_samples_is_said(files):
+    done = run("distance", files / "paris.npy", files / "oslo.csv", "--rounds", 2)
+    assert "smallest cell     1 sample" in done.stdout
+    assert "single samples were sent as they are" in done.stdout
+    quiet = run("distance", files / "paris.npy", files / "oslo.csv", "--method", "summary")
+    assert "smallest cell" in quiet.stdout
+    assert "Mind" not in quiet.stdout
+    assert quiet.stderr == ""
+
+
 def test_a_file_is_at_distance_zero_from_itself(files):
     done = run("distance", files / "paris.npy", files / "paris.npy", "--json")
     assert json.loads(done.stdout)["value"] == 0.0
@@ -66,6 +85,9 @@ def test_a_file_is_at_distance_zero_from_itself(files):
         (["paris.npy", "oslo.csv", "--label-column", "z"], "no named columns"),
         (["paris.npy", "oslo.csv", "--rounds", "2", "--save", "no/where/r.json"], "no folder"),
         (["paris.npy", "oslo.csv", "--rounds", "2", "--plot", "r.gif"], "pictures can be written as"),
+        (["paris.npy", "oslo.csv", "--save", "oslo.csv"], "give the name of a .json file"),
+        (["paris.npy", "oslo.csv", "--method", "summary", "--plot", "r.png"], "no rounds to plot"),
+        (["paris.npy", "oslo.csv", "--seed", "-1"], "seed is -1"),
     ],
 )
 def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):
@@ -79,7 +101,7 @@ def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):
 def test_demo_tells_a_story_and_draws_it(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("hospitals", "exact", "FedWaD as published", "one reply each", "certified"):
+    for word in ("hospitals", "exact", "FedWaD as published", "ours, one reply each", "certified"):
         assert word in done.stdout
     assert (tmp_path / "fedwad-demo.png").read_bytes().startswith(b"\x89PNG")
 

@@ -219,6 +219,13 @@ def test_a_site_shows_a_name_and_no_data():
     assert {field.name for field in dataclasses.fields(site)} == {"federation", "name"}
 
 
+def test_ledgers_can_be_read():
+    fed = local({"a": np.zeros((30, 1)), "b": np.ones((30, 1))})
+    fedwad.distance(fed["a"], fed["b"], method="summary")
+    assert [entry.kind for entry in fed.ledgers["a"].entries] == ["summary"]
+    assert fed.ledgers["b"].looks == 1
+
+
 def test_a_federation_needs_clients():
     with pytest.raises(FedwadError, match="at least one client"):
         local({})

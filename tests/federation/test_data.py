@@ -79,7 +79,10 @@ def test_a_single_array_in_an_npz_needs_no_name(tmp_path):
         ("a.csv", "", "is empty"),
         ("a.csv", "u,v\n", "is empty"),
         ("a.csv", "u,v\n1,2\n3,\n4,5\n6,\n", r"Column 'v' of .* has 2 missing values \(rows 2, 4"),
-        ("a.csv", "u,city\n1,Paris\n2,Oslo\n", "Column 'city' of .* holds string values"),
+        ("a.csv", "u,city\n1,Paris\n2,Oslo\n", "Column 'city' of .* holds string values;"),
+        ("a.csv", "u,v\n1,2\n3,unknown\n4,5\n", "Column 'v' of .* holds string values in row 2, counting from 1"),
+        ("a.csv", "u;v\n1;2\n3;4\n", "separated by semicolons"),
+        ("a.csv", "u;v\n1,5;2,5\n", "separated by semicolons"),
         ("a.csv", "u,v\n1,2\n3\n", "cannot be read as .csv"),
         ("a.npy", "nonsense", "cannot be read as .npy"),
         ("a.npy", "", "cannot be read as .npy"),
@@ -186,3 +189,47 @@ def test_an_npz_without_samples(tmp_path, key):
 def test_a_path_that_is_too_long():
     with pytest.raises(InputError, match="There is no file"):
         read("x" * 300 + ".csv")
+
+
+def test_another_column_is_named():
+    here = pd.DataFrame(X, columns=["u", "v"])
+    with pytest.raises(InputError, match=r"a and b differ in the names of features \(id\)"):
+        fedwad.local({"a": here, "b": here.assign(id=[1, 2, 3])})
+
+
+def test_tables_with_a_label_column_in_python():
+    table = pd.DataFrame(X, columns=["u", "v"]).assign(kind=LABELS)
+    fed = fedwad.local({"a": table, "b": table}, label_column="kind")
+    assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
+
+
+@pytest.mark.parametrize("options", [{"method": "summary"}, {"support": 4, "rounds": 3}])
+def test_the_order_of_rows_makes_no_difference(options):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((120, 3)), rng.standard_normal((90, 3)) + 1
+    x[5] = 0.0
+    shuffled = rng.permutation(np.where(x == 0, -0.0, x))
+    one, other = fedwad.distance(x, y, **options), fedwad.distance(shuffled, y, **options)
+    assert (one.value, one.lower, one.upper) == (other.value, other.lower, other.upper)
+    assert fedwad.distance(x, shuffled, **options).value == 0.0
+
+
+def test_labels_stay_with_their_samples():
+    data = read((X[::-1], ["c", "b", "a"])).canonical()
+    again = read((X, ["a", "b", "c"])).canonical()
+    assert data.labels.tolist() == again.labels.tolist()
+    np.testing.assert_array_equal(data.measure.points, again.measure.points)
+
+
+def test_frames_and_paths_given_to_wasserstein():
+    here = pd.DataFrame(X, columns=["u", "v"])
+    assert fedwad.wasserstein(here, here) == 0.0
+    with pytest.raises(InputError, match="same order"):
+        fedwad.wasserstein(here, here[["v", "u"]])
+    with pytest.raises(InputError, match="is a path"):
+        fedwad.wasserstein("a.csv", here)
+
+
+def test_rows_sort_as_numbers():
+    points = np.array([[1.0, 2.0], [-3.0, 1.0], [1e-300, 0.0], [-1e-300, 5.0], [1.0, -2.0], [0.0, 7.0], [-1e99, 0.0]])
+    np.testing.assert_array_equal(read(points).canonical().measure.points, points[np.lexsort(points.T[::-1])])

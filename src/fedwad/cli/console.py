@@ -57,7 +57,8 @@ def round_progress(title: str, rounds: int | None) -> Iterator[Callable[[Round],
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if rounds is not None:
         columns += [BarColumn(), MofNCompleteColumn(), TextColumn("rounds, running estimate {task.fields[running]}")]
-    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True) as progress:
+    quiet = not errors.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as progress:
         task = progress.add_task(title, total=rounds, running="...")
 
         def show(record: Round) -> None:

@@ -89,7 +89,7 @@ def _tell(
     row("exact, data pooled", exact, "", "", raw)
     paper = result.fedwad if result.fedwad is not None else result.upper
     row("FedWaD as published", paper, "", str(result.traffic.messages), result.traffic.up)
-    for name, found in (("fedwad, same replies", result), ("fedwad, one reply each", summary)):
+    for name, found in (("ours, same replies", result), ("ours, one reply each", summary)):
         interval = f"{found.lower:.2f} to {found.upper:.2f}"
         row(name, found.value, interval, str(found.traffic.messages), found.traffic.up, "bold")
     screen.print(table)

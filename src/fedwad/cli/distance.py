@@ -11,10 +11,12 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.console import bytes_in_words, guarded, print_json, round_progress, screen
-from fedwad.errors import InputError
-from fedwad.federation import read
+from fedwad.errors import CertificateError, InputError
+from fedwad.federation import aligned, read
 
 __all__ = ["distance"]
+
+_FEW = 10
 
 
 @guarded
@@ -48,7 +50,10 @@ def distance(
         bool, typer.Option("--exact", help="Compute the exact distance beside it (brings both files together).")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the result to this .json file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the convergence into this .png, .svg or .pdf file.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the rounds into a .png, .svg or .pdf file; distances are then told every round."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """How far apart are the data in A and B?
@@ -56,10 +61,15 @@ def distance(
     Each file becomes a client in this process; only what would travel between real parties is exchanged, and its
     size is reported. The answer is an estimate inside a certified interval.
     """
+    if save is not None and (save.suffix != ".json" or save.resolve() in (a.resolve(), b.resolve())):
+        raise InputError(f"--save is {save}; give the name of a .json file.")
+    if plot is not None and method == "summary":
+        raise InputError("Method summary has no rounds to plot; leave out --plot or take --method fedwad.")
     same = a.resolve() == b.resolve()
     names = (str(a), str(b)) if a.stem == b.stem else (a.stem, b.stem)
     paths = dict(zip(names, (a, b), strict=True))
-    federation = fedwad.local({name: read(path, label_column=label_column) for name, path in paths.items()})
+    data = aligned({name: read(path, label_column=label_column) for name, path in paths.items()})
+    federation = fedwad.local(data)
     with round_progress("Asking both parties", rounds if method == "fedwad" else None) as show:
         result = fedwad.distance(
             federation[names[0]],
@@ -76,7 +86,7 @@ def distance(
             on_round=show,
             reveal="every" if plot is not None else "last",
         )
-        reference = _exact(a, b, p, label_column) if exact else None
+        reference = _exact(data[names[0]].measure, data[names[-1]].measure, result) if exact else None
     if save is not None:
         result.save(save)
     if plot is not None:
@@ -98,9 +108,15 @@ def _place(t: str) -> float | Literal["random"]:
         raise InputError(f"--t is {t!r}; give a number between 0 and 1, or 'random'.") from None
 
 
-def _exact(a: Path, b: Path, p: float, label_column: str | None) -> float:
-    mu, nu = (read(path, label_column=label_column).measure for path in (a, b))
-    return fedwad.ot.solve(mu, nu, p).distance
+def _exact(mu: fedwad.Measure, nu: fedwad.Measure, result: fedwad.DistanceResult) -> float:
+    """The exact distance, which must lie in the certified interval."""
+    exact = fedwad.ot.solve(mu, nu, result.p).distance
+    if not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
+        raise CertificateError(
+            f"The exact distance {exact:.6g} lies outside the certified {result.lower:.6g} to {result.upper:.6g};"
+            " please report the data."
+        )
+    return exact
 
 
 def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
@@ -119,4 +135,13 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     screen.print(
         f"W{result.p:g} between {escape(result.clients[0])} and {escape(result.clients[1])}, method {result.method}"
     )
+    if result.smallest is not None:
+        table.add_row("smallest cell", f"{result.smallest} sample{'s' if result.smallest > 1 else ''}")
     screen.print(table)
+    if result.smallest is not None and result.smallest < _FEW:
+        what = "single samples were sent as they are" if result.smallest == 1 else "few samples hide behind a number"
+        screen.print(
+            f"Mind: {what}. Between real parties take fewer points (--support), or --method summary, which keeps"
+            f" {_FEW} samples in a cell.",
+            soft_wrap=True,
+        )

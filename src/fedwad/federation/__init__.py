@@ -1,7 +1,7 @@
 """Who can be asked what: requests and replies, clients with their policy and ledger, and federations of them."""
 
 from fedwad.federation.client import Client
-from fedwad.federation.data import FORMATS, Dataset, read
+from fedwad.federation.data import Dataset, aligned
 from fedwad.federation.federation import Federation, Line, Site, Traffic
 from fedwad.federation.ledger import Entry, Ledger
 from fedwad.federation.local import LocalFederation, local
@@ -19,6 +19,7 @@ from fedwad.federation.messages import (
     payload,
 )
 from fedwad.federation.policy import Policy
+from fedwad.federation.reading import FORMATS, read
 
 __all__ = [
     "FORMATS",
@@ -42,6 +43,7 @@ __all__ = [
     "Traffic",
     "TransportReply",
     "TransportRequest",
+    "aligned",
     "local",
     "payload",
     "read",

@@ -38,7 +38,7 @@ class Client:
     """
 
     def __init__(self, data: Dataset, policy: Policy | None = None, ledger: Ledger | None = None) -> None:
-        self._data = data
+        self._data = data.canonical()
         self.policy = Policy() if policy is None else policy
         self.ledger = Ledger() if ledger is None else ledger
         self._session = Session()

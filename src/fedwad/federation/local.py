@@ -8,10 +8,12 @@ from typing import Any
 
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.client import Client
-from fedwad.federation.data import aligned, read
+from fedwad.federation.data import aligned
 from fedwad.federation.federation import Site
+from fedwad.federation.ledger import Ledger
 from fedwad.federation.messages import Reply, Request
 from fedwad.federation.policy import Policy
+from fedwad.federation.reading import read
 
 __all__ = ["LocalFederation", "local"]
 
@@ -36,6 +38,11 @@ class LocalFederation:
     def __len__(self) -> int:
         return len(self._clients)
 
+    @property
+    def ledgers(self) -> dict[str, Ledger]:
+        """Each client's own record of what was asked of it and what left it."""
+        return {name: client.ledger for name, client in self._clients.items()}
+
     def ask(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
         sites = [self[name] for name in requests]
         with ThreadPoolExecutor(max_workers=max(1, len(sites))) as pool:
@@ -43,7 +50,7 @@ class LocalFederation:
         return {name: answer.result() for name, answer in answers.items()}
 
 
-def local(data: Mapping[str, Any], policy: Policy | None = None) -> LocalFederation:
+def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: str | None = None) -> LocalFederation:
     """A federation of clients in this process, for trying things out and for tests.
 
     Parameters
@@ -52,6 +59,8 @@ def local(data: Mapping[str, Any], policy: Policy | None = None) -> LocalFederat
         Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or .parquet file.
     policy : Policy, optional
         What all of them answer. Open when left out: the data are on this machine anyway.
+    label_column : str, optional
+        Column of tables that is a label and not a feature.
 
     Examples
     --------
@@ -64,5 +73,5 @@ def local(data: Mapping[str, Any], policy: Policy | None = None) -> LocalFederat
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    read_in = aligned({str(name): read(source, str(name)) for name, source in data.items()})
+    read_in = aligned({str(name): read(source, str(name), label_column) for name, source in data.items()})
     return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()})

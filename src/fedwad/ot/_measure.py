@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +108,8 @@ def as_points(points: Any, name: str = "points") -> Floats:
     """Turn `points` into a finite (n, d) float64 array or say what is wrong with them."""
     if hasattr(points, "toarray") and hasattr(points, "nnz"):
         raise InputError(f"{name} is a sparse matrix; convert it with .toarray() first.")
+    if isinstance(points, str | Path):
+        raise InputError(f"{name} is a path; read the file into an array first, or give paths to fedwad.distance.")
     if np.ma.is_masked(points):
         raise InputError(f"{name} has masked values; fill them or remove their rows first.")
     try:

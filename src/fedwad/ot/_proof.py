@@ -36,7 +36,8 @@ class Proof:
         # In units of the longest move, so that nothing overflows and what vanishes does not matter.
         primal = float(found.mass @ (moves / longest) ** p)
         with np.errstate(all="ignore"):
-            dual = float(x.weights @ found.f + y.weights @ found.g) * np.float64(length / longest) ** p
+            # With the masses that the plan moves: how far those are from the weights is the marginal error.
+            dual = float(sent @ found.f + received @ found.g) * np.float64(length / longest) ** p
             gap = float((primal - dual) / max(primal, 1e-5))
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
             gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them

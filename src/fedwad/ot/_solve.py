@@ -50,6 +50,9 @@ def wasserstein(
     fedwad.ot.solve : the plan, its potentials and its proof.
     fedwad.distance : the same distance without bringing X and Y together.
     """
+    columns = [[str(name) for name in getattr(table, "columns", ())] for table in (X, Y)]
+    if all(columns) and columns[0] != columns[1]:
+        raise InputError("The columns of X and Y differ in name or order; bring them into the same order first.")
     return solve(Measure(X, a, name="X"), Measure(Y, b, name="Y"), p).distance
 
 

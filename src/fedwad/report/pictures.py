@@ -43,11 +43,8 @@ def demo_picture(
     figure = _figure(11.5, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_convergence(left, result, exact)
-    left.axhline(summary.value, color=_OURS, linestyle=":", linewidth=1.6)
-    left.annotate(
-        f"one message: {summary.value:.2f}", (len(result.history), summary.value), xytext=(0, -12),
-        textcoords="offset points", ha="right", fontsize=9, color=_OURS,
-    )  # fmt: skip
+    left.axhline(summary.value, color=_OURS, linestyle=":", linewidth=1.6, label="our estimate from one message each")
+    left.legend(fontsize=8, frameon=False)
     _draw_clouds(right, clouds, supports)
     _write(figure, path)
 
@@ -96,7 +93,7 @@ def _draw_clouds(axes: Axes, clouds: Mapping[str, Floats], supports: Mapping[int
             x, y, s=16, color=str(shade), edgecolors="white", linewidths=0.4,
             label=f"travelling support after {number} round{plural}",
         )  # fmt: skip
-    axes.set(title="What travels", xticks=[], yticks=[])
+    axes.set(title=f"What travels ({stacked.shape[1]} dimensions, seen from one side)", xticks=[], yticks=[])
     axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
     _tidy(axes)
 

@@ -1,0 +1,202 @@
+"""Reading data: arrays, data frames and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.federation.data import Dataset
+from fedwad.ot import Measure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "read"]
+
+#: File endings that can be read.
+FORMATS = (".npy", ".npz", ".csv", ".parquet")
+
+_HINTS = {
+    ".npy": "a complete file written by numpy.save, without objects in it",
+    ".npz": "a complete file written by numpy.savez, without objects in it",
+    ".csv": "complete, separated by commas, with the same number of columns in each row",
+    ".parquet": "complete",
+}
+_POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "labels"), ("weights", "w")
+
+
+def read(source: Any, name: str = "data", label_column: str | None = None) -> Dataset:
+    """Make a Dataset of an array, a pair (X, y), a data frame or the path of a file."""
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, Measure):
+        return Dataset(source)
+    if isinstance(source, str | Path):
+        return _read_file(Path(source), label_column)
+    if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
+        data = read(source[0], name)
+        try:
+            labels = np.asarray(source[1])
+        except ValueError:
+            raise InputError(f"The labels of {name} are lists of different lengths; give one per sample.") from None
+        return Dataset(data.measure, labels, data.features)
+    return _read_table(source, name, label_column) if _is_frame(source) else Dataset(Measure(source, name=name))
+
+
+def _is_frame(source: Any) -> bool:
+    return any(hasattr(type(source), name) for name in ("columns", "column_names"))
+
+
+def _read_file(path: Path, label_column: str | None) -> Dataset:
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}.")
+    try:
+        found = path.is_file()
+    except (OSError, ValueError):
+        found = False
+    if not found:
+        raise InputError(f"There is no file at {path}; check the path.")
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+    try:
+        content = readers[path.suffix.lower()](path)
+    except InputError:
+        raise
+    except Exception:  # the readers raise a dozen kinds, and some of their messages quote the data
+        hint = _HINTS[path.suffix.lower()]
+        raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
+    if isinstance(content, Dataset):
+        if label_column is not None:
+            raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
+        return content
+    return _read_table(content, str(path), label_column)
+
+
+def _read_npy(path: Path) -> Dataset:
+    return Dataset(Measure(np.load(path, allow_pickle=False), name=str(path)))
+
+
+def _read_npz(path: Path) -> Dataset:
+    with np.load(path, allow_pickle=False) as archive:
+        keys = list(archive.files)
+
+        def first(names: tuple[str, ...]) -> Any:
+            found = [name for name in names if name in keys]
+            return archive[found[0]] if found else None
+
+        others = [key for key in keys if key not in _LABEL_KEYS + _WEIGHT_KEYS]
+        points = archive[others[0]] if len(others) == 1 else first(_POINT_KEYS)
+        if points is None:
+            raise InputError(
+                f"{path} holds the arrays {', '.join(keys) or '(none)'}; name the samples X"
+                " and their labels, if there are any, y."
+            )
+        labels, weights = first(_LABEL_KEYS), first(_WEIGHT_KEYS)
+    return Dataset(*_positive(points, labels, weights, str(path)))
+
+
+def _positive(points: Any, labels: Any, weights: Any, name: str) -> tuple[Measure, NDArray[Any] | None]:
+    """Measure and labels, the labels of samples of weight zero dropped as the measure drops those samples."""
+    measure = Measure(points, weights, name=name)
+    if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
+        labels = labels[np.asarray(weights) > 0]
+    return measure, labels
+
+
+def _read_csv(path: Path) -> pa.Table:
+    from pyarrow import csv
+
+    if path.stat().st_size == 0:  # PyArrow would ask for columns
+        raise InputError(f"{path} is empty; give at least one sample.")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first_line = file.readline()
+    if first_line.count(";") > first_line.count(","):
+        raise InputError(f"{path} is separated by semicolons; save it with commas, and points in numbers.")
+    table = csv.read_csv(path)
+    names = table.column_names
+    counted = len(names) > 1 and names == [str(k) for k in range(len(names))]  # the names that pandas gives
+    if not counted and all(_is_number(name) for name in names):  # the first line is data, not names
+        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
+    return table
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    from pyarrow import parquet
+
+    return parquet.read_table(path)
+
+
+def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
+    """Numeric columns become features in their order; the label column, if named, becomes the labels."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(table, eager_only=True)
+        names = [str(column) for column in frame.columns]
+    except Exception:
+        raise InputError(
+            f"{name} is a {type(table).__name__} that cannot be used; give a table in memory whose columns have"
+            " different names."
+        ) from None
+    if len(set(names)) < len(names) or "" in names:
+        raise InputError(f"{name} has columns without a name or with the same one; name each, or leave them out.")
+    if len(frame) == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
+    labels = None
+    if label_column is not None:
+        if label_column not in frame.columns:
+            raise InputError(f"{name} has no column '{label_column}'; its columns are {', '.join(frame.columns)}.")
+        _refuse_missing(frame[label_column], name)
+        labels = frame[label_column].to_numpy()
+        frame = frame.drop(label_column)
+    columns = []
+    for column in frame.iter_columns():
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            raise InputError(
+                f"Column '{column.name}' of {name} holds {_what(column)}; encode it as numbers,"
+                " leave it out, or name it as the label column."
+            )
+        _refuse_missing(column, name)
+        columns.append(np.asarray(column.to_numpy(), dtype=np.float64))
+    if not columns:
+        raise InputError(f"{name} has no columns of numbers; give at least one.")
+    features = tuple(str(column) for column in frame.columns)
+    numbered = any(features == tuple(f"{prefix}{k}" for k in range(len(features))) for prefix in ("", "f"))
+    return Dataset(Measure(np.column_stack(columns), name=name), labels, None if numbered else features)
+
+
+def _what(column: Any) -> str:
+    """The kind of values of a column that is not numeric, and where they are if most are numbers."""
+    kind = f"{str(column.dtype).lower()} values"
+    odd = [row for row, value in enumerate(column.to_list(), 1) if value is not None and not _is_number(str(value))]
+    return f"{kind} in {_rows(odd)}" if 0 < len(odd) < len(column) / 2 else kind
+
+
+def _rows(rows: Sequence[int]) -> str:
+    """'rows 2, 4, counting from 1'."""
+    listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
+
+
+def _refuse_missing(column: Any, name: str) -> None:
+    missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    if column.dtype.is_float():
+        missing = missing | np.asarray(column.is_nan().fill_null(False).to_numpy(), dtype=bool)
+    if missing.any():
+        rows = (np.flatnonzero(missing) + 1).tolist()
+        raise InputError(
+            f"Column '{column.name}' of {name} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
+            f" ({_rows(rows)}); fill or remove them first."
+        )
