@@ -22,7 +22,7 @@ def check_whole(number: Any, name: str, least: int = 1) -> int:
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> None:
     """One of a few words."""
-    if not isinstance(value, str) or value not in choices:
+    if type(value) not in (str, np.str_) or value not in choices:
         shown = repr(value) if np.isscalar(value) else f"a {type(value).__name__}"
         words = [f"'{choice}'" for choice in choices]
         raise InputError(f"{name} is {shown}; choose {', '.join(words[:-1])} or {words[-1]}.")

@@ -144,6 +144,35 @@ def test_a_subclass_does_not_pass_for_another_kind():
         client.answer(forged)
 
 
+def test_a_support_cannot_lie_about_itself():
+    class Liar(Measure):
+        is_uniform = True
+
+    client = Client(DATA, Policy(["cells"], smallest_cell=5))
+    with pytest.raises(InputError, match="is a Liar"):
+        client.answer(CellsRequest("run", Liar(SUPPORT.points, [1, 2, 3, 4, 5]), 2.0, "full"))
+    smuggled = Measure(SUPPORT.points)
+    object.__setattr__(smuggled, "points", np.full((5, 3), np.nan))
+    with pytest.raises(InputError, match="NaN"):
+        client.answer(CellsRequest("run", smuggled, 2.0, "full"))
+    assert client.ledger.looks == 0
+
+
+@pytest.mark.parametrize(
+    "request_", [SummaryRequest(1, "isotropic", 50.0, 0), CellsRequest("run", SUPPORT, 50.0, "full")]
+)
+def test_high_orders_tell_the_farthest_sample_and_are_refused(request_):
+    with pytest.raises(PolicyError, match="answers up to 4"):
+        Client(DATA, Policy(KINDS, smallest_cell=1)).answer(request_)
+
+
+def test_a_policy_keeps_its_own_list():
+    kinds = ["moments"]
+    policy = Policy(kinds)
+    kinds.append("cells")
+    assert policy.allow == ("moments",)
+
+
 def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
     client = Client(DATA, Policy(["transport"], answers=1, smallest_cell=50))
     with pytest.raises(PolicyError, match="fewer than the 50"):
@@ -174,6 +203,12 @@ def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
         TransportRequest("run", SUPPORT.points, 0.5, 2.0, "barycentric", False),
         CellsRequest("run", None, 2.0, "full"),
         CellsRequest("run", SUPPORT, 2.0, None),
+        CellsRequest([1], SUPPORT, 2.0, "full"),
+        CellsRequest("r" * 65, SUPPORT, 2.0, "full"),
+        CellsRequest("run", object.__new__(Measure), 2.0, "full"),
+        TransportRequest("run", SUPPORT, 0.5, 2.0, "barycentric", "no"),
+        TransportRequest("run", SUPPORT, 0.5, 1e5, "barycentric", False),
+        TransportRequest("run", SUPPORT, 0.5, True, "barycentric", False),
     ],
 )
 def test_requests_that_make_no_sense_are_refused_before_the_data_are_looked_at(request_):
@@ -181,6 +216,7 @@ def test_requests_that_make_no_sense_are_refused_before_the_data_are_looked_at(r
     with pytest.raises(InputError):
         client.answer(request_)
     assert client.ledger.looks == 0
+    assert [entry.outcome for entry in client.ledger.entries] == ["refused"]
 
 
 @pytest.mark.parametrize("request_", EVERY_REQUEST)
@@ -197,6 +233,10 @@ def test_a_heavy_sample_does_not_hide_among_light_ones(request_):
     [
         {"allow": "summary"},
         {"allow": ["sumary"]},
+        {"allow": None},
+        {"allow": 5},
+        {"exact_interpolant": "no"},
+        {"largest_p": 0.5},
         {"smallest_cell": 0},
         {"smallest_cell": float("nan")},
         {"largest_support": 0},

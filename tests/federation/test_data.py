@@ -122,9 +122,39 @@ def test_label_columns(tmp_path):
         read(pd.DataFrame({"kind": LABELS}), label_column="kind")
 
 
-def test_a_header_of_counted_columns_is_not_a_sample(tmp_path):
-    pd.DataFrame(X).to_csv(tmp_path / "a.csv", index=False)
-    np.testing.assert_array_equal(read(tmp_path / "a.csv").measure.points, X)
+@pytest.mark.parametrize("content", ["0,1\n1,2\n", "1,0\n1,2\n", "0\n6.5\n", "0,1,2\n"])
+def test_a_first_line_that_may_be_either_is_refused(tmp_path, content):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match="may count the columns or be a sample"):
+        read(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("content", ["1 2\n3 4\n", "1\t2\n3\t4\n", "1;2\n3;4\n"])
+def test_other_separators_are_named_and_no_sample_is_quoted(tmp_path, content):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=r"is separated by (semicolons|spaces or tabs); save it with commas") as caught:
+        read(tmp_path / "a.csv")
+    assert "1" not in str(caught.value).replace(str(tmp_path), "")
+
+
+def test_a_first_line_with_a_missing_value_is_data(tmp_path):
+    (tmp_path / "a.csv").write_text("NA,1.5\n2,3\n")
+    with pytest.raises(InputError, match=r"1 missing value \(row 1"):
+        read(tmp_path / "a.csv")
+
+
+def test_bare_numbers_fit_any_names(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
+    fed = fedwad.local({"a": tmp_path / "a.csv", "b": pd.DataFrame(X, columns=["u", "v"])})
+    assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
+
+
+def test_columns_with_numbers_for_names_are_named_too():
+    here = pd.DataFrame(X)
+    fed = fedwad.local({"a": here, "b": here[[1, 0]]})
+    assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
+    with pytest.raises(InputError, match="no column '1'"):
+        read(here, label_column=1)
 
 
 def test_a_saved_row_index_is_not_a_feature(tmp_path):

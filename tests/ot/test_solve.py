@@ -229,6 +229,39 @@ class TestPrecision:
         )
         assert expected == pytest.approx(brute, rel=1e-9)
 
+    @pytest.mark.parametrize(("outlier", "p"), [(1e3, 3), (1e3, 5), (1e3, 10), (1e6, 2), (1e6, 5)])
+    @pytest.mark.parametrize(("n", "m"), [(200, 200), (300, 60)])
+    def test_a_shared_outlier_on_a_line_with_weights(self, outlier, p, n, m):
+        rng = np.random.default_rng(1)
+        sides = []
+        for count, shift in ((n, 0.0), (m, 0.5)):
+            weights = rng.random(count)
+            points = np.append(rng.standard_normal(count) + shift, outlier)
+            sides.append((points, np.append(0.99 * weights / weights.sum(), 0.01)))
+        (x, a), (y, b) = sides
+        without = wasserstein(x[:-1], y[:-1], p, a[:-1], b[:-1]) * 0.99 ** (1 / p)
+        assert wasserstein(x, y, p, a, b) == pytest.approx(without, rel=1e-9)
+
+    @pytest.mark.parametrize(("w", "far", "p"), [(1e-12, 1e6, 3), (1e-9, 1e6, 3), (1e-9, 1e6, 2), (1e-9, 1e4, 3)])
+    @pytest.mark.parametrize(("n", "m"), [(200, 200), (150, 100)])
+    def test_a_light_sample_far_away(self, w, far, p, n, m):
+        rng = np.random.default_rng(1)
+        x, y = rng.standard_normal((n, 2)), rng.standard_normal((m, 2)) + 0.5
+        a, b = (np.append(np.full(k, (1 - w) / k), w) for k in (n, m))
+        found = wasserstein(np.vstack([x, [[far, 0]]]), np.vstack([y, [[far, far / 10]]]), p, a, b)
+        expected = ((1 - w) * wasserstein(x, y, p) ** p + w * (far / 10) ** p) ** (1 / p)
+        assert found == pytest.approx(expected, rel=1e-7)
+
+    @pytest.mark.parametrize("p", [101, 2000, 1e5])
+    def test_orders_that_floating_point_cannot_hold(self, p):
+        with pytest.raises(InputError, match="at most 100"):
+            wasserstein([[0.0, 1.0]], [[1.0, 1.0]], p)
+
+    @pytest.mark.parametrize("start", [[0.0] * 30, "start", 3.0, np.zeros((30, 2)), np.array([1j] * 30)])
+    def test_starts_that_make_no_sense_are_left_alone(self, start):
+        x, y = np.random.default_rng(0).standard_normal((2, 30, 2))
+        assert solve(Measure(x), Measure(y), start=start).distance == solve(Measure(x), Measure(y)).distance
+
     @pytest.mark.parametrize("p", [10, 20, 50])
     @pytest.mark.parametrize("seed", range(8))
     def test_large_orders(self, p, seed):

@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from fedwad.errors import FedwadError, InputError
+from fedwad.errors import InputError
 from fedwad.federation.data import Dataset
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.messages import (
@@ -19,7 +19,7 @@ from fedwad.federation.messages import (
     SummaryRequest,
     TransportReply,
     TransportRequest,
-    check,
+    cleaned,
     kind_of,
     payload,
 )
@@ -49,10 +49,10 @@ class Client:
         kind = kind_of(request)
         with self._door:
             try:
-                check(request)
+                request = cleaned(request)
                 self._check_features(request)
                 self.policy.admit(request, self.ledger.looks)
-            except FedwadError:
+            except BaseException:
                 self.ledger.record(kind, "refused")
                 raise
             try:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from fedwad._checks import check_choice, check_whole
-from fedwad.errors import FederationError, InputError
+from fedwad.errors import FederationError, FedwadError, InputError
 from fedwad.ot import Covariance, Floats, Interpolant, Measure, Summary, check_order
 
 __all__ = [
@@ -25,10 +25,13 @@ __all__ = [
     "SummaryRequest",
     "TransportReply",
     "TransportRequest",
-    "check",
+    "cleaned",
     "kind_of",
     "payload",
 ]
+
+
+_LONGEST_RUN = 64
 
 
 @dataclass(frozen=True)
@@ -118,22 +121,44 @@ def kind_of(request: object) -> str:
     return kind
 
 
-def check(request: Request) -> None:
-    """Raise InputError unless every field of a request makes sense by itself, whatever the data."""
+def cleaned(request: Request) -> Request:
+    """A copy of the request made of plain values; InputError unless each makes sense by itself, whatever the data.
+
+    Plain means of exactly the expected type: nothing that arrives gets to run code of its own.
+    """
+    try:
+        return _rebuilt(request)
+    except FedwadError:
+        raise
+    except Exception:
+        raise InputError(f"A request of kind '{kind_of(request)}' has fields that cannot be read.") from None
+
+
+def _rebuilt(request: Request) -> Request:
     if isinstance(request, MomentsRequest):
-        return
-    check_order(request.p)
+        return MomentsRequest()
+    p = check_order(request.p)
     if isinstance(request, SummaryRequest):
-        check_whole(request.cells, "support")
-        check_whole(request.seed, "seed", 0)
-    elif not isinstance(request.support, Measure):
+        cells, seed = check_whole(request.cells, "support"), check_whole(request.seed, "seed", 0)
+        return SummaryRequest(cells, _word(request.covariance, "covariance", get_args(Covariance)), p, seed)
+    if type(request.support) is not Measure:
         raise InputError(f"The support is a {type(request.support).__name__}; give a Measure.")
-    if isinstance(request, TransportRequest):
-        check_choice(request.interpolant, "interpolant", get_args(Interpolant))
-        if not (isinstance(request.t, float) and 0 < request.t < 1):
-            raise InputError(f"t is {request.t!r}; give a number strictly between 0 and 1.")
-    else:
-        check_choice(request.covariance, "covariance", get_args(Covariance))
+    support = Measure(np.array(request.support.points), np.array(request.support.weights), name="the support")
+    if type(request.run) is not str or len(request.run) > _LONGEST_RUN:
+        raise InputError(f"run must be a word of at most {_LONGEST_RUN} letters.")
+    if isinstance(request, CellsRequest):
+        return CellsRequest(request.run, support, p, _word(request.covariance, "covariance", get_args(Covariance)))
+    if type(request.t) is not float or not 0 < request.t < 1:
+        raise InputError("t must be a number strictly between 0 and 1.")
+    if type(request.reveal) is not bool:
+        raise InputError("reveal must be true or false.")
+    kind = _word(request.interpolant, "interpolant", get_args(Interpolant))
+    return TransportRequest(request.run, support, request.t, p, kind, request.reveal)
+
+
+def _word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
+    check_choice(value, name, choices)
+    return next(choice for choice in choices if choice == str(value))
 
 
 def payload(message: Any) -> int:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from fedwad._checks import check_whole
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation.messages import KINDS, CellsRequest, Request, SummaryRequest, TransportRequest, kind_of
+from fedwad.federation.messages import (
+    KINDS,
+    CellsRequest,
+    MomentsRequest,
+    Request,
+    SummaryRequest,
+    TransportRequest,
+    kind_of,
+)
+from fedwad.ot import check_order
 
 __all__ = ["Policy"]
 
@@ -27,6 +36,7 @@ class Policy:
     answers : most looks at the data over the client's life, replies that were withheld included; None for no limit
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
+    largest_p : highest order of a distance; high orders tell the farthest sample instead of a mean over many
     """
 
     allow: Collection[str] = ()
@@ -35,11 +45,17 @@ class Policy:
     answers: int | None = None
     exact_interpolant: bool = False
     uniform_support: bool = True
+    largest_p: float = 4.0
 
     def __post_init__(self) -> None:
         known = tuple(KINDS.values())
-        if isinstance(self.allow, str) or any(kind not in known for kind in self.allow):
+        allow = tuple(self.allow) if isinstance(self.allow, list | tuple | set | frozenset) else (None,)
+        if any(kind not in known for kind in allow):
             raise InputError(f"allow is {self.allow!r}; give a list with some of {', '.join(known)}.")
+        object.__setattr__(self, "allow", allow)  # a copy, which nobody can add to
+        if type(self.exact_interpolant) is not bool or type(self.uniform_support) is not bool:
+            raise InputError("exact_interpolant and uniform_support must be true or false.")
+        check_order(self.largest_p)
         check_whole(self.smallest_cell, "smallest_cell")
         if self.largest_support is not None:
             check_whole(self.largest_support, "largest_support")
@@ -50,7 +66,14 @@ class Policy:
     def open(cls) -> Policy:
         """A policy that answers everything: for data that is on this machine anyway."""
         everything = tuple(KINDS.values())
-        return cls(everything, smallest_cell=1, largest_support=None, exact_interpolant=True, uniform_support=False)
+        return cls(
+            everything,
+            smallest_cell=1,
+            largest_support=None,
+            exact_interpolant=True,
+            uniform_support=False,
+            largest_p=100,
+        )
 
     def admit(self, request: Request, looks: int) -> None:
         """Raise PolicyError unless `request` may be worked on, after so many earlier looks at the data."""
@@ -59,6 +82,8 @@ class Policy:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
         if self.answers is not None and looks >= self.answers:
             raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
+        if not isinstance(request, MomentsRequest) and request.p > self.largest_p:
+            raise PolicyError(f"Order p = {request.p:g} was asked for; this client answers up to {self.largest_p:g}.")
         if isinstance(request, TransportRequest) and request.interpolant == "exact" and not self.exact_interpolant:
             raise PolicyError("The exact interpolating measure reveals every sample and is not sent.")
         if isinstance(request, TransportRequest | CellsRequest):

@@ -27,6 +27,7 @@ _HINTS = {
     ".csv": "complete, separated by commas, with the same number of columns in each row",
     ".parquet": "complete",
 }
+_BARE, _MISSING = b"fedwad: columns have no names", ("", "NA", "N/A", "null")
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "labels"), ("weights", "w")
 
 
@@ -73,7 +74,8 @@ def _read_file(path: Path, label_column: str | None) -> Dataset:
         if label_column is not None:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
         return content
-    return _read_table(content, str(path), label_column)
+    data = _read_table(content, str(path), label_column)
+    return Dataset(data.measure, data.labels) if _BARE in (content.schema.metadata or {}) else data
 
 
 def _read_npy(path: Path) -> Dataset:
@@ -118,9 +120,15 @@ def _read_csv(path: Path) -> pa.Table:
         raise InputError(f"{path} is separated by semicolons; save it with commas, and points in numbers.")
     table = csv.read_csv(path)
     names = table.column_names
-    counted = len(names) > 1 and names == [str(k) for k in range(len(names))]  # the names that pandas gives
-    if not counted and all(_is_number(name) for name in names):  # the first line is data, not names
+    if len(names) == 1 and len(names[0].split()) > 1 and all(_is_number(word) for word in names[0].split()):
+        raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
+    if set(names) == {str(k) for k in range(len(names))}:
+        raise InputError(
+            f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
+        )
+    if all(_is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
+        return table.replace_schema_metadata({_BARE: b"true"})
     return table
 
 
@@ -156,8 +164,8 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
         raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
     if label_column is not None:
-        if label_column not in frame.columns:
-            raise InputError(f"{name} has no column '{label_column}'; its columns are {', '.join(frame.columns)}.")
+        if label_column not in frame.columns or not isinstance(label_column, str):
+            raise InputError(f"{name} has no column '{label_column}'; its columns are {', '.join(names)}.")
         _refuse_missing(frame[label_column], name)
         labels = frame[label_column].to_numpy()
         frame = frame.drop(label_column)
@@ -173,8 +181,7 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
     if not columns:
         raise InputError(f"{name} has no columns of numbers; give at least one.")
     features = tuple(str(column) for column in frame.columns)
-    numbered = any(features == tuple(f"{prefix}{k}" for k in range(len(features))) for prefix in ("", "f"))
-    return Dataset(Measure(np.column_stack(columns), name=name), labels, None if numbered else features)
+    return Dataset(Measure(np.column_stack(columns), name=name), labels, features)
 
 
 def _what(column: Any) -> str:

@@ -13,6 +13,9 @@ from fedwad.ot._plan import TOLERANCE, Plan, Solution
 
 __all__ = ["Proof"]
 
+# Masses are rounded numbers: so much of them may go anywhere, as far as the plan's longest move.
+_MASS_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -22,7 +25,8 @@ class Proof:
     found: Solution
     length: float
     distance: float
-    gap: float
+    gap: float  # relative to the cost of the plan
+    rounding_gap: float  # relative to what the rounding of masses can cost, where that is more
     marginal_error: float
 
     @classmethod
@@ -32,16 +36,19 @@ class Proof:
         sent, received = np.bincount(found.rows, found.mass, len(x)), np.bincount(found.cols, found.mass, len(y))
         error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
         if longest == 0:  # nothing moves, and nothing is cheaper than nothing
-            return cls(solver, found, length, 0.0, 0.0, float(error))
+            return cls(solver, found, length, 0.0, 0.0, 0.0, float(error))
         # In units of the longest move, so that nothing overflows and what vanishes does not matter.
         primal = float(found.mass @ (moves / longest) ** p)
+        # primal - dual = sum of mass * (cost - f - g), with the masses that the plan moves: how far those are from the
+        # weights is the marginal error.
         with np.errstate(all="ignore"):
-            # With the masses that the plan moves: how far those are from the weights is the marginal error.
-            dual = float(sent @ found.f + received @ found.g) * np.float64(length / longest) ** p
-            gap = float((primal - dual) / max(primal, 1e-5))
+            slack = float(found.mass @ ((moves / length) ** p - found.f[found.rows] - found.g[found.cols]))
+            slack *= float(np.float64(length / longest) ** p)
+            gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
             gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
-        return cls(solver, found, length, longest * primal ** (1 / p), gap, float(error))
+        rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)
+        return cls(solver, found, length, longest * primal ** (1 / p), gap, rounding_gap, float(error))
 
     @property
     def holds(self) -> bool:
@@ -59,5 +66,5 @@ class Proof:
         rows, cols, mass, f, g = self.found
         return Plan(
             source=mu, target=nu, p=p, rows=rows, cols=cols, mass=mass, distance=distance, f=f * unit, g=g * unit,
-            gap=self.gap, marginal_error=self.marginal_error, solver=self.solver,
+            gap=self.gap if self.holds else self.rounding_gap, marginal_error=self.marginal_error, solver=self.solver,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from fedwad.errors import CertificateError
 from fedwad.ot._measure import Floats
 from fedwad.ot._plan import Solution
 
-__all__ = ["clipped_simplex", "network_simplex"]
+__all__ = ["network_simplex", "refined"]
 
 # POT's default of 100,000 pivots returns wrong plans from about 5000 x 5000 on, with only a warning.
 _PIVOTS = 10**9
@@ -45,19 +45,24 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
     return Solution(rows.astype(np.int64), cols.astype(np.int64), mass, f, g)
 
 
-def clipped_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
-    """The same where a few enormous costs hide all others in rounding.
+def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
+    """Decide what rounding left undecided, where a few enormous costs hide all others.
 
-    Costs are clipped at a limit. If the optimal plan for clipped costs makes no clipped move, then it is optimal for
-    the true ones, which are nowhere lower; otherwise the limit grows. It starts from the dearest of the cheapest moves,
-    which some mass has to make.
+    The costs are reduced by the potentials found, which leaves the true differences, and clipped at a limit, beside
+    which these are large. If the optimal plan for clipped costs makes no clipped move, then it is optimal for the true
+    ones, which are nowhere lower; otherwise the limit grows.
     """
-    dearest = float(cost.max())
-    limit = 4 * max(float(cost.min(axis=1).max()), float(cost.min(axis=0).max()))
+    g = found.g - np.median(found.g)  # a common offset would only cost digits
+    reduced = cost - g
+    reduced -= reduced.min(axis=1)[:, None]
+    least = reduced.min(axis=0)
+    reduced -= least
+    g += least
+    dearest, limit = float(reduced.max()), 4 * float(reduced[found.rows, found.cols].max())
     if limit == 0:
-        limit = 4 * float(cost[cost > 0].min(initial=dearest))
+        return found._replace(g=g)
     while True:
-        found = network_simplex(np.minimum(cost, limit), a, b)
-        if limit > dearest or float(cost[found.rows, found.cols].max()) < limit:
-            return found
-        limit *= 4
+        better = network_simplex(np.minimum(reduced, limit), a, b)
+        if limit > dearest or float(reduced[better.rows, better.cols].max()) < limit:
+            return better._replace(g=g + better.g)
+        limit *= 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,15 @@ from fedwad.ot._line import sorted_transport
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan, Solution
 from fedwad.ot._proof import Proof
-from fedwad.ot._simplex import clipped_simplex, network_simplex
+from fedwad.ot._simplex import network_simplex, refined
 from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
 _ROWS = 256  # checked at a time
+_REFINEMENTS = 6
 _TINY = 1e-100
+_LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
 # The small-support solver: below so many costs the others take milliseconds, and its first use compiles it.
 _WORTH_COMPILING, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 1500, 100
 
@@ -96,7 +99,9 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
         except CertificateError as error:
             failure = error
             continue
-        proof = Proof.of(x, y, p, solver, found, length)
+        latest = Proof.of(x, y, p, solver, found, length)
+        if proof is None or not abs(latest.gap) >= abs(proof.gap):
+            proof = latest
         if proof.holds:
             break
     if proof is None:
@@ -107,11 +112,14 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
 def check_order(p: object) -> float:
     """The order p as a float; refused where W_p is no distance."""
     try:
-        order = float(p) if isinstance(p, int | float | np.integer | np.floating) else math.nan
+        order = (
+            float(p) if isinstance(p, int | float | np.integer | np.floating) and not isinstance(p, bool) else math.nan
+        )
     except OverflowError:
         order = math.inf
-    if not 1 <= order < math.inf:
-        raise InputError(f"p is {p!r}; the Wasserstein distance needs a number p >= 1.")
+    if not 1 <= order <= _LARGEST_ORDER:
+        shown = repr(p) if np.isscalar(p) else f"a {type(p).__name__}"
+        raise InputError(f"p is {shown[:40]}; give a number p >= 1, and at most {_LARGEST_ORDER}.")
     return order
 
 
@@ -135,8 +143,15 @@ def _attempts(x: Measure, y: Measure, p: float, start: Floats | None, scale: flo
         yield "small support", lambda: (small_support(cost, a, b, start), length)
     elif _is_small(y, x):
         yield "small support", lambda: (_feasible(_transposed(cost, a, b), cost), length)
-    yield "network simplex", lambda: (_feasible(network_simplex(cost, a, b), cost), length)
-    yield "network simplex", lambda: (_feasible(clipped_simplex(cost, a, b), cost), length)
+    found = network_simplex(cost, a, b)
+    for _ in range(_REFINEMENTS):
+        found = _feasible(found, cost)
+        yield "network simplex", partial(_as_it_is, found, length)
+        found = refined(cost, a, b, found)
+
+
+def _as_it_is(found: Solution, length: float) -> tuple[Solution, float]:
+    return found, length
 
 
 def _transposed(cost: Floats, a: Floats, b: Floats) -> Solution:
@@ -152,10 +167,10 @@ def _is_small(samples: Measure, sinks: Measure) -> bool:
 
 def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
     """Starting potentials in the units of the problem, unless they belong to another support."""
-    if start is None or len(start) != len(nu):
+    if start is None or np.shape(start) != nu.weights.shape or np.asarray(start).dtype.kind not in "iuf":
         return None
     with np.errstate(all="ignore"):
-        scaled = start * np.float64(length) ** -p
+        scaled = np.asarray(start, dtype=np.float64) * np.float64(length) ** -p
     return scaled if np.isfinite(scaled).all() else None
 
 
