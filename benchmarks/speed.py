@@ -143,9 +143,10 @@ def threads() -> list[dict[str, Any]]:
         rng = np.random.default_rng(0)
         x, y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 1
         start = rng.standard_normal((size, d)) + 0.5
+        alone, together = one_client_at_a_time(x, y), fedwad.local({"x": x, "y": y})
         with threadpool_limits(1):
-            one, first = best(lambda x=x, y=y, start=start: _rounds(one_client_at_a_time(x, y), start, 2), 3)
-            two, second = best(lambda x=x, y=y, start=start: _rounds(fedwad.local({"x": x, "y": y}), start, 2), 3)
+            one, first = best(lambda fed=alone, start=start: _rounds(fed, start, 2), 3)
+            two, second = best(lambda fed=together, start=start: _rounds(fed, start, 2), 3)
         rows.append(
             {
                 "problem": f"three rounds, two clients of {n}, S={size}, d={d}",
