@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -64,7 +64,7 @@ class FedWaD:
         check_choice(reveal, "reveal", ("last", "every"))
         self.support = start
         self.p = p
-        self.run = secrets.token_hex(8)
+        self.run = os.urandom(8).hex()
         self.history: list[Round] = []
         self._t = t
         self._interpolant = interpolant

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from fedwad.errors import InputError
@@ -29,6 +28,8 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
+    import tempfile  # when first needed: importing fedwad stays light
+
     handle, temporary = tempfile.mkstemp(prefix=".fedwad-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fedwad.errors import FederationError, InputError
@@ -44,6 +43,8 @@ class LocalFederation:
         return {name: client.ledger for name, client in self._clients.items()}
 
     def ask(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
+        from concurrent.futures import ThreadPoolExecutor
+
         sites = [self[name] for name in requests]
         with ThreadPoolExecutor(max_workers=max(1, len(sites))) as pool:
             answers = {site.name: pool.submit(self._clients[site.name].answer, requests[site.name]) for site in sites}
