@@ -1,5 +1,6 @@
 """fedwad.distance: the paper's numbers, the theorems, the certified interval, determinism, wrong input."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ import pytest
 import fedwad
 from fedwad._fedwad import FedWaD
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import Client, Dataset, LocalFederation, Moments, Policy, TransportReply
+from fedwad.federation import Client, Dataset, LocalFederation, Moments, Policy, SummaryReply, TransportReply
 from fedwad.ot import Measure, interpolate, solve
 from oracles import random_pair
 
@@ -421,6 +422,18 @@ def test_a_client_that_talks_nonsense_is_named():
     fed = LocalFederation({"good": Client(data, Policy.open()), "odd": Confused(data, Policy.open())})
     with pytest.raises(FederationError, match="Client 'odd' sent a Moments where a SummaryReply was expected"):
         fedwad.distance(fed["good"], fed["odd"], method="summary")
+
+
+def test_a_client_that_leaves_out_its_distance_is_named():
+    class Shy(Client):
+        def answer(self, request):
+            reply = super().answer(request)
+            return dataclasses.replace(reply, distance=None) if isinstance(reply, SummaryReply) else reply
+
+    data = Dataset(Measure(Y))
+    fed = LocalFederation({"good": Client(data, Policy.open()), "shy": Shy(data, Policy.open())})
+    with pytest.raises(FederationError, match="Client 'shy' left out its distance"):
+        fedwad.distance(fed["good"], fed["shy"], support=2, rounds=2)
 
 
 def test_a_client_that_stays_silent_is_named():

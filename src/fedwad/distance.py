@@ -11,7 +11,7 @@ import numpy as np
 from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD, Round
 from fedwad._result import DistanceResult
-from fedwad.errors import InputError
+from fedwad.errors import FederationError, InputError
 from fedwad.federation import CellsRequest, Line, Moments, MomentsRequest, Site, SummaryReply, SummaryRequest, local
 from fedwad.ot import Covariance, Interpolant, Measure, check_order, estimate, lower_bound, upper_bound
 
@@ -165,16 +165,15 @@ def _by_rounds(
             on_round(record)
     closing = CellsRequest(loop.run, loop.support, loop.p, covariance)
     replies_closing = line.ask(dict.fromkeys(names, closing), SummaryReply)
-    first, second = (replies_closing[name] for name in names)
-    fedwad = (first.distance or 0.0) + (second.distance or 0.0)
-    a, b = first.summary, second.summary
-    # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that in floating point.
-    upper = min(fedwad, upper_bound(a, b, loop.p))
+    fedwad = sum(_told_distance(name, replies_closing[name]) for name in names)
+    a, b = (replies_closing[name].summary for name in names)
     if loop.p == 2:
         found = estimate(a, b, 2.0, seed)
-        value, lower = found.value, found.lower
+        value, lower, upper = found.value, found.lower, found.upper
     else:
-        value, lower = fedwad, lower_bound(a, b, loop.p)
+        value, lower, upper = fedwad, lower_bound(a, b, loop.p), upper_bound(a, b, loop.p)
+    # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that in floating point.
+    upper = min(fedwad, upper)
     lower = min(lower, upper)
     return DistanceResult(
         value=min(max(value, lower), upper), lower=lower, upper=upper, fedwad=fedwad,
@@ -182,3 +181,10 @@ def _by_rounds(
         method="fedwad", p=loop.p, seed=seed, clients=names, forms=(a.form, b.form),
         smallest=min(a.smallest, b.smallest),
     )  # fmt: skip
+
+
+def _told_distance(name: str, reply: SummaryReply) -> float:
+    """The distance of a closing reply, without which there is no bound to certify."""
+    if reply.distance is None:
+        raise FederationError(f"Client '{name}' left out its distance to the support; the estimate cannot be formed.")
+    return reply.distance

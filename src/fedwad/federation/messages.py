@@ -130,7 +130,7 @@ def cleaned(request: Request) -> Request:
         return _rebuilt(request)
     except FedwadError:
         raise
-    except Exception:
+    except Exception:  # attributes that are missing, or no arrays at all
         raise InputError(f"A request of kind '{kind_of(request)}' has fields that cannot be read.") from None
 
 

@@ -153,7 +153,7 @@ def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
     try:
         frame = nw.from_native(table, eager_only=True)
         names = [str(column) for column in frame.columns]
-    except Exception:
+    except Exception:  # each data frame library refuses in its own way
         raise InputError(
             f"{name} is a {type(table).__name__} that cannot be used; give a table in memory whose columns have"
             " different names."
