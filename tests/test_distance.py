@@ -284,11 +284,11 @@ class TestBehaviour:
         assert 4 * s * k * d < floats < 8 * s * k * d  # O(4 S K d), and the weights
         assert result.traffic.messages == 2 * (k + 2)
 
-    @pytest.mark.parametrize("covariance", ["diagonal", "isotropic"])
-    def test_what_is_withheld_is_done_without_and_said(self, covariance):
+    @pytest.mark.parametrize("form", ["lowrank", "diagonal", "isotropic"])
+    def test_what_is_withheld_is_done_without_and_said(self, form):
         x, y = toy()
-        result = fedwad.distance(x, y, method="summary", covariance=covariance)
-        assert result.forms == (covariance, covariance)
+        result = fedwad.distance(x, y, method="summary", form=form)
+        assert result.forms == (form, form)
         assert result.lower <= fedwad.wasserstein(x, y) <= result.upper
 
     @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (2, 3)])
@@ -380,7 +380,7 @@ X, Y = np.zeros((3, 2)), np.ones((4, 2))
         ({"reveal": "never"}, "choose 'last' or 'every'"),
         ({"tolerance": -1}, "tolerance is -1"),
         ({"max_support": 0}, "max_support is 0"),
-        ({"covariance": "some"}, "choose 'auto'"),
+        ({"form": "some"}, "choose 'auto'"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"seed": None}, "seed is a NoneType"),
@@ -420,7 +420,7 @@ def test_a_client_that_talks_nonsense_is_named():
 
     data = Dataset(Measure(Y))
     fed = LocalFederation({"good": Client(data, Policy.open()), "odd": Confused(data, Policy.open())})
-    with pytest.raises(FederationError, match="Client 'odd' sent a Moments where a SummaryReply was expected"):
+    with pytest.raises(FederationError, match="Client 'odd': a Moments came where a SummaryReply was expected"):
         fedwad.distance(fed["good"], fed["odd"], method="summary")
 
 
@@ -432,7 +432,7 @@ def test_a_client_that_leaves_out_its_distance_is_named():
 
     data = Dataset(Measure(Y))
     fed = LocalFederation({"good": Client(data, Policy.open()), "shy": Shy(data, Policy.open())})
-    with pytest.raises(FederationError, match="Client 'shy' left out its distance"):
+    with pytest.raises(FederationError, match="Client 'shy': its reply cannot be used: it leaves out its distance"):
         fedwad.distance(fed["good"], fed["shy"], support=2, rounds=2)
 
 
@@ -443,5 +443,5 @@ def test_a_client_that_stays_silent_is_named():
 
     data = Dataset(Measure(Y))
     fed = Deaf({name: Client(data, Policy.open()) for name in "ab"})
-    with pytest.raises(FederationError, match="No reply came from b"):
+    with pytest.raises(FederationError, match="Client 'b': no reply came"):
         fedwad.distance(fed["a"], fed["b"], method="summary")

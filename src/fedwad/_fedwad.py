@@ -12,7 +12,7 @@ import numpy as np
 
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
-from fedwad.federation import TransportReply, TransportRequest
+from fedwad.federation import Classes, TransportReply, TransportRequest
 from fedwad.ot import Floats, Interpolant, Measure, interpolate, reduce_support, solve
 
 __all__ = ["FedWaD", "Round"]
@@ -57,6 +57,7 @@ class FedWaD:
         reveal: Literal["last", "every"] = "last",
         max_support: int = 1000,
         rng: np.random.Generator | None = None,
+        classes: Classes = "ignored",
     ) -> None:
         if not (isinstance(t, str) and t == "random") and not (isinstance(t, int | float | np.floating) and 0 < t < 1):
             raise InputError(f"t is {t!r}; give a number strictly between 0 and 1, or 'random'.")
@@ -68,6 +69,7 @@ class FedWaD:
         self.history: list[Round] = []
         self._t = t
         self._interpolant = interpolant
+        self.classes = classes
         self._reveal = reveal == "every"
         self._max_support = check_whole(max_support, "max_support")
         self._rng = np.random.default_rng(0) if rng is None else rng
@@ -78,7 +80,7 @@ class FedWaD:
     def request(self) -> TransportRequest:
         """The next round's question, the same for both clients."""
         t = float(self._rng.uniform(*_RANDOM_T)) if self._t == "random" else float(self._t)
-        self._asked = TransportRequest(self.run, self.support, t, self.p, self._interpolant, self._reveal)
+        self._asked = TransportRequest(self.run, self.support, t, self.p, self._interpolant, self._reveal, self.classes)
         self._since = time.perf_counter()
         return self._asked
 

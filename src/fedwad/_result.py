@@ -39,6 +39,8 @@ class DistanceResult:
         How much of the covariance each client told: "full", "diagonal" or "isotropic".
     smallest : int or None
         Fewest samples behind one of the cell means that the clients sent: 1 means that a sample was sent as it is.
+    classes : str
+        "ignored", or what classes were compared by in a dataset distance: "diagonal" or "full".
     """
 
     value: float
@@ -54,6 +56,7 @@ class DistanceResult:
     clients: tuple[str, str]
     forms: tuple[str, ...] = ()
     smallest: int | None = None
+    classes: str = "ignored"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
@@ -61,10 +64,10 @@ class DistanceResult:
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
-    def zero(cls, method: str, p: float, seed: int, clients: tuple[str, str]) -> DistanceResult:
+    def zero(cls, method: str, p: float, seed: int, clients: tuple[str, str], classes: str) -> DistanceResult:
         """The distance of a client from itself, for which nobody needs to be asked."""
         fedwad = 0.0 if method == "fedwad" else None
-        return cls(0.0, 0.0, 0.0, fedwad, (), None, Traffic(), method, p, seed, clients)
+        return cls(0.0, 0.0, 0.0, fedwad, (), None, Traffic(), method, p, seed, clients, classes=classes)
 
     def __repr__(self) -> str:
         a, b = self.clients
@@ -72,7 +75,7 @@ class DistanceResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists: what --json prints and `save` writes."""
-        names = ("value", "lower", "upper", "fedwad", "method", "p", "seed", "smallest")
+        names = ("value", "lower", "upper", "fedwad", "method", "p", "seed", "smallest", "classes")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["clients"], content["forms"] = list(self.clients), list(self.forms)
         content["traffic"] = asdict(self.traffic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +11,31 @@ import numpy as np
 from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD, Round
 from fedwad._result import DistanceResult
-from fedwad.errors import FederationError, InputError
-from fedwad.federation import CellsRequest, Line, Moments, MomentsRequest, Site, SummaryReply, SummaryRequest, local
-from fedwad.ot import Covariance, Interpolant, Measure, check_order, estimate, lower_bound, upper_bound
+from fedwad.errors import InputError
+from fedwad.federation import (
+    CellsRequest,
+    Classes,
+    Line,
+    Moments,
+    MomentsRequest,
+    Site,
+    SummaryReply,
+    SummaryRequest,
+    local,
+)
+from fedwad.ot import (
+    ClassCovariance,
+    Estimate,
+    Form,
+    Interpolant,
+    Measure,
+    check_order,
+    estimate,
+    lower_bound,
+    upper_bound,
+)
 
-__all__ = ["distance"]
+__all__ = ["conclude", "distance", "pooled_start"]
 
 Method = Literal["fedwad", "summary"]
 
@@ -34,7 +54,9 @@ def distance(
     reveal: Literal["last", "every"] = "last",
     tolerance: float = 0.0,
     max_support: int = 1000,
-    covariance: Covariance = "auto",
+    form: Form = "auto",
+    labels: bool = False,
+    covariance: ClassCovariance = "diagonal",
     on_round: Callable[[Round], None] | None = None,
 ) -> DistanceResult:
     """Estimate W_p between the data of two clients without bringing the data together.
@@ -54,7 +76,9 @@ def distance(
     reveal : whether clients tell their distance to the support in the "last" message only or in "every" round
     tolerance : stop when the server's running estimate changes by less than this fraction
     max_support : most atoms that an exact interpolating measure may keep
-    covariance : "full", "diagonal" or "isotropic"; "auto" is full up to 1024 features
+    form : what clients tell of the covariance within cells: "full", "lowrank", "diagonal" or "isotropic"; "auto" is
+        full up to 1024 features
+    labels, covariance : dataset distance between labelled data, see `fedwad.otdd`
     on_round : called with each finished `Round`, for progress bars
 
     Returns
@@ -77,18 +101,24 @@ def distance(
     """
     p, seed = check_order(p), check_whole(seed, "seed", 0)
     check_choice(method, "method", ("fedwad", "summary"))
+    check_choice(covariance, "covariance", ("diagonal", "full"))
+    if labels and p != 2:
+        raise InputError(f"p is {p:g}; a dataset distance has p = 2.")
+    classes: Classes = covariance if labels else "ignored"
     first, second = _sites(a, b)
     names = first.name, second.name
     if first == second:
-        return DistanceResult.zero(method, p, seed, names)
+        return DistanceResult.zero(method, p, seed, names, classes)
     line = Line(first.federation)
     if method == "summary":
         cells = check_whole(10 if support is None else support, "support")
-        return _by_summary(line, names, cells, p, covariance, seed)
+        return _by_summary(line, names, SummaryRequest(cells, form, p, seed, classes))
     rng = np.random.default_rng(seed)
-    start = _start(line, names, 100 if support is None else support, rng)
-    loop = FedWaD(start, p=p, t=t, interpolant=interpolant, reveal=reveal, max_support=max_support, rng=rng)
-    return _by_rounds(line, names, loop, check_whole(rounds, "rounds"), tolerance, covariance, seed, on_round)
+    start = _start(line, names, 100 if support is None else support, rng, classes)
+    loop = FedWaD(
+        start, p=p, t=t, interpolant=interpolant, reveal=reveal, max_support=max_support, rng=rng, classes=classes
+    )
+    return _by_rounds(line, names, loop, check_whole(rounds, "rounds"), tolerance, form, seed, on_round)
 
 
 def _sites(a: Any, b: Any) -> tuple[Site, Site]:
@@ -113,37 +143,42 @@ def _same_features(names: tuple[str, str], dimensions: list[int]) -> None:
         )
 
 
-def _by_summary(
-    line: Line, names: tuple[str, str], cells: int, p: float, covariance: Covariance, seed: int
-) -> DistanceResult:
+def _by_summary(line: Line, names: tuple[str, str], request: SummaryRequest) -> DistanceResult:
     """One message from each client, and all the rest on the server."""
-    request = SummaryRequest(cells, covariance, p, seed)
     replies = line.ask(dict.fromkeys(names, request), SummaryReply)
     a, b = (replies[name].summary for name in names)
     _same_features(names, [a.dimension, b.dimension])
+    p, seed = request.p, request.seed
     found = estimate(a, b, p, seed)
     return DistanceResult(
         value=found.value, lower=found.lower, upper=found.upper, fedwad=None, history=(), support=None,
         traffic=line.traffic, method="summary", p=p, seed=seed, clients=names, forms=(a.form, b.form),
-        smallest=min(a.smallest, b.smallest),
+        smallest=min(a.smallest, b.smallest), classes=request.classes,
     )  # fmt: skip
 
 
-def _start(line: Line, names: tuple[str, str], support: Any, rng: np.random.Generator) -> Measure:
+def _start(line: Line, names: tuple[str, str], support: Any, rng: np.random.Generator, classes: Classes) -> Measure:
     """The given support, or one drawn around the clients' pooled mean with their pooled scale."""
     if isinstance(support, Measure):
         return support
     if not isinstance(support, int | np.integer) or isinstance(support, bool):
         return Measure(support, name="support")
     size = check_whole(support, "support")
-    replies = line.ask(dict.fromkeys(names, MomentsRequest()), Moments)
-    a, b = (replies[name] for name in names)
-    _same_features(names, [len(a.mean), len(b.mean)])
-    share = a.count / (a.count + b.count)
-    mean = share * a.mean + (1 - share) * b.mean
-    # Root sums as hypot, which neither overflows nor vanishes at extreme scales.
-    within = np.hypot(math.sqrt(share) * a.scale, math.sqrt(1 - share) * b.scale)
-    scale = np.hypot(within, math.sqrt(share * (1 - share)) * (a.mean - b.mean))
+    replies = line.ask(dict.fromkeys(names, MomentsRequest(classes)), Moments)
+    _same_features(names, [len(replies[name].mean) for name in names])
+    return pooled_start([replies[name] for name in names], size, rng)
+
+
+def pooled_start(moments: Sequence[Moments], size: int, rng: np.random.Generator) -> Measure:
+    """A support of `size` points drawn around the clients' pooled mean with their pooled scale."""
+    counts = np.array([one.count for one in moments], dtype=np.float64)
+    shares = counts / counts.sum()
+    origin = moments[0].mean  # a large common offset then costs no digits
+    mean = origin + sum(share * (one.mean - origin) for share, one in zip(shares, moments, strict=True))
+    scale = np.zeros_like(mean)
+    for share, one in zip(shares, moments, strict=True):
+        # Root sums as hypot, which neither overflows nor vanishes at extreme scales.
+        scale = np.hypot(scale, math.sqrt(share) * np.hypot(one.scale, one.mean - mean))
     return Measure(mean + scale * rng.standard_normal((size, len(mean))))
 
 
@@ -153,7 +188,7 @@ def _by_rounds(
     loop: FedWaD,
     rounds: int,
     tolerance: float,
-    covariance: Covariance,
+    form: Form,
     seed: int,
     on_round: Callable[[Round], None] | None,
 ) -> DistanceResult:
@@ -163,28 +198,30 @@ def _by_rounds(
         record = loop.advance(*(replies[name] for name in names))
         if on_round is not None:
             on_round(record)
-    closing = CellsRequest(loop.run, loop.support, loop.p, covariance)
+    closing = CellsRequest(loop.run, loop.support, loop.p, form, loop.classes)
     replies_closing = line.ask(dict.fromkeys(names, closing), SummaryReply)
-    fedwad = sum(_told_distance(name, replies_closing[name]) for name in names)
-    a, b = (replies_closing[name].summary for name in names)
-    if loop.p == 2:
-        found = estimate(a, b, 2.0, seed)
-        value, lower, upper = found.value, found.lower, found.upper
-    else:
-        value, lower, upper = fedwad, lower_bound(a, b, loop.p), upper_bound(a, b, loop.p)
-    # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that in floating point.
-    upper = min(fedwad, upper)
-    lower = min(lower, upper)
+    mu, nu = (replies_closing[name] for name in names)
+    found, fedwad = conclude(mu, nu, loop.p, seed)
     return DistanceResult(
-        value=min(max(value, lower), upper), lower=lower, upper=upper, fedwad=fedwad,
-        history=loop.closed_history(fedwad, upper), support=loop.support, traffic=line.traffic,
-        method="fedwad", p=loop.p, seed=seed, clients=names, forms=(a.form, b.form),
-        smallest=min(a.smallest, b.smallest),
+        value=found.value, lower=found.lower, upper=found.upper, fedwad=fedwad,
+        history=loop.closed_history(fedwad, found.upper), support=loop.support, traffic=line.traffic,
+        method="fedwad", p=loop.p, seed=seed, clients=names, forms=(mu.summary.form, nu.summary.form),
+        smallest=min(mu.summary.smallest, nu.summary.smallest), classes=loop.classes,
     )  # fmt: skip
 
 
-def _told_distance(name: str, reply: SummaryReply) -> float:
-    """The distance of a closing reply, without which there is no bound to certify."""
-    if reply.distance is None:
-        raise FederationError(f"Client '{name}' left out its distance to the support; the estimate cannot be formed.")
-    return reply.distance
+def conclude(
+    mu: SummaryReply, nu: SummaryReply, p: float, seed: int, among: int | None = None
+) -> tuple[Estimate, float]:
+    """What the closing messages of FedWaD tell: our estimate with its interval, and the paper's estimate."""
+    fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # the line has checked that they are told
+    a, b = mu.summary, nu.summary
+    if p == 2:
+        found = estimate(a, b, 2.0, seed, among)
+        value, lower, upper = found.value, found.lower, found.upper
+    else:
+        value, lower, upper = fedwad, lower_bound(a, b, p), upper_bound(a, b, p)
+    # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that in floating point.
+    upper = min(fedwad, upper)
+    lower = min(lower, upper)
+    return Estimate(min(max(value, lower), upper), lower, upper), fedwad

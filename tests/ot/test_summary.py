@@ -1,12 +1,14 @@
 """Summaries tell exactly what they say they tell."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.errors import InputError
-from fedwad.ot import Measure, solve, summarise, summarise_plan
+from fedwad.ot import Form, Measure, solve, summarise, summarise_plan
 from oracles import random_pair
 
 
@@ -41,12 +43,15 @@ def test_no_cell_is_below_the_floor(seed, n, cells, floor):
 def test_forms_of_the_covariance():
     rng = np.random.default_rng(0)
     mu = Measure(rng.standard_normal((100, 4)) * [1, 2, 3, 4])
-    full, diagonal, isotropic = (summarise(mu, 5, form) for form in ("full", "diagonal", "isotropic"))
+    full, lowrank, diagonal, isotropic = (summarise(mu, 5, form) for form in get_args(Form)[1:])
+    np.testing.assert_allclose(lowrank.factors.T @ lowrank.factors + np.diag(lowrank.covariance), full.covariance)
+    np.testing.assert_allclose(lowrank.within, diagonal.covariance, rtol=1e-12)
     np.testing.assert_allclose(diagonal.covariance, np.diag(full.covariance), rtol=1e-12)
     assert float(isotropic.covariance) == pytest.approx(diagonal.covariance.mean())
-    assert [s.form for s in (full, diagonal, isotropic)] == ["full", "diagonal", "isotropic"]
+    assert tuple(s.form for s in (full, lowrank, diagonal, isotropic)) == get_args(Form)[1:]
+    assert len({round(s.variance, 9) for s in (full, lowrank, diagonal, isotropic)}) == 1
     assert summarise(Measure(rng.standard_normal((20, 1500)))).form == "diagonal"
-    with pytest.raises(InputError, match="choose 'auto', 'full', 'diagonal' or 'isotropic'"):
+    with pytest.raises(InputError, match="choose 'auto', 'full', 'lowrank', 'diagonal' or 'isotropic'"):
         summarise(mu, 5, "half")
 
 

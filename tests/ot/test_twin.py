@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedwad.ot import Measure, Twin, _twin, solve, summarise, twin_distance
-from fedwad.ot._twin import CAP, _extrapolate
+from fedwad.ot._twin import CAP, _at_full_size
 
 
 def test_twin_has_the_cell_means_and_the_covariance():
@@ -24,7 +24,8 @@ def test_twin_of_any_size(size):
 def test_extrapolation_reads_off_a_power_law():
     steps = np.array([[250, 250], [500, 500], [1000, 1000], [1500, 1500]])
     law = 3.0 + 40 * (steps.astype(float) ** -0.3).mean(axis=1)
-    assert _extrapolate(steps, law, np.array([10000, 40000])) == pytest.approx(
+    powers = dict(zip(steps[:, 0].tolist(), law.tolist(), strict=True))
+    assert _at_full_size(powers, np.array([10000, 40000])) == pytest.approx(
         3.0 + 40 * (10000**-0.3 + 40000**-0.3) / 2, rel=1e-6
     )
 

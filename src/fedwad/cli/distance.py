@@ -39,8 +39,9 @@ def distance(
     tolerance: Annotated[
         float, typer.Option(help="Stop when the running estimate changes by less than this fraction.")
     ] = 0.0,
-    covariance: Annotated[
-        Literal["auto", "full", "diagonal", "isotropic"], typer.Option(help="What a summary tells of it.")
+    form: Annotated[
+        Literal["auto", "full", "lowrank", "diagonal", "isotropic"],
+        typer.Option(help="What the parties tell of the covariance within cells."),
     ] = "auto",
     label_column: Annotated[
         str | None, typer.Option(help="Column of a .csv or .parquet that is a label, not a feature.")
@@ -82,7 +83,7 @@ def distance(
             interpolant=interpolant,
             seed=seed,
             tolerance=tolerance,
-            covariance=covariance,
+            form=form,
             on_round=show,
             reveal="every" if plot is not None else "last",
         )

@@ -1,40 +1,67 @@
 """Who can be asked what: requests and replies, clients with their policy and ledger, and federations of them."""
 
 from fedwad.federation.client import Client
+from fedwad.federation.codec import LARGEST, VERSION, Letter, pack, unpack
 from fedwad.federation.data import Dataset, aligned
-from fedwad.federation.federation import Federation, Line, Site, Traffic
-from fedwad.federation.ledger import Entry, Ledger
+from fedwad.federation.federation import Answer, Federation, Line, Question, Site, Traffic
+from fedwad.federation.journal import Journal
+from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, local
-from fedwad.federation.messages import (
-    KINDS,
-    CellsRequest,
-    Moments,
-    MomentsRequest,
-    Reply,
-    Request,
-    SummaryReply,
-    SummaryRequest,
-    TransportReply,
-    TransportRequest,
-    payload,
-)
+from fedwad.federation.node import open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import FORMATS, read
+from fedwad.federation.remote import RemoteFederation, describe_letter, encode_failure, site_name
+from fedwad.federation.replies import (
+    BundleReply,
+    Description,
+    Failure,
+    Moments,
+    Reply,
+    SummaryReply,
+    TransportReply,
+    error_of,
+    payload,
+)
+from fedwad.federation.requests import (
+    KINDS,
+    Bundle,
+    CellsRequest,
+    Classes,
+    DescribeRequest,
+    MomentsRequest,
+    Request,
+    SummaryRequest,
+    TransportRequest,
+)
 
 __all__ = [
     "FORMATS",
     "KINDS",
+    "LARGEST",
+    "VERSION",
+    "Answer",
+    "Bundle",
+    "BundleReply",
     "CellsRequest",
+    "Classes",
     "Client",
     "Dataset",
+    "DescribeRequest",
+    "Description",
     "Entry",
+    "Failure",
     "Federation",
+    "FileLedger",
+    "Journal",
     "Ledger",
+    "Letter",
     "Line",
     "LocalFederation",
     "Moments",
     "MomentsRequest",
     "Policy",
+    "Question",
+    "RemoteFederation",
     "Reply",
     "Request",
     "Site",
@@ -44,7 +71,15 @@ __all__ = [
     "TransportReply",
     "TransportRequest",
     "aligned",
+    "describe_letter",
+    "encode_failure",
+    "error_of",
     "local",
+    "open_client",
+    "pack",
     "payload",
     "read",
+    "read_ledger",
+    "site_name",
+    "unpack",
 ]

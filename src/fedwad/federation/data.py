@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot import Measure
+from fedwad.federation.requests import Classes
+from fedwad.ot import Measure, class_codes, labelled
 
 __all__ = ["Dataset", "aligned"]
 
@@ -35,9 +36,26 @@ class Dataset:
     def canonical(self) -> Dataset:
         """The same data in an order that depends on the rows alone, so that no answer depends on theirs."""
         points = self.measure.points + 0.0  # -0.0 and 0.0 are the same number
-        order = np.argsort(_sortable(points), kind="stable")
-        labels = None if self.labels is None else self.labels[order]
-        return Dataset(Measure(points[order], self.measure.weights[order]), labels, self.features)
+        codes = None if self.labels is None else class_codes(self.labels)
+        keys = points if codes is None else np.column_stack([points, codes.astype(np.float64)])
+        order = np.argsort(_sortable(keys), kind="stable")
+        sorted_codes = None if codes is None else codes[order]
+        return Dataset(Measure(points[order], self.measure.weights[order]), sorted_codes, self.features)
+
+    def view(self, classes: Classes) -> Measure:
+        """The samples, or the samples with the statistics of their class appended."""
+        if classes == "ignored":
+            return self.measure
+        return labelled(self.measure, self.known_labels(), classes)
+
+    def known_labels(self) -> NDArray[Any]:
+        if self.labels is None:
+            raise InputError("The data have no labels; a dataset distance needs them, as (X, y) or a label column.")
+        return self.labels
+
+    def by_name(self) -> Dataset:
+        """The same data with named features in alphabetical order, the order that parties can agree on unseen."""
+        return self if self.features is None else self.ordered(tuple(sorted(self.features)))
 
     def ordered(self, features: tuple[str, ...]) -> Dataset:
         """The same data with their named features in this order."""

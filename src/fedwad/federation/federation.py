@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from fedwad.errors import FederationError
-from fedwad.federation.messages import Reply, Request, payload
+from fedwad.federation.replies import BundleReply, Failure, Reply, check_reply, error_of, payload
+from fedwad.federation.requests import Bundle, Request
 
-__all__ = ["Federation", "Line", "Site", "Traffic"]
+__all__ = ["Answer", "Federation", "Line", "Question", "Site", "Traffic"]
 
-R = TypeVar("R", bound=Reply)
+Question = Request | Bundle
+Answer = Reply | BundleReply | Failure
+R = TypeVar("R", bound=Reply | BundleReply)
 
 
 class Federation(Protocol):
@@ -22,8 +25,8 @@ class Federation(Protocol):
         """Names of all clients."""
         ...
 
-    def ask(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
-        """Send each named client its request, all in one round, and return the replies."""
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Send each named client its request, all in one round, and return what came back: replies or failures."""
         ...
 
 
@@ -53,23 +56,53 @@ class Line:
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
         self.traffic = Traffic()
+        self.lost: dict[str, str] = {}
 
-    def ask(self, requests: Mapping[str, Request], expected: type[R]) -> dict[str, R]:
-        """Ask one round; every client asked has replied with an `expected` message, or FederationError."""
+    def ask(self, requests: Mapping[str, Question], expected: type[R]) -> dict[str, R]:
+        """Ask one round; every client asked has replied with an `expected` message, or the first failure is raised."""
+        replies, failures = self._round(requests, expected)
+        for name, failure in failures.items():
+            raise error_of(name, failure)
+        return replies
+
+    def gather(self, requests: Mapping[str, Question], expected: type[R], least: int = 2) -> dict[str, R]:
+        """Ask one round and go on without the clients that fail, as long as `least` are left.
+
+        Who was lost, and why, is kept in `lost`. An InputError is raised all the same: there the question is wrong.
+        """
+        replies, failures = self._round(requests, expected)
+        for name, failure in failures.items():
+            if failure.code == "input" or len(replies) < least:
+                raise error_of(name, failure)
+            self.lost[name] = failure.sentence
+        return replies
+
+    def _round(self, requests: Mapping[str, Question], expected: type[R]) -> tuple[dict[str, R], dict[str, Failure]]:
         replies: dict[str, R] = {}
-        for name, reply in self._federation.ask(requests).items():
-            if not isinstance(reply, expected):
-                raise FederationError(
-                    f"Client '{name}' sent a {type(reply).__name__} where a {expected.__name__} was expected;"
-                    " its version may differ from this one."
-                )
-            replies[name] = reply
-        silent = [name for name in requests if name not in replies]
-        if silent:
-            raise FederationError(f"No reply came from {', '.join(silent)}; see whether the client is running.")
+        failures: dict[str, Failure] = {}
+        answers = self._federation.ask(requests)
+        for name, request in requests.items():
+            answer = answers.get(name, Failure("silent", "no reply came; see whether the client is running."))
+            wrong = check_reply(request, answer)
+            if wrong is not None:
+                failures[name] = wrong
+            elif isinstance(answer, Failure):
+                failures[name] = answer
+            elif isinstance(answer, expected):
+                replies[name] = answer
+            else:
+                kinds = f"a {type(answer).__name__} came where a {expected.__name__} was expected"
+                failures[name] = Failure("garbage", f"{kinds}; its version may differ from this one.")
         self.traffic = Traffic(
             up=self.traffic.up + sum(map(payload, replies.values())),
-            down=self.traffic.down + sum(map(payload, requests.values())),
+            down=self.traffic.down + sum(payload(requests[name]) for name in replies),
             messages=self.traffic.messages + len(replies),
         )
-        return replies
+        return replies, failures
+
+
+def site(federation: Federation, name: str) -> Site:
+    """The client of this name; FederationError if there is none."""
+    if name not in federation.names:
+        raise FederationError(f"There is no client '{name}'; the clients are {', '.join(federation.names)}.")
+    return Site(federation, name)

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any, Literal
 
-__all__ = ["Entry", "Ledger", "Outcome"]
+from fedwad.errors import FederationError, InputError
 
-#: "refused" before the data were looked at, "withheld" after, or "answered".
-Outcome = Literal["answered", "refused", "withheld"]
+__all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger"]
+
+#: "refused" before the data were looked at, "withheld" after, or "answered"; "torn" for a line cut by a crash.
+Outcome = Literal["answered", "refused", "withheld", "torn"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One request: when, of which kind, what became of it, how large the reply was, and how many samples its
-    smallest cell holds."""
+    """One request: when, of which kind, what became of it, how large the reply was, how many samples its smallest
+    cell holds, and SHA-256 digests of the reply and of the data it was about."""
 
     when: str
     kind: str
     outcome: Outcome
-    bytes: int
-    smallest: int
+    bytes: int = 0
+    smallest: int = 0
+    digest: str = ""
+    data: str = ""
+
+    @property
+    def is_look(self) -> bool:
+        """Whether the data were looked at; a withheld reply counts, since even its absence tells something."""
+        return self.outcome != "refused" and self.kind != "describe"
 
 
 @dataclass
@@ -30,14 +45,124 @@ class Ledger:
 
     entries: list[Entry] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._turn = RLock()
+
     def __len__(self) -> int:
         return len(self.entries)
 
     @property
     def looks(self) -> int:
-        """How often the data were looked at; a withheld reply counts, since even its absence tells something."""
-        return sum(entry.outcome != "refused" for entry in self.entries)
+        """How often the data were looked at."""
+        return sum(entry.is_look for entry in self.entries)
 
-    def record(self, kind: str, outcome: Outcome, size: int = 0, smallest: int = 0) -> None:
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """From asking the policy to recording the answer nobody else may count or write."""
+        with self._turn:
+            yield
+
+    def record(
+        self, kind: str, outcome: Outcome, size: int = 0, smallest: int = 0, digest: str = "", data: str = ""
+    ) -> None:
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        self.entries.append(Entry(when, kind, outcome, size, smallest))
+        self._append(Entry(when, kind, outcome, size, smallest, digest, data))
+
+    def _append(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+
+class FileLedger(Ledger):
+    """A ledger in a file of JSON lines that several processes may share and that counts across restarts.
+
+    Each line reaches the disk before the reply leaves. A line that a crash cut short stays where it is and counts as
+    a look; nothing is ever removed. A ledger that cannot be written means that nothing is answered.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self._read_up_to = 0
+        self._handle: IO[bytes] | None = None
+        if self.path.is_dir():
+            raise InputError(f"{self.path} is a folder; name a file for the ledger.")
+        if not self.path.parent.is_dir():
+            raise InputError(f"There is no folder {self.path.parent} for the ledger {self.path.name}; create it first.")
+        with self.turn():  # tells at the start what would otherwise fail at the first answer
+            pass
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            raise FederationError("A ledger in a file needs the file locks of Linux or macOS.") from None
+        with self._turn:
+            if self._handle is not None:  # the same thread is already inside
+                yield
+                return
+            try:
+                with self.path.open("ab") as handle:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                    self._handle = handle
+                    self._catch_up()
+                    yield
+            except OSError as error:
+                raise FederationError(
+                    f"The client's ledger cannot be written ({error.strerror or 'unknown reason'}),"
+                    " so nothing was answered."
+                ) from None
+            finally:
+                self._handle = None
+
+    def _catch_up(self) -> None:
+        """Take in what was written since, by this process or another."""
+        with self.path.open("rb") as file:
+            file.seek(self._read_up_to)
+            text = file.read()
+        if text and not text.endswith(b"\n"):  # cut by a crash: end the line, so that the next one stands alone
+            self._write(b"\n")
+            text += b"\n"
+        self.entries += _parsed(text)
+        self._read_up_to += len(text)
+
+    def _append(self, entry: Entry) -> None:
+        line = json.dumps(asdict(entry)).encode("utf-8") + b"\n"
+        self._write(line)
+        self._read_up_to += len(line)
+        super()._append(entry)
+
+    def _write(self, data: bytes) -> None:
+        if self._handle is None:
+            raise FederationError("A ledger is written only during its turn.")
+        self._handle.write(data)
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+
+
+def _parsed(text: bytes) -> list[Entry]:
+    entries = []
+    for line in text.split(b"\n")[:-1]:
+        if not line.strip():
+            continue
+        try:
+            content: dict[str, Any] = json.loads(line)
+            entry = Entry(**content)
+            if entry.outcome not in ("answered", "refused", "withheld") or type(entry.bytes) is not int:
+                raise ValueError(entry.outcome)
+        except (ValueError, TypeError):
+            entry = Entry("", "unreadable", "torn")
+        entries.append(entry)
+    return entries
+
+
+def read_ledger(path: str | Path) -> list[Entry]:
+    """The entries of a ledger file, without writing to it."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError:
+        raise InputError(f"There is no readable ledger at {path}; check the path.") from None
+    entries = _parsed(text if text.endswith(b"\n") else text + b"\n")
+    if entries and all(entry.outcome == "torn" for entry in entries):
+        raise InputError(f"{path} is not a ledger; give the .jsonl file that a client writes.")
+    return entries

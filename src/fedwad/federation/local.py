@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedwad.errors import FederationError, InputError
+from fedwad.errors import FedwadError, InputError
 from fedwad.federation.client import Client
 from fedwad.federation.data import aligned
-from fedwad.federation.federation import Site
+from fedwad.federation.federation import Answer, Question, Site, site
 from fedwad.federation.ledger import Ledger
-from fedwad.federation.messages import Reply, Request
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import read
+from fedwad.federation.replies import failure_of
+from fedwad.federation.requests import Bundle
 
 __all__ = ["LocalFederation", "local"]
 
@@ -30,9 +31,7 @@ class LocalFederation:
         return tuple(self._clients)
 
     def __getitem__(self, name: str) -> Site:
-        if name not in self._clients:
-            raise FederationError(f"There is no client '{name}'; the clients are {', '.join(self.names)}.")
-        return Site(self, name)
+        return site(self, name)
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -42,13 +41,22 @@ class LocalFederation:
         """Each client's own record of what was asked of it and what left it."""
         return {name: client.ledger for name, client in self._clients.items()}
 
-    def ask(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        import os
         from concurrent.futures import ThreadPoolExecutor
 
         sites = [self[name] for name in requests]
-        with ThreadPoolExecutor(max_workers=max(1, len(sites))) as pool:
-            answers = {site.name: pool.submit(self._clients[site.name].answer, requests[site.name]) for site in sites}
+        # A few more threads than cores: clients that wait for their turn block nobody.
+        with ThreadPoolExecutor(max_workers=max(1, min(len(sites), 2 * (os.cpu_count() or 1)))) as pool:
+            answers = {site.name: pool.submit(self._answer, site.name, requests[site.name]) for site in sites}
         return {name: answer.result() for name, answer in answers.items()}
+
+    def _answer(self, name: str, request: Question) -> Answer:
+        try:
+            client = self._clients[name]
+            return client.answer_all(request) if isinstance(request, Bundle) else client.answer(request)
+        except FedwadError as error:
+            return failure_of(error)
 
 
 def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: str | None = None) -> LocalFederation:

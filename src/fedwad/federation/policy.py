@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, get_args
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation.messages import (
+from fedwad.federation.requests import (
     KINDS,
     CellsRequest,
+    DescribeRequest,
     MomentsRequest,
     Request,
     SummaryRequest,
     TransportRequest,
     kind_of,
 )
-from fedwad.ot import check_order
+from fedwad.ot import Form, check_order
 
 __all__ = ["Policy"]
+
+_LONGEST_WORD = 200
+_FORMS: tuple[Form, ...] = get_args(Form)[1:]  # from most to least
 
 
 @dataclass(frozen=True)
@@ -30,13 +36,17 @@ class Policy:
 
     Parameters
     ----------
-    allow : kinds of requests that are answered, out of "moments", "summary", "transport", "cells"
+    allow : kinds of requests that are answered, out of "describe", "moments", "summary", "transport", "cells"
     smallest_cell : least number of samples that a cell mean may average
     largest_support : most points that a support or a summary may have
     answers : most looks at the data over the client's life, replies that were withheld included; None for no limit
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
     largest_p : highest order of a distance; high orders tell the farthest sample instead of a mean over many
+    classes : whether answers may tell the statistics of each class of labelled data
+    form : most that is told of a covariance: "full", "lowrank", "diagonal" or "isotropic"; asked for more, the
+        client tells this much, and the result says so
+    name, contact : who the client is, for "describe"
     """
 
     allow: Collection[str] = ()
@@ -46,6 +56,10 @@ class Policy:
     exact_interpolant: bool = False
     uniform_support: bool = True
     largest_p: float = 4.0
+    classes: bool = False
+    form: Literal["full", "lowrank", "diagonal", "isotropic"] = "full"
+    name: str = ""
+    contact: str = ""
 
     def __post_init__(self) -> None:
         known = tuple(KINDS.values())
@@ -53,8 +67,14 @@ class Policy:
         if any(kind not in known for kind in allow):
             raise InputError(f"allow is {self.allow!r}; give a list with some of {', '.join(known)}.")
         object.__setattr__(self, "allow", allow)  # a copy, which nobody can add to
-        if type(self.exact_interpolant) is not bool or type(self.uniform_support) is not bool:
-            raise InputError("exact_interpolant and uniform_support must be true or false.")
+        for option in ("exact_interpolant", "uniform_support", "classes"):
+            if type(getattr(self, option)) is not bool:
+                raise InputError(f"{option} is {getattr(self, option)!r}; give true or false.")
+        for option in ("name", "contact"):
+            word = getattr(self, option)
+            if type(word) is not str or len(word) > _LONGEST_WORD or not word.isprintable():
+                raise InputError(f"{option} must be a line of at most {_LONGEST_WORD} letters.")
+        check_choice(self.form, "form", _FORMS)
         check_order(self.largest_p)
         check_whole(self.smallest_cell, "smallest_cell")
         if self.largest_support is not None:
@@ -73,15 +93,48 @@ class Policy:
             exact_interpolant=True,
             uniform_support=False,
             largest_p=100,
+            classes=True,
         )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy from a TOML file whose keys are the parameters; what it leaves out stays at its default."""
+        import tomllib
+
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"There is no readable policy at {path}; check the path.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path} is not a TOML file ({error}); mend that line.") from None
+        known = [field.name for field in fields(cls)]
+        unknown = [key for key in content if key not in known]
+        if unknown:
+            raise InputError(f"{path} has the key '{unknown[0]}'; a policy has {', '.join(known)}.")
+        if "name" not in content or "allow" not in content:
+            raise InputError(f'{path} needs at least a name and what it allows: name = "paris", allow = [...].')
+        try:
+            return cls(**content)
+        except InputError as error:
+            raise InputError(f"In {path}: {error}") from None
+
+    def told(self, form: Form) -> Form:
+        """The form in which this client tells a covariance when it is asked for `form`."""
+        if form == "auto":
+            return "auto" if self.form == "full" else self.form
+        return _FORMS[max(_FORMS.index(form), _FORMS.index(self.form))]
 
     def admit(self, request: Request, looks: int) -> None:
         """Raise PolicyError unless `request` may be worked on, after so many earlier looks at the data."""
         kind = kind_of(request)
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
-        if self.answers is not None and looks >= self.answers:
+        if self.answers is not None and looks >= self.answers and kind != "describe":
             raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
+        if isinstance(request, DescribeRequest):
+            return
+        if request.classes != "ignored" and not self.classes:
+            raise PolicyError("The statistics of classes are not told by this client's policy.")
         if not isinstance(request, MomentsRequest) and request.p > self.largest_p:
             raise PolicyError(f"Order p = {request.p:g} was asked for; this client answers up to {self.largest_p:g}.")
         if isinstance(request, TransportRequest) and request.interpolant == "exact" and not self.exact_interpolant:

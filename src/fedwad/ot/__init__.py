@@ -1,23 +1,34 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and their bounds."""
 
-from fedwad.ot._bounds import bures, lower_bound, upper_bound
+from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound
+from fedwad.ot._classes import (
+    ClassCovariance,
+    LabelledSummary,
+    class_codes,
+    dataset_distance,
+    labelled,
+    summarise_classes,
+)
 from fedwad.ot._cost import ground_cost
-from fedwad.ot._estimate import Estimate, estimate
+from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._plan import TOLERANCE, Plan
 from fedwad.ot._solve import check_order, solve, wasserstein
-from fedwad.ot._summary import Covariance, Summary, smallest_cell, summarise, summarise_plan
-from fedwad.ot._twin import Twin, twin_distance
+from fedwad.ot._summary import Form, Summary, smallest_cell, summarise, summarise_plan
+from fedwad.ot._twin import LabelledTwin, Twin, twin_distance, twin_distances, twin_transports
 
 __all__ = [
     "TOLERANCE",
-    "Covariance",
+    "ClassCovariance",
     "Estimate",
     "Floats",
+    "Form",
     "Interpolant",
     "LabelledMeasure",
+    "LabelledSummary",
+    "LabelledTwin",
     "Measure",
     "Plan",
     "Summary",
@@ -26,16 +37,25 @@ __all__ = [
     "as_weights",
     "bures",
     "check_order",
+    "class_codes",
+    "dataset_distance",
     "estimate",
     "ground_cost",
     "interpolate",
+    "labelled",
     "lower_bound",
+    "lower_bounds",
     "reduce_support",
+    "rounding",
+    "same",
     "smallest_cell",
     "solve",
     "summarise",
+    "summarise_classes",
     "summarise_plan",
     "twin_distance",
+    "twin_distances",
+    "twin_transports",
     "upper_bound",
     "wasserstein",
 ]

@@ -3,31 +3,87 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from fedwad.errors import InputError
+from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._measure import Floats
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
-__all__ = ["bures", "lower_bound", "upper_bound"]
+__all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
+_WORK = 5e9  # pairs times the cube of features up to which each pair's Bures distance is computed, about 10 s
 
 
-def lower_bound(a: Summary, b: Summary, p: float = 2.0) -> float:
+AnySummary = Summary | LabelledSummary
+
+
+def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
     """A number that W_p does not fall below.
 
     For p >= 2: W_p >= W_2, and Gelbrich's bound W_2^2 >= |m - m'|^2 + Bures^2(Sigma, Sigma') needs mean and
     covariance only, both exact in a summary. With diagonals alone the same holds for each coordinate; with traces
     alone Bures >= |sqrt(tr Sigma) - sqrt(tr Sigma')|. For p < 2: W_p >= W_1 >= |m - m'|.
-    Rounding is accounted for downwards.
+    With labels, a coupling of samples couples their features and their classes, so the bound on features and the
+    exact distance between the tables of classes add up, squared. Rounding is accounted for downwards.
     """
+    if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary):
+        return math.hypot(lower_bound(a.merged, b.merged), _table_distance(a, b))
+    if isinstance(a, LabelledSummary) or isinstance(b, LabelledSummary):
+        raise InputError("Data with labels and data without cannot be compared; give both labels, or none.")
     means = max(0.0, float(np.linalg.norm(a.mean - b.mean)) - rounding(a, b))
     return means if p < 2 else math.hypot(means, math.sqrt(_covariance_distance(a, b)))
 
 
-def upper_bound(a: Summary, b: Summary, p: float = 2.0) -> float:
+def _table_distance(a: LabelledSummary, b: LabelledSummary) -> float:
+    """Distance between the classes of both, rounded downwards."""
+    first, second = a.table, b.table
+    return max(0.0, solve(first, second).distance - _doubt(first.points) - _doubt(second.points))
+
+
+def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
+    """Lower bounds for all pairs, (N, N): for many pairs or features along shared directions, which is cheaper.
+
+    Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2 with the standard
+    deviations s, s' along q, and the squares add up over the basis. The directions are the principal axes of all
+    data together; where they are those of both, this is Gelbrich's bound, and otherwise a little less.
+    """
+    count, dimension = len(summaries), summaries[0].dimension
+    plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
+    bounds = np.zeros((count, count))
+    pairs = [(i, j) for i in range(count) for j in range(i)]
+    shared = p >= 2 and len(pairs) * dimension**3 > _WORK and all(s.within.ndim == 2 for s in plain)
+    along = _along_shared_directions(plain) if shared else None
+    for i, j in pairs:
+        bound = lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
+        first, second = summaries[i], summaries[j]
+        if isinstance(first, LabelledSummary) and isinstance(second, LabelledSummary):
+            bound = math.hypot(bound, _table_distance(first, second))
+        bounds[i, j] = bounds[j, i] = bound
+    return bounds
+
+
+def _along_shared_directions(summaries: Sequence[Summary]) -> Floats:
+    from scipy.spatial.distance import cdist
+
+    totals = [s.total_covariance() for s in summaries]
+    pooled: Floats = np.mean(totals, axis=0)
+    _, directions = np.linalg.eigh((pooled + pooled.T) / 2)
+    variances = np.array([np.einsum("di,di->i", directions, total @ directions) for total in totals])
+    means = np.array([s.mean for s in summaries])
+    origin = means.mean(axis=0)
+    vectors = np.hstack([means - origin, np.sqrt(np.maximum(variances, 0.0))])
+    # A variance that is off by e changes its root by at most sqrt(e); products of d terms are off by d roundings.
+    off = [math.sqrt(8 * len(v) * _EPSILON * len(v) * float(v.max())) for v in variances]
+    doubt = np.array(off) + np.array([_doubt(s.means) for s in summaries])
+    return np.asarray(np.maximum(cdist(vectors, vectors) - doubt[:, None] - doubt[None, :], 0.0))
+
+
+def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
     """A number that W_p does not exceed: couple the cell means optimally, independently inside cells.
 
     For p = 2 the cost of that coupling is W_2^2(means, means') + tr C + tr C'.
@@ -39,9 +95,13 @@ def upper_bound(a: Summary, b: Summary, p: float = 2.0) -> float:
     return a.spread + between + b.spread
 
 
-def rounding(a: Summary, b: Summary) -> float:
+def rounding(a: AnySummary, b: AnySummary) -> float:
     """By how much a distance between means of the two can be off because means are rounded numbers."""
-    return sum(8 * _EPSILON * float(np.linalg.norm(np.abs(s.means).max(axis=0))) for s in (a, b))
+    return _doubt(a.cells.points) + _doubt(b.cells.points)
+
+
+def _doubt(points: Floats) -> float:
+    return 8 * _EPSILON * float(np.linalg.norm(np.abs(points).max(axis=0)))
 
 
 def _covariance_distance(a: Summary, b: Summary) -> float:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from fedwad.errors import InputError
 from fedwad.ot._bounds import lower_bound, upper_bound
+from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._summary import Summary
 from fedwad.ot._twin import twin_distance
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "estimate", "same"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,9 @@ class Estimate:
     upper: float
 
 
-def estimate(a: Summary, b: Summary, p: float = 2.0, seed: int = 0) -> Estimate:
+def estimate(
+    a: Summary | LabelledSummary, b: Summary | LabelledSummary, p: float = 2.0, seed: int = 0, among: int | None = None
+) -> Estimate:
     """Distance between two summarised samples: the twin estimate between its certified bounds.
 
     Two summaries that agree in every bit come from the same data (or from data that no summary can tell
@@ -44,5 +47,12 @@ def estimate(a: Summary, b: Summary, p: float = 2.0, seed: int = 0) -> Estimate:
         )
     upper = upper_bound(a, b, p)
     lower = min(lower_bound(a, b, p), upper)
-    value = lower if a.is_same_as(b) else twin_distance(a, b, p, seed)
+    value = lower if same(a, b) else twin_distance(a, b, p, seed, among)
     return Estimate(min(max(value, lower), upper), lower, upper)
+
+
+def same(a: Summary | LabelledSummary, b: Summary | LabelledSummary) -> bool:
+    """Whether two summaries agree in every bit."""
+    if isinstance(a, LabelledSummary):
+        return isinstance(b, LabelledSummary) and a.is_same_as(b)
+    return isinstance(b, Summary) and a.is_same_as(b)

@@ -13,10 +13,12 @@ from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["Covariance", "Summary", "smallest_cell", "summarise", "summarise_plan"]
+__all__ = ["Form", "Summary", "smallest_cell", "summarise", "summarise_plan"]
 
-Covariance = Literal["auto", "full", "diagonal", "isotropic"]
+#: How much of a covariance is told: all of it, its RANK main directions and its diagonal, its diagonal, or its trace.
+Form = Literal["auto", "full", "lowrank", "diagonal", "isotropic"]
 
+RANK = 40
 _FULL_UP_TO = 1024  # features; beyond, "auto" sends the diagonal only
 _ROWS = 1 << 14
 
@@ -34,6 +36,8 @@ class Summary:
     covariance : array (d, d), (d,) or ()
         Covariance within cells, pooled over them (population form): the full matrix, its diagonal, or
         the mean of the diagonal alone.
+    factors : array (r, d) or None
+        Main directions F of a covariance F^T F + diag(covariance), whose diagonal is exact.
     count : int
         Number of samples, or Kish's effective number when they are weighted.
     spread : float
@@ -51,6 +55,7 @@ class Summary:
     spread: float
     p: float
     smallest: int
+    factors: Floats | None = None
 
     @property
     def dimension(self) -> int:
@@ -67,18 +72,32 @@ class Summary:
         return self.cells.mean
 
     @property
-    def form(self) -> Covariance:
-        """Which part of the covariance is known: "full", "diagonal" or "isotropic"."""
-        forms: tuple[Covariance, ...] = ("isotropic", "diagonal", "full")
+    def form(self) -> Form:
+        """Which part of the covariance is known: "full", "lowrank", "diagonal" or "isotropic"."""
+        if self.factors is not None:
+            return "lowrank"
+        forms: tuple[Form, ...] = ("isotropic", "diagonal", "full")
         return forms[self.covariance.ndim]
 
+    @property
+    def within(self) -> Floats:
+        """The part of the covariance within cells that is exact: the matrix, its diagonal, or the diagonal's mean."""
+        return self.covariance if self.factors is None else self.covariance + (self.factors**2).sum(axis=0)
+
+    @property
+    def variance(self) -> float:
+        """Trace of the covariance within cells."""
+        within = self.within
+        return float(np.trace(within) if within.ndim == 2 else np.broadcast_to(within, self.dimension).sum())
+
     def total_covariance(self) -> Floats:
-        """Covariance of the data in the form that is known, exact: within cells plus between them."""
+        """Covariance of the data in the form that is known exactly: within cells plus between them."""
         centred = self.means - self.mean
-        if self.form == "full":
-            return np.asarray(self.covariance + (centred.T * self.weights) @ centred)
+        within = self.within
+        if within.ndim == 2:
+            return np.asarray(within + (centred.T * self.weights) @ centred)
         between = self.weights @ centred**2
-        return np.asarray(self.covariance + (between if self.form == "diagonal" else between.mean()))
+        return np.asarray(within + (between if within.ndim == 1 else between.mean()))
 
     def is_same_as(self, other: Summary) -> bool:
         """Whether both summaries agree in every bit."""
@@ -87,11 +106,13 @@ class Summary:
             and np.array_equal(self.weights, other.weights)
             and np.array_equal(self.means, other.means)
             and np.array_equal(self.covariance, other.covariance)
+            and self.form == other.form
+            and (self.factors is None or other.factors is None or np.array_equal(self.factors, other.factors))
         )
 
 
 def summarise(
-    measure: Measure, cells: int = 10, covariance: Covariance = "auto", p: float = 2.0, floor: int = 10, seed: int = 0
+    measure: Measure, cells: int = 10, form: Form = "auto", p: float = 2.0, floor: int = 10, seed: int = 0
 ) -> Summary:
     """Summary of a sample from k-means cells, each of at least `floor` samples where there are that many."""
     labels = kmeans_cells(measure, cells, floor, seed)
@@ -99,16 +120,16 @@ def summarise(
     origin = measure.points[0]
     weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
     means = origin + group_sums(measure.weights[:, None] * (measure.points - origin), labels, groups) / weights[:, None]
-    return _summary(measure, np.arange(len(measure)), labels, measure.weights, weights, means, covariance, p)
+    return _summary(measure, np.arange(len(measure)), labels, measure.weights, weights, means, form, p)
 
 
-def summarise_plan(plan: Plan, covariance: Covariance = "auto") -> Summary:
+def summarise_plan(plan: Plan, form: Form = "auto") -> Summary:
     """Summary of plan.source whose cells are what each point of plan.target receives."""
     weights = plan.received
     kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
     labels = np.searchsorted(kept, plan.cols)
     means = plan.target_means()[kept]
-    return _summary(plan.source, plan.rows, labels, plan.mass, weights[kept], means, covariance, plan.p)
+    return _summary(plan.source, plan.rows, labels, plan.mass, weights[kept], means, form, plan.p)
 
 
 def _summary(
@@ -118,13 +139,16 @@ def _summary(
     mass: Floats,
     weights: Floats,
     means: Floats,
-    covariance: Covariance,
+    form: Form,
     p: float,
 ) -> Summary:
-    check_choice(covariance, "covariance", get_args(Covariance))
-    if covariance == "auto":
-        covariance = "full" if measure.dimension <= _FULL_UP_TO else "diagonal"
-    pooled, spread = _within(measure, rows, labels, mass, means, covariance, p)
+    check_choice(form, "form", get_args(Form))
+    if form == "auto":
+        form = "full" if measure.dimension <= _FULL_UP_TO else "diagonal"
+    pooled, spread = _within(measure, rows, labels, mass, means, form, p)
+    factors = None
+    if form == "lowrank":
+        pooled, factors = _main_directions(pooled)
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=means,
@@ -133,6 +157,7 @@ def _summary(
         spread=spread,
         p=p,
         smallest=smallest_cell(labels, mass),
+        factors=factors,
     )
 
 
@@ -142,23 +167,35 @@ def _within(
     labels: NDArray[np.int64],
     mass: Floats,
     means: Floats,
-    form: Covariance,
+    form: Form,
     p: float,
 ) -> tuple[Floats, float]:
     """Pooled covariance in the wanted form and (mean of |x - cell mean|^p)^(1/p), from differences."""
     d = measure.dimension
-    pooled = np.zeros((d, d) if form == "full" else d)
+    square = form in ("full", "lowrank")
+    pooled = np.zeros((d, d) if square else d)
     lengths = np.empty(len(rows))
     for start in range(0, len(rows), _ROWS):
         block = slice(start, start + _ROWS)
         deviation = measure.rows(rows[block]) - means[labels[block]]
-        pooled += (deviation.T * mass[block]) @ deviation if form == "full" else mass[block] @ deviation**2
+        pooled += (deviation.T * mass[block]) @ deviation if square else mass[block] @ deviation**2
         # By lengths, whose squares may vanish at small scales.
         largest = float(np.abs(deviation).max()) or 1.0
         lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
     longest = float(lengths.max()) or 1.0
     spread = longest * float(mass @ (lengths / longest) ** p) ** (1 / p)
     return (np.asarray(pooled.mean()) if form == "isotropic" else pooled), spread
+
+
+def _main_directions(covariance: Floats) -> tuple[Floats, Floats]:
+    """Diagonal D and at most RANK factors F; F^T F + diag(D) is close to the covariance, and equal on its diagonal."""
+    from scipy.linalg import eigh
+
+    d = len(covariance)
+    rank = min(RANK, d)
+    values, vectors = eigh(covariance, subset_by_index=(d - rank, d - 1))
+    factors: Floats = np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+    return np.maximum(np.diag(covariance) - (factors**2).sum(axis=0), 0.0), factors
 
 
 def smallest_cell(labels: NDArray[np.int64], mass: Floats) -> int:

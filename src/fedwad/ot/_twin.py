@@ -1,86 +1,204 @@
-"""The twin estimate: rebuild both samples from their summaries and transport the twins."""
+"""The twin estimate: rebuild samples from their summaries and transport the twins."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
-__all__ = ["Twin", "twin_distance"]
+__all__ = ["LabelledTwin", "Twin", "twin_distance", "twin_distances", "twin_transports"]
 
 #: Largest number of points of a twin that is transported; beyond, the result is extrapolated.
 CAP = 1500
 _LADDER = (250, 500, 1000, CAP)
-_POINTS = 4000  # drawn in all for each size, which sets the number of draws
+_POINTS = 4000  # drawn in all for each size and pair, which sets the number of draws
+_FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
+
+Pair = tuple[int, int]
+
+
+class _Drawing(Protocol):
+    def draw(self, size: int, rng: np.random.Generator) -> Measure: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """Artificial samples with the cells of a summary: Gaussians around its cell means, with its covariance."""
+    """Artificial samples with the cells of a summary: Gaussians around its cell means, with its covariance
+    factors^T factors + diag(deviations^2)."""
 
     summary: Summary
-    root: Floats  # (d, d) or (d,): a square root of the covariance within cells
+    deviations: Floats | None  # (d,)
+    factors: Floats | None  # (k, d)
 
     @classmethod
     def of(cls, summary: Summary) -> Twin:
         if summary.form != "full":
-            return cls(summary, np.sqrt(np.broadcast_to(summary.covariance, summary.dimension)))
+            return cls(summary, np.sqrt(np.broadcast_to(summary.covariance, summary.dimension)), summary.factors)
         values, vectors = np.linalg.eigh(summary.covariance)
-        return cls(summary, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+        return cls(summary, None, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
     def draw(self, size: int, rng: np.random.Generator) -> Measure:
         """`size` points, as many in each cell as its weight asks for, whose cell means are exact."""
         summary = self.summary
-        ends = np.rint(np.cumsum(summary.weights) / summary.weights.sum() * size).astype(np.int64)
-        counts = np.diff(ends, prepend=0)
+        counts = _shares(summary.weights, size)
         occupied = np.flatnonzero(counts)
         counts = counts[occupied]
-        noise = rng.standard_normal((size, summary.dimension))
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
+        points: Floats = np.zeros((size, summary.dimension))
+        for part in (self.deviations, self.factors):
+            if part is not None:
+                noise = _centred(rng.standard_normal((size, len(part))), counts)
+                points += noise @ part if part.ndim == 2 else noise * part
         if size > len(occupied):  # fixing the means took away this share of the variance
-            noise *= np.sqrt(size / (size - len(occupied)))
-        noise = noise @ self.root if self.root.ndim == 2 else noise * self.root
-        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + noise)
+            points *= np.sqrt(size / (size - len(occupied)))
+        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
 
 
-def twin_distance(a: Summary, b: Summary, p: float = 2.0, seed: int = 0) -> float:
+@dataclass(frozen=True, eq=False)
+class LabelledTwin:
+    """Artificial samples class by class, with the statistics of the real classes."""
+
+    summary: LabelledSummary
+    parts: tuple[Twin, ...]
+    table: Floats
+
+    @classmethod
+    def of(cls, summary: LabelledSummary) -> LabelledTwin:
+        return cls(summary, tuple(map(Twin.of, summary.parts)), summary.table.points)
+
+    def draw(self, size: int, rng: np.random.Generator) -> LabelledMeasure:
+        counts = _shares(self.summary.weights, size)
+        drawn = [twin.draw(int(count), rng).points for twin, count in zip(self.parts, counts, strict=True) if count > 0]
+        return LabelledMeasure(np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts), self.table)
+
+
+def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
+    """Whole numbers in proportion to the weights that sum to `size`."""
+    ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
+    return np.asarray(np.diff(ends, prepend=0))
+
+
+def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Noise whose mean over each group of rows is zero."""
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
+    return noise
+
+
+def twin_distance(
+    a: Summary | LabelledSummary, b: Summary | LabelledSummary, p: float = 2.0, seed: int = 0, among: int | None = None
+) -> float:
     """Estimate of W_p between the two samples that were summarised.
 
     Twins of the original sizes n and m have about the distance of the originals, the part that
     sampling noise contributes included. Above CAP points the mean of W_p^p at smaller sizes k is fitted by
     w + c k^-g and read off at the original sizes.
     """
-    sizes = np.array([a.count, b.count])
-    steps = [sizes] if sizes.max() <= CAP else [np.minimum(sizes, k) for k in _LADDER]
-    twins = Twin.of(a), Twin.of(b)
-    rng = np.random.default_rng(seed)
-    powers = np.array([_mean_power(twins, step, p, rng) for step in steps])
-    power = powers[0] if len(steps) == 1 else _extrapolate(np.array(steps), powers, sizes)
-    return float(max(power, 0.0) ** (1 / p))
+    return float(twin_distances([a, b], [(0, 1)], p, seed, among=among)[0, 1])
 
 
-def _mean_power(twins: tuple[Twin, Twin], sizes: NDArray[np.int64], p: float, rng: np.random.Generator) -> float:
-    """Mean of W_p^p over a few draws of both twins."""
-    draws = int(np.clip(_POINTS // sizes.max(), 2, 16))
-    pairs = ((twins[0].draw(int(sizes[0]), rng), twins[1].draw(int(sizes[1]), rng)) for _ in range(draws))
-    return float(np.mean([solve(mu, nu, p).cost for mu, nu in pairs]))
+def twin_distances(
+    summaries: Sequence[Summary | LabelledSummary],
+    pairs: Sequence[Pair],
+    p: float = 2.0,
+    seed: int = 0,
+    keys: Sequence[int] | None = None,
+    threads: int = 1,
+    on_pair: Callable[[], None] | None = None,
+    among: int | None = None,
+) -> Floats:
+    """Estimates for some pairs out of many samples, (N, N), zero elsewhere; each twin is drawn once for all its pairs.
+
+    `keys` (by default 0, 1, ...) name the samples to the random numbers, so that a pair's estimate does not depend on
+    which others are there. `on_pair` is called after each transport; there are `twin_transports` of them. The more
+    pairs there are (`among` how many, if these are not all), the fewer draws each gets.
+    """
+    sizes = np.array([summary.count for summary in summaries])
+    twins: list[_Drawing] = [LabelledTwin.of(s) if isinstance(s, LabelledSummary) else Twin.of(s) for s in summaries]
+    names = range(len(summaries)) if keys is None else keys
+    powers: dict[int, dict[Pair, float]] = {}
+    for cap, draws, chosen in _steps(sizes, pairs, among):
+        totals = dict.fromkeys(chosen, 0.0)
+        involved = sorted({index for pair in chosen for index in pair})
+        for draw in range(draws):
+            drawn = {
+                i: twins[i].draw(int(min(sizes[i], cap)), np.random.default_rng([seed, names[i], cap, draw]))
+                for i in involved
+            }
+            for pair, cost in _transports(drawn, chosen, p, threads):
+                totals[pair] += cost / draws
+                if on_pair is not None:
+                    on_pair()
+        powers[cap] = totals
+    result = np.zeros((len(summaries), len(summaries)))
+    for pair in pairs:
+        power = _at_full_size({cap: found[pair] for cap, found in powers.items() if pair in found}, sizes[list(pair)])
+        result[pair] = result[pair[::-1]] = max(power, 0.0) ** (1 / p)
+    return result
 
 
-def _extrapolate(steps: NDArray[np.int64], powers: Floats, sizes: NDArray[np.int64]) -> float:
+def twin_transports(sizes: Sequence[int], pairs: Sequence[Pair]) -> int:
+    """How many transports `twin_distances` makes."""
+    return sum(draws * len(chosen) for _, draws, chosen in _steps(np.array(sizes), pairs))
+
+
+def _steps(
+    sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int | None = None
+) -> Iterator[tuple[int, int, list[Pair]]]:
+    """Caps on the size of twins, each with its number of draws and the pairs that need it."""
+    large = [pair for pair in pairs if max(sizes[pair[0]], sizes[pair[1]]) > CAP]
+    for cap in _LADDER:
+        chosen = list(pairs) if cap == CAP else large
+        if chosen:
+            largest = min(cap, max(int(sizes[index]) for pair in chosen for index in pair))
+            yield cap, _draws(largest, among or len(pairs)), chosen
+
+
+def _draws(size: int, pairs: int) -> int:
+    if pairs > _SOME_PAIRS:
+        return 1
+    return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
+
+
+def _transports(
+    drawn: dict[int, Measure], pairs: Sequence[Pair], p: float, threads: int
+) -> Iterator[tuple[Pair, float]]:
+    """W_p^p of each pair of twins."""
+    if threads <= 1 or len(pairs) == 1:
+        yield from ((pair, solve(drawn[pair[0]], drawn[pair[1]], p).cost) for pair in pairs)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        costs = pool.map(lambda pair: solve(drawn[pair[0]], drawn[pair[1]], p).cost, pairs)
+        try:
+            yield from zip(pairs, costs, strict=True)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
     """Fit powers = w + c * mean(k^-g) over both sizes with w, c >= 0, and read it at `sizes`."""
+    if len(powers) == 1:
+        return powers[CAP]
     from scipy.optimize import nnls
 
-    best, answer = np.inf, float(powers[-1])
+    values = np.array(list(powers.values()))
+    steps = np.array([np.minimum(sizes, cap) for cap in powers], dtype=float)
+    best, answer = np.inf, float(values[-1])
     for g in _EXPONENTS:
-        design = np.column_stack([np.ones(len(steps)), (steps.astype(float) ** -g).mean(axis=1)])
-        (w, c), misfit = nnls(design, powers)
+        design = np.column_stack([np.ones(len(steps)), (steps**-g).mean(axis=1)])
+        (w, c), misfit = nnls(design, values)
         if misfit < best:
             best, answer = misfit, w + c * float((sizes.astype(float) ** -g).mean())
     return answer

@@ -1,37 +1,42 @@
-"""Everything that may travel: what a server can ask, and what a client can reply.
-
-A message is a frozen dataclass of arrays, numbers and short words. There are no others.
-"""
+"""What a server can ask. A request is a frozen dataclass of arrays, numbers and short words; there are no others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import FederationError, FedwadError, InputError
-from fedwad.ot import Covariance, Floats, Interpolant, Measure, Summary, check_order
+from fedwad.ot import Form, Interpolant, Measure, check_order
 
 __all__ = [
     "KINDS",
+    "Bundle",
     "CellsRequest",
-    "Moments",
+    "Classes",
+    "DescribeRequest",
     "MomentsRequest",
-    "Reply",
     "Request",
-    "SummaryReply",
     "SummaryRequest",
-    "TransportReply",
     "TransportRequest",
     "cleaned",
     "kind_of",
-    "payload",
 ]
 
-
 _LONGEST_RUN = 64
+
+#: Whether samples are looked at without their labels, or with the statistics of their class appended:
+#: mean and standard deviations ("diagonal"), or mean and root covariance ("full").
+Classes = Literal["ignored", "diagonal", "full"]
+
+
+@dataclass(frozen=True)
+class DescribeRequest:
+    """Who are you, and what do you answer?"""
+
+    kind: ClassVar[str] = "describe"
 
 
 @dataclass(frozen=True)
@@ -39,26 +44,19 @@ class MomentsRequest:
     """How many samples, around which mean, how widely spread?"""
 
     kind: ClassVar[str] = "moments"
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Number of samples, mean, and standard deviation of each feature."""
-
-    count: int
-    mean: Floats
-    scale: Floats
+    classes: Classes = "ignored"
 
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """A summary of the data from k-means cells: the one message of method="summary"."""
+    """A summary of the data from k-means cells, class by class if wanted: the one message of method="summary"."""
 
     kind: ClassVar[str] = "summary"
     cells: int
-    covariance: Covariance
+    form: Form
     p: float
     seed: int
+    classes: Classes = "ignored"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,41 +74,33 @@ class TransportRequest:
     p: float
     interpolant: Interpolant
     reveal: bool
-
-
-@dataclass(frozen=True, eq=False)
-class TransportReply:
-    """Interpolating measure between the data (t = 0) and the support (t = 1); the distance if revealed."""
-
-    interpolant: Measure
-    distance: float | None
+    classes: Classes = "ignored"
 
 
 @dataclass(frozen=True, eq=False)
 class CellsRequest:
-    """FedWaD's last message: transport the data to this support, reply with the cells it makes."""
+    """Transport the data to this support, reply with the cells it makes: FedWaD's last message, and each of a hub."""
 
     kind: ClassVar[str] = "cells"
     run: str
     support: Measure
     p: float
-    covariance: Covariance
+    form: Form
+    classes: Classes = "ignored"
+
+
+Request = DescribeRequest | MomentsRequest | SummaryRequest | TransportRequest | CellsRequest
 
 
 @dataclass(frozen=True, eq=False)
-class SummaryReply:
-    """A summary, and the distance to the support that made its cells (None for k-means cells)."""
+class Bundle:
+    """Several requests in one message; each is answered, or refused, and recorded by itself."""
 
-    summary: Summary
-    distance: float | None
-
-
-Request = MomentsRequest | SummaryRequest | TransportRequest | CellsRequest
-Reply = Moments | SummaryReply | TransportReply
+    requests: tuple[Request, ...]
 
 
 #: The kind of each request, by its exact type: a subclass or a changed attribute passes for nothing else.
-KINDS: dict[type, str] = {kind: kind.kind for kind in (MomentsRequest, SummaryRequest, TransportRequest, CellsRequest)}
+KINDS: dict[type, str] = {kind: kind.kind for kind in get_args(Request)}
 
 
 def kind_of(request: object) -> str:
@@ -135,38 +125,30 @@ def cleaned(request: Request) -> Request:
 
 
 def _rebuilt(request: Request) -> Request:
+    if isinstance(request, DescribeRequest):
+        return DescribeRequest()
+    classes = _word(request.classes, "classes", get_args(Classes))
     if isinstance(request, MomentsRequest):
-        return MomentsRequest()
+        return MomentsRequest(classes)
     p = check_order(request.p)
     if isinstance(request, SummaryRequest):
         cells, seed = check_whole(request.cells, "support"), check_whole(request.seed, "seed", 0)
-        return SummaryRequest(cells, _word(request.covariance, "covariance", get_args(Covariance)), p, seed)
+        return SummaryRequest(cells, _word(request.form, "form", get_args(Form)), p, seed, classes)
     if type(request.support) is not Measure:
         raise InputError(f"The support is a {type(request.support).__name__}; give a Measure.")
     support = Measure(np.array(request.support.points), np.array(request.support.weights), name="the support")
     if type(request.run) is not str or len(request.run) > _LONGEST_RUN:
         raise InputError(f"run must be a word of at most {_LONGEST_RUN} letters.")
     if isinstance(request, CellsRequest):
-        return CellsRequest(request.run, support, p, _word(request.covariance, "covariance", get_args(Covariance)))
+        return CellsRequest(request.run, support, p, _word(request.form, "form", get_args(Form)), classes)
     if type(request.t) is not float or not 0 < request.t < 1:
         raise InputError("t must be a number strictly between 0 and 1.")
     if type(request.reveal) is not bool:
         raise InputError("reveal must be true or false.")
     kind = _word(request.interpolant, "interpolant", get_args(Interpolant))
-    return TransportRequest(request.run, support, request.t, p, kind, request.reveal)
+    return TransportRequest(request.run, support, request.t, p, kind, request.reveal, classes)
 
 
 def _word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
     check_choice(value, name, choices)
     return next(choice for choice in choices if choice == str(value))
-
-
-def payload(message: Any) -> int:
-    """Number of bytes that a message carries: eight for each number, one for each letter of a word."""
-    if isinstance(message, np.ndarray):
-        return message.nbytes
-    if is_dataclass(message):
-        return sum(payload(getattr(message, field.name)) for field in fields(message))
-    if isinstance(message, str):
-        return len(message)
-    return 0 if message is None else 8

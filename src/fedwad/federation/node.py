@@ -1,0 +1,29 @@
+"""Opening a client beside its data, as a node of an engine does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedwad.federation.client import Client
+from fedwad.federation.ledger import FileLedger
+from fedwad.federation.policy import Policy
+from fedwad.federation.reading import read
+
+__all__ = ["open_client"]
+
+
+def open_client(
+    data: str | Path, policy: str | Path, ledger: str | Path | None = None, label_column: str | None = None
+) -> Client:
+    """A client for the data in a file, under the policy and with the ledger in two others.
+
+    Parameters
+    ----------
+    data : path of a .npy, .npz, .csv or .parquet file; named features are taken in alphabetical order
+    policy : path of a TOML file, see `Policy.load`
+    ledger : path of the ledger; beside the policy, `paris.toml` -> `paris.ledger.jsonl`, when left out
+    label_column : column of a table that is a label and not a feature
+    """
+    rules = Policy.load(policy)
+    place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
+    return Client(read(data, label_column=label_column).by_name(), rules, FileLedger(place))

@@ -1,0 +1,210 @@
+"""Samples with labels: the statistics of their classes, and summaries class by class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedwad._checks import check_choice
+from fedwad.errors import InputError
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._solve import solve
+from fedwad.ot._summary import Form, Summary, summarise
+
+__all__ = ["ClassCovariance", "LabelledSummary", "class_codes", "dataset_distance", "labelled", "summarise_classes"]
+
+#: What two classes are compared by besides their means: standard deviations, or root covariances.
+ClassCovariance = Literal["diagonal", "full"]
+
+_FULL_UP_TO = 64  # features; beyond, "auto" sends main directions and the diagonal of each class
+
+
+def class_codes(labels: ArrayLike) -> NDArray[np.int64]:
+    """Whole numbers from 0 that are equal where the labels are, whatever their type.
+
+    >>> class_codes(["dog", "cat", "dog"]).tolist()
+    [1, 0, 1]
+    """
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
+    missing = [row for row, value in enumerate(values.tolist()) if value is None or value != value]
+    if missing:
+        raise InputError(
+            f"{len(missing)} label{'s are' if len(missing) > 1 else ' is'} missing (the first in row {missing[0]},"
+            " counting from 0); fill them or remove their samples."
+        )
+    if values.dtype.kind == "O":  # any mix of types: equal means of one type and equal
+        values = np.array([f"{type(value).__name__} {value}" for value in values.tolist()])
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def labelled(measure: Measure, labels: ArrayLike, covariance: ClassCovariance = "diagonal") -> LabelledMeasure:
+    """The measure on points (x, m_y, s_y) that a dataset distance compares.
+
+    m_y is the mean and s_y are the standard deviations (population form) of the class y of x; with
+    covariance="full" the root of the class's covariance matrix takes the place of s_y.
+
+    Examples
+    --------
+    >>> labelled(Measure([[0.0], [2.0], [5.0]]), ["a", "a", "b"]).points.tolist()
+    [[0.0, 1.0, 1.0], [2.0, 1.0, 1.0], [5.0, 5.0, 0.0]]
+    """
+    check_choice(covariance, "covariance", ("diagonal", "full"))
+    codes = class_codes(labels)
+    if len(codes) != len(measure):
+        raise InputError(f"{len(measure)} samples came with {len(codes)} labels; give one label per sample.")
+    classes = [_within_class(measure, codes, code) for code in range(int(codes.max()) + 1)]
+    form: Form = "full" if covariance == "full" else "diagonal"
+    rows = [_statistics(_whole(part, form), covariance) for part in classes]
+    return LabelledMeasure(measure.points, codes, np.array(rows), measure.weights)
+
+
+def dataset_distance(
+    X: ArrayLike, y: ArrayLike, X2: ArrayLike, y2: ArrayLike, covariance: ClassCovariance = "diagonal"
+) -> float:
+    """Exact dataset distance between two labelled samples on one machine: W2 between their `labelled` measures.
+
+    The points (x, m_y, s_y) are never written out: costs are distances between features plus a look-up in a table of
+    classes by classes, in blocks of rows.
+
+    Examples
+    --------
+    >>> dataset_distance([[0.0], [2.0]], ["a", "a"], [[3.0], [5.0]], [0, 0])     # 3 between samples, 3 between means
+    4.242640687119285
+    """
+    return solve(
+        labelled(Measure(X, name="X"), y, covariance), labelled(Measure(X2, name="X2"), y2, covariance)
+    ).distance
+
+
+def _within_class(measure: Measure, codes: NDArray[np.int64], code: int) -> Measure:
+    chosen = codes == code
+    return Measure(measure.points[chosen], measure.weights[chosen])
+
+
+def _whole(measure: Measure, form: Form) -> Summary:
+    """A summary of one cell."""
+    return summarise(measure, 1, form)
+
+
+def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
+    """The row of a class in the table: its mean, then its standard deviations or its root covariance."""
+    total = summary.total_covariance()
+    if covariance == "diagonal":
+        variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension)
+        return np.concatenate([summary.mean, np.sqrt(variances)])
+    values, vectors = np.linalg.eigh((total + total.T) / 2)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.concatenate([summary.mean, root.ravel()])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSummary:
+    """Summaries of the classes of one client's data, and how much of the data each class is.
+
+    Class statistics follow from them, so no label travels. `weights` are the masses of the classes, `parts` their
+    summaries, `covariance` what classes are compared by.
+    """
+
+    weights: Floats
+    parts: tuple[Summary, ...]
+    covariance: ClassCovariance
+
+    @property
+    def dimension(self) -> int:
+        return self.parts[0].dimension
+
+    @property
+    def count(self) -> int:
+        return sum(part.count for part in self.parts)
+
+    @property
+    def smallest(self) -> int:
+        return min(part.smallest for part in self.parts)
+
+    @property
+    def form(self) -> Form:
+        return self.parts[0].form
+
+    @property
+    def spread(self) -> float:
+        """(mean of |x - own cell's mean|^2)^(1/2)."""
+        return float(np.sqrt(self.weights @ np.array([part.spread for part in self.parts]) ** 2))
+
+    @cached_property
+    def table(self) -> Measure:
+        """The classes: mean and standard deviations (or root covariance) of each, exact, with their masses."""
+        return Measure(np.array([_statistics(part, self.covariance) for part in self.parts]), self.weights)
+
+    @cached_property
+    def cells(self) -> LabelledMeasure:
+        """The cell means with the statistics of their class appended."""
+        sizes = [len(part.weights) for part in self.parts]
+        weights = np.concatenate([mass * part.weights for mass, part in zip(self.weights, self.parts, strict=True)])
+        means, codes = np.concatenate([part.means for part in self.parts]), np.repeat(np.arange(len(sizes)), sizes)
+        return LabelledMeasure(means, codes, self.table.points, weights)
+
+    @cached_property
+    def merged(self) -> Summary:
+        """The same data without labels: all cells in one summary, in the form that is exact for all of them."""
+        least = min((part.within for part in self.parts), key=np.ndim).ndim
+        within = sum(mass * _at_most(part.within, least) for mass, part in zip(self.weights, self.parts, strict=True))
+        cells = self.cells
+        return Summary(
+            weights=cells.weights, means=cells.features, covariance=np.asarray(within), count=self.count,
+            spread=self.spread, p=2.0, smallest=self.smallest,
+        )  # fmt: skip
+
+    def is_same_as(self, other: LabelledSummary) -> bool:
+        """Whether both summaries agree in every bit."""
+        return (
+            np.array_equal(self.weights, other.weights)
+            and len(self.parts) == len(other.parts)
+            and all(one.is_same_as(two) for one, two in zip(self.parts, other.parts, strict=True))
+        )
+
+
+def _at_most(covariance: Floats, ndim: int) -> Floats:
+    """A covariance reduced to its diagonal (1) or its mean variance (0)."""
+    if covariance.ndim == 2 and ndim < 2:
+        covariance = np.diag(covariance)
+    return np.asarray(covariance.mean() if covariance.ndim > ndim else covariance)
+
+
+def summarise_classes(
+    measure: Measure,
+    labels: NDArray[Any],
+    cells: int = 10,
+    form: Form = "auto",
+    covariance: ClassCovariance = "diagonal",
+    floor: int = 10,
+    seed: int = 0,
+) -> LabelledSummary:
+    """Summaries class by class, `cells` in all, at least one a class.
+
+    "auto" tells the full covariance of each class up to 64 features or where classes are compared by it, otherwise
+    its main directions and its diagonal.
+    """
+    check_choice(covariance, "covariance", ("diagonal", "full"))
+    codes = class_codes(labels)
+    classes = int(codes.max()) + 1
+    if covariance == "full" and form not in ("auto", "full"):
+        raise InputError(f"Classes are compared by their full covariance, but form is '{form}'; take 'auto' or 'full'.")
+    if form == "auto":
+        form = "full" if covariance == "full" or measure.dimension <= _FULL_UP_TO else "lowrank"
+    if form == "isotropic":
+        raise InputError("Classes are compared by standard deviations; take form 'diagonal', 'lowrank' or 'full'.")
+    parts = [
+        summarise(_within_class(measure, codes, code), max(1, cells // classes), form, 2.0, floor, seed)
+        for code in range(classes)
+    ]
+    masses = np.bincount(codes, measure.weights, classes)
+    # In an order that depends on the data alone: labels do not travel, and their names tell nothing.
+    order = sorted(range(classes), key=lambda code: parts[code].mean.tolist())
+    return LabelledSummary(masses[order] / masses.sum(), tuple(parts[code] for code in order), covariance)

@@ -1,0 +1,139 @@
+"""An interrupted run goes on where it was, without a second look at what is known."""
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.errors import FederationError, InputError
+from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, Policy
+from fedwad.ot import Measure
+
+RNG = np.random.default_rng(0)
+DATA = {name: Dataset(Measure(RNG.standard_normal((60, 2)) + k)) for k, name in enumerate(("paris", "oslo", "rome"))}
+
+
+class CutError(RuntimeError):
+    pass
+
+
+class Fragile(LocalFederation):
+    """Falls over before the round of that number; sites in `mute` say nothing."""
+
+    def __init__(self, rounds=10**9, mute=()):
+        super().__init__({name: Client(data, Policy.open()) for name, data in DATA.items()})
+        self.left, self.mute = rounds, mute
+
+    def ask(self, requests):
+        self.left -= 1
+        if self.left < 0:
+            raise CutError
+        answers = super().ask({name: request for name, request in requests.items() if name not in self.mute})
+        return answers | {name: Failure("silent", "gone.") for name in requests if name in self.mute}
+
+    def looks(self):
+        return {name: ledger.looks for name, ledger in self.ledgers.items()}
+
+
+def plain(result):
+    content = result.to_dict()
+    for record in content["history"]:
+        record.pop("seconds")
+    return content
+
+
+RUNS = {
+    "distance": lambda fed: fedwad.distance(fed["paris"], fed["oslo"], support=5, rounds=6),
+    "summary": lambda fed: fedwad.matrix(fed),
+    "hub": lambda fed: fedwad.matrix(fed, method="hub", support=4),
+    "pairs": lambda fed: fedwad.matrix(fed, method="pairs", support=4, rounds=3),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_resumed_run_ends_as_an_undisturbed_one(tmp_path, name, rounds):
+    run, path = RUNS[name], tmp_path / "run.journal"
+    undisturbed = run(Fragile())
+    first = Fragile(rounds)
+    try:
+        with Journal(first, path) as fed:
+            run(fed)
+    except CutError:
+        pass
+    else:
+        assert name == "summary"
+    second = Fragile()
+    with Journal(second, path, resume=True) as fed:
+        result = run(fed)
+        assert fed.replayed == min(rounds, 1 if name == "summary" else rounds)
+    assert plain(result) == plain(undisturbed)
+    once = Fragile()
+    run(once)
+    assert {k: first.looks()[k] + second.looks()[k] for k in DATA} == once.looks()
+
+
+def test_a_finished_run_needs_nobody(tmp_path):
+    path = tmp_path / "run.journal"
+    with Journal(Fragile(), path) as fed:
+        result = RUNS["hub"](fed)
+    with Journal(Fragile(0), path, resume=True) as fed:
+        assert plain(RUNS["hub"](fed)) == plain(result)
+
+
+def test_a_record_cut_short_is_asked_again(tmp_path):
+    path = tmp_path / "run.journal"
+    with Journal(Fragile(), path) as fed:
+        result = RUNS["distance"](fed)
+    whole = path.read_bytes()
+    for cut in (1, 200, len(whole) - 5, len(whole)):
+        path.write_bytes(whole[: len(whole) - cut])
+        with Journal(Fragile(), path, resume=True) as fed:
+            assert plain(RUNS["distance"](fed)) == plain(result)
+        assert path.read_bytes()[:17] == whole[:17]
+
+
+def test_only_the_silent_client_is_asked_again(tmp_path):
+    path = tmp_path / "run.journal"
+    with Journal(Fragile(mute=("oslo",)), path) as fed, pytest.raises(FederationError, match="'oslo': gone"):
+        RUNS["distance"](fed)
+    again = Fragile()
+    with Journal(again, path, resume=True) as fed:
+        result = RUNS["distance"](fed)
+    assert plain(result) == plain(RUNS["distance"](Fragile()))
+    assert again.looks()["oslo"] == again.looks()["paris"] + 1
+
+
+def test_a_client_lost_on_the_way_stays_lost(tmp_path):
+    path = tmp_path / "run.journal"
+    with Journal(Fragile(mute=("rome",)), path) as fed:
+        result = RUNS["hub"](fed)
+    assert list(result.lost) == ["rome"]
+    with Journal(Fragile(0), path, resume=True) as fed:
+        assert plain(RUNS["hub"](fed)) == plain(result)
+
+
+def test_another_run_is_refused(tmp_path):
+    path = tmp_path / "run.journal"
+    with Journal(Fragile(), path) as fed:
+        RUNS["hub"](fed)
+    with Journal(Fragile(), path, resume=True) as fed, pytest.raises(InputError, match="belongs to another run"):
+        fedwad.matrix(fed, method="hub", support=4, seed=1)
+
+
+@pytest.mark.parametrize(("content", "resume", "sentence"), [
+    (b"", False, "exists; resume it"),
+    (b"other", True, "not a journal"),
+    (None, True, "no journal at"),
+])  # fmt: skip
+def test_wrong_files_get_one_sentence(tmp_path, content, resume, sentence):
+    path = tmp_path / "run.journal"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        Journal(Fragile(), path, resume)
+
+
+def test_a_journal_is_for_its_owner_only(tmp_path):
+    with Journal(Fragile(), tmp_path / "run.journal") as fed:
+        RUNS["summary"](fed)
+    assert (tmp_path / "run.journal").stat().st_mode & 0o077 == 0
