@@ -9,9 +9,11 @@ import fedwad
 
 SOURCE = Path(fedwad.__file__).parent
 HEAVY = {"scipy", "sklearn", "ot", "numba", "matplotlib", "pyarrow", "pandas", "narwhals", "torch", "typer", "rich"}
+HEAVY |= {"flwr", "nvflare", "pooch", "PIL", "ray", "threadpoolctl"}
 ROOMS = [
     "errors",
     "_checks",
+    "_steady",
     "ot",
     "datasets",
     "federation",
@@ -19,6 +21,11 @@ ROOMS = [
     "_fedwad",
     "_result",
     "distance",
+    "otdd",
+    "clusters",
+    "_matrix_result",
+    "matrix",
+    "engines",
     "report",
     "cli",
 ]

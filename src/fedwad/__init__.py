@@ -10,11 +10,14 @@ True
 
 from fedwad import datasets, ot
 from fedwad._fedwad import Round
+from fedwad._matrix_result import MatrixResult
 from fedwad._result import DistanceResult
 from fedwad.distance import distance
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import Policy, local
+from fedwad.matrix import matrix
 from fedwad.ot import Measure, wasserstein
+from fedwad.otdd import otdd
 
 __version__ = "0.1.0"
 
@@ -24,6 +27,7 @@ __all__ = [
     "FederationError",
     "FedwadError",
     "InputError",
+    "MatrixResult",
     "Measure",
     "Policy",
     "PolicyError",
@@ -31,6 +35,8 @@ __all__ = [
     "datasets",
     "distance",
     "local",
+    "matrix",
     "ot",
+    "otdd",
     "wasserstein",
 ]

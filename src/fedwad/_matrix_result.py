@@ -1,0 +1,202 @@
+"""The answer to `fedwad.matrix`: saved, loaded, clustered, and searched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad import clusters
+from fedwad._checks import check_whole
+from fedwad._files import write_atomically
+from fedwad.errors import InputError
+from fedwad.federation import Traffic
+from fedwad.ot import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
+
+_FORMAT = "fedwad matrix 1"
+_TABLES = ("value", "lower", "upper", "fedwad")
+
+
+@dataclass(frozen=True)
+class MatrixRound:
+    """One round of method "hub" or "pairs": its length, and how far the supports moved in it (root mean square)."""
+
+    number: int
+    seconds: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A client, its estimated distance and the certified interval."""
+
+    id: str
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixResult:
+    """All distances between N clients, with their intervals and their price.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        Names of the clients, in the order of rows and columns.
+    value : array (N, N)
+        Estimates, symmetric, zero on the diagonal.
+    lower, upper : arrays (N, N)
+        Certified bounds, given honest clients and up to rounding (1e-9 relative).
+    fedwad : array (N, N) or None
+        The paper's estimates, for method "pairs".
+    lost : mapping
+        Clients that did not answer, each with the reason; they are not among `ids`.
+    history, traffic, smallest, forms
+        As in DistanceResult.
+    """
+
+    ids: tuple[str, ...]
+    value: Floats
+    lower: Floats
+    upper: Floats
+    method: str
+    support: int
+    rounds: int
+    seed: int
+    labels: bool = False
+    covariance: str = "diagonal"
+    p: float = 2.0
+    fedwad: Floats | None = None
+    history: tuple[MatrixRound, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
+    smallest: int | None = None
+    forms: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        what = "dataset distances" if self.labels else f"W{self.p:g} distances"
+        lost = f", without {', '.join(self.lost)}" if self.lost else ""
+        return f"<{what} between {len(self)} clients, method {self.method}{lost}>"
+
+    def cluster(
+        self,
+        k: int,
+        affinity: Literal["precomputed", "knn"] = "precomputed",
+        neighbors: int = 3,
+        seed: int = 0,
+    ) -> NDArray[np.int64]:
+        """One label for each client, by spectral clustering; see `fedwad.clusters.cluster`."""
+        return clusters.cluster(self.value, k, affinity, neighbors, seed)
+
+    def suggest(
+        self, affinity: Literal["precomputed", "knn"] = "precomputed", neighbors: int = 3
+    ) -> clusters.Suggestion:
+        """How many clusters there seem to be; see `fedwad.clusters.suggest`."""
+        return clusters.suggest(self.value, affinity, neighbors)
+
+    def stability(
+        self,
+        k: int,
+        affinity: Literal["precomputed", "knn"] = "precomputed",
+        neighbors: int = 3,
+        draws: int = 20,
+        noise: float = 0.05,
+        seed: int = 0,
+    ) -> float:
+        """How well the clusters survive errors in the distances, 1 for perfectly; see `fedwad.clusters.stability`."""
+        return clusters.stability(self.value, k, affinity, neighbors, draws, noise, seed)
+
+    def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
+        """The other clients, most alike first: whose data to train with, or to start from."""
+        if name not in self.ids:
+            raise InputError(f"There is no client '{name}' in this matrix; it has {', '.join(self.ids)}.")
+        row = self.ids.index(name)
+        order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
+        if count is not None:
+            order = order[: check_whole(count, "count")]
+        tables = (self.value, self.lower, self.upper)
+        return [Neighbour(self.ids[i], *(float(table[row, i]) for table in tables)) for i in order]
+
+    def to_frame(self, which: Literal["value", "lower", "upper"] = "value") -> pd.DataFrame:
+        """One of the matrices as a pandas DataFrame with the names of clients (needs pandas)."""
+        if which not in _TABLES or getattr(self, which) is None:
+            raise InputError(f"There is no table {which!r}; choose 'value', 'lower' or 'upper'.")
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
+        return pd.DataFrame(getattr(self, which), index=list(self.ids), columns=list(self.ids))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists: what --json prints and `save` writes."""
+        names = ("method", "support", "rounds", "seed", "labels", "covariance", "p", "smallest")
+        content: dict[str, Any] = {name: getattr(self, name) for name in names}
+        content |= {"ids": list(self.ids), "forms": list(self.forms), "lost": dict(self.lost)}
+        content |= {name: None if (table := getattr(self, name)) is None else table.tolist() for name in _TABLES}
+        content["traffic"] = asdict(self.traffic)
+        content["history"] = [asdict(record) for record in self.history]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> MatrixResult:
+        """What `to_dict` gave; InputError if it is something else."""
+        try:
+            found = dict(content)
+            tables: dict[str, Any] = {name: found.pop(name) for name in _TABLES}
+            for name, table in tables.items():
+                tables[name] = None if table is None else np.array(table, dtype=np.float64)
+            result = cls(
+                ids=tuple(found.pop("ids")),
+                forms=tuple(found.pop("forms")),
+                traffic=Traffic(**found.pop("traffic")),
+                history=tuple(MatrixRound(**record) for record in found.pop("history")),
+                **tables,
+                **found,
+            )
+            size = len(result.ids)
+            if not all(table.shape == (size, size) for table in (result.value, result.lower, result.upper)):
+                raise ValueError("not square")
+            if not ((result.lower <= result.value) & (result.value <= result.upper)).all():
+                raise ValueError("not a result of matrix()")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError("These are not the parts of a matrix; some are missing or were changed.") from None
+        return result
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON, all of it or nothing."""
+        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> MatrixResult:
+        """Read a result that `save` wrote; every number comes back bit for bit."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError:
+            raise InputError(f"There is no readable file at {path}; check the path.") from None
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+            raise InputError(f"{path} is not a saved matrix; give a file written by `save` or --save.")
+        try:
+            return cls.from_dict(content)
+        except InputError:
+            raise InputError(f"{path} is damaged: parts of the saved matrix are missing or were changed.") from None

@@ -1,0 +1,145 @@
+"""Which clients belong together: spectral clustering of a distance matrix, as in the paper, and how many clusters."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedwad._checks import check_choice, check_whole
+from fedwad.errors import InputError
+from fedwad.ot import Floats
+
+__all__ = ["Suggestion", "cluster", "stability", "suggest"]
+
+Affinity = Literal["precomputed", "knn"]
+
+_LARGEST_SUGGESTION = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Suggestion:
+    """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian that suggest it:
+    k clusters that are well apart make k small eigenvalues, then a gap."""
+
+    k: int
+    eigenvalues: Floats
+
+    def __repr__(self) -> str:
+        return f"<{self.k} clusters suggested>"
+
+
+def cluster(
+    distances: ArrayLike, k: int, affinity: Affinity = "precomputed", neighbors: int = 3, seed: int = 0
+) -> NDArray[np.int64]:
+    """Spectral clustering of clients.
+
+    Parameters
+    ----------
+    distances : array (N, N), symmetric with zero diagonal
+    k : number of clusters
+    affinity : "precomputed" for weights 1 - D^2 / max D^2 between all clients (the paper's first way), "knn" for the
+        sparse graph that joins each client to its nearest `neighbors` (the paper's second and third, with 3 and 5)
+    seed : of the k-means step
+
+    Returns
+    -------
+    array (N,) of labels, numbered in the order in which they appear
+
+    Examples
+    --------
+    >>> cluster([[0, 1, 9], [1, 0, 9], [9, 9, 0]], 2).tolist()
+    [0, 0, 1]
+    """
+    graph = _graph(distances, affinity, neighbors)
+    count = len(graph)
+    if check_whole(k, "the number of clusters") > count:
+        raise InputError(f"{k} clusters were asked for among {count} clients; ask for at most as many.")
+    seed = check_whole(seed, "seed", 0)
+    if k == 1:
+        return np.zeros(count, dtype=np.int64)
+    if k == count:
+        return np.arange(count)
+    from sklearn.cluster import SpectralClustering
+
+    model = SpectralClustering(k, affinity="precomputed", random_state=seed, assign_labels="kmeans", n_init=20)
+    with warnings.catch_warnings():  # graphs in several parts are what clusters look like
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")
+        found = model.fit_predict(graph)
+    return _in_order(found)
+
+
+def suggest(distances: ArrayLike, affinity: Affinity = "precomputed", neighbors: int = 3) -> Suggestion:
+    """The number of clusters with the largest gap after its eigenvalue, between 1 and 15 (and below N)."""
+    graph = _graph(distances, affinity, neighbors)
+    if len(graph) < 3:
+        return Suggestion(1, np.zeros(len(graph)))
+    degree = graph.sum(axis=1)
+    scale = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+    laplacian = np.eye(len(graph)) - scale[:, None] * graph * scale
+    eigenvalues: Floats = np.linalg.eigvalsh(laplacian).astype(np.float64)[: min(_LARGEST_SUGGESTION + 1, len(graph))]
+    return Suggestion(int(np.diff(eigenvalues).argmax()) + 1, eigenvalues)
+
+
+def stability(
+    distances: ArrayLike,
+    k: int,
+    affinity: Affinity = "precomputed",
+    neighbors: int = 3,
+    draws: int = 20,
+    noise: float = 0.05,
+    seed: int = 0,
+) -> float:
+    """Mean adjusted Rand index between the clusters and those of matrices with errors drawn into them.
+
+    Each distance is multiplied by exp(noise * a standard normal number); 0.05 is the size of error that estimates of
+    a matrix show. One means that errors change nothing, zero that clusters are chance.
+    """
+    from sklearn.metrics import adjusted_rand_score
+
+    if not (isinstance(noise, int | float) and 0 <= noise < 10):
+        raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
+    checked = _checked(distances)
+    reference = cluster(checked, k, affinity, neighbors, seed)
+    rng = np.random.default_rng(seed)
+    scores = []
+    for draw in range(check_whole(draws, "draws")):
+        factors = np.triu(np.exp(noise * rng.standard_normal(checked.shape)), 1)
+        other = cluster(checked * (factors + factors.T), k, affinity, neighbors, seed + draw)
+        scores.append(adjusted_rand_score(reference, other))
+    return float(np.mean(scores))
+
+
+def _graph(distances: ArrayLike, affinity: Affinity, neighbors: int) -> Floats:
+    """Weights between clients: dense, or 1 to nearest neighbours."""
+    check_choice(affinity, "affinity", ("precomputed", "knn"))
+    checked = _checked(distances)
+    if affinity == "precomputed":
+        largest = float(checked.max()) or 1.0
+        return np.asarray(1 - (checked / largest) ** 2)
+    if check_whole(neighbors, "neighbors") >= len(checked):
+        raise InputError(f"{neighbors} neighbours were asked for among {len(checked)} clients; ask for fewer.")
+    nearest = np.argsort(checked + np.diag(np.full(len(checked), np.inf)), axis=1, kind="stable")[:, :neighbors]
+    graph = np.zeros_like(checked)
+    np.put_along_axis(graph, nearest, 1.0, axis=1)
+    return np.asarray((graph + graph.T) / 2)
+
+
+def _checked(distances: Any) -> Floats:
+    array = np.asarray(distances, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not len(array):
+        raise InputError(f"The distances have shape {array.shape}; give a square matrix.")
+    if not np.isfinite(array).all() or (array < 0).any() or np.diag(array).any():
+        raise InputError("Distances must be finite and not negative, with zeros on the diagonal.")
+    if not np.allclose(array, array.T, rtol=1e-9, atol=0):
+        raise InputError("The distances are not symmetric; give the same number for (i, j) and (j, i).")
+    return array
+
+
+def _in_order(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The same partition, numbered in order of appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int64)

@@ -1,0 +1,66 @@
+"""What an analyst asks an engine for: one algorithm, its clients and its options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedwad.distance import distance
+from fedwad.errors import InputError
+from fedwad.federation import Federation, Journal, Site
+from fedwad.matrix import matrix
+
+__all__ = ["Job", "run"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """An algorithm ("distance" or "matrix"), the names of its clients (all when empty), and its keyword arguments."""
+
+    algorithm: str
+    clients: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in _ALGORITHMS:
+            raise InputError(f"There is no algorithm {self.algorithm!r}; choose {' or '.join(_ALGORITHMS)}.")
+        if self.algorithm == "distance" and len(self.clients) != 2:
+            raise InputError(f"{len(self.clients)} clients were named; a distance is between two.")
+
+    def to_json(self) -> str:
+        return json.dumps({"algorithm": self.algorithm, "clients": list(self.clients), "options": dict(self.options)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        try:
+            content = json.loads(text)
+            return cls(content["algorithm"], tuple(map(str, content["clients"])), dict(content["options"]))
+        except (ValueError, KeyError, TypeError):
+            raise InputError("The job cannot be read; it is JSON with algorithm, clients and options.") from None
+
+
+def run(job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False) -> dict[str, Any]:
+    """Run a job on a federation and return the result as plain JSON types, with its "kind".
+
+    With a checkpoint every answer is kept in that file, and `resume` goes on with what it holds.
+    """
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            federation = stack.enter_context(Journal(federation, checkpoint, resume))
+        return {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
+
+
+def _distance(federation: Federation, job: Job) -> dict[str, Any]:
+    a, b = (Site(federation, name) for name in job.clients)
+    return distance(a, b, **job.options).to_dict()
+
+
+def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
+    return matrix(federation, clients=job.clients or None, **job.options).to_dict()
+
+
+_ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {"distance": _distance, "matrix": _matrix}
