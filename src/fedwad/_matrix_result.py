@@ -100,23 +100,21 @@ class MatrixResult:
     def cluster(
         self,
         k: int,
-        affinity: Literal["precomputed", "knn"] = "precomputed",
+        affinity: clusters.Affinity = "precomputed",
         neighbors: int = 3,
         seed: int = 0,
     ) -> NDArray[np.int64]:
         """One label for each client, by spectral clustering; see `fedwad.clusters.cluster`."""
         return clusters.cluster(self.value, k, affinity, neighbors, seed)
 
-    def suggest(
-        self, affinity: Literal["precomputed", "knn"] = "precomputed", neighbors: int = 3
-    ) -> clusters.Suggestion:
+    def suggest(self) -> clusters.Suggestion:
         """How many clusters there seem to be; see `fedwad.clusters.suggest`."""
-        return clusters.suggest(self.value, affinity, neighbors)
+        return clusters.suggest(self.value)
 
     def stability(
         self,
         k: int,
-        affinity: Literal["precomputed", "knn"] = "precomputed",
+        affinity: clusters.Affinity = "precomputed",
         neighbors: int = 3,
         draws: int = 20,
         noise: float = 0.05,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,17 @@ class DistanceResult:
         if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
             raise InputError(f"{path} is not a saved distance; give a file written by `save` or --save.")
         try:
-            return cls._from_dict(content)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls.from_dict(content)
+        except InputError:
             raise InputError(f"{path} is damaged: parts of the saved distance are missing or were changed.") from None
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> DistanceResult:
+        """What `to_dict` gave; InputError if it is something else."""
+        try:
+            return cls._from_dict(dict(content))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError("These are not the parts of a distance; some are missing or were changed.") from None
 
     @classmethod
     def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:

@@ -15,9 +15,11 @@ from fedwad.ot import Floats
 
 __all__ = ["Suggestion", "cluster", "stability", "suggest"]
 
-Affinity = Literal["precomputed", "knn"]
+Affinity = Literal["precomputed", "kernel", "knn"]
 
 _LARGEST_SUGGESTION = 15
+_NOISE = 0.1
+_ALONE = 1e-6  # weight of a client to itself, so that one without neighbours is a cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +37,18 @@ class Suggestion:
 def cluster(
     distances: ArrayLike, k: int, affinity: Affinity = "precomputed", neighbors: int = 3, seed: int = 0
 ) -> NDArray[np.int64]:
-    """Spectral clustering of clients.
+    """Spectral clustering of clients: k-means on the rows, scaled to length one, of the k eigenvectors of the graph's
+    normalised Laplacian with the smallest eigenvalues (Ng, Jordan, Weiss 2001).
+
+    Unlike scikit-learn's own this is right for graphs in several parts, which is what clusters look like.
 
     Parameters
     ----------
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
     affinity : "precomputed" for weights 1 - D^2 / max D^2 between all clients (the paper's first way), "knn" for the
-        sparse graph that joins each client to its nearest `neighbors` (the paper's second and third, with 3 and 5)
+        sparse graph that joins each client to its nearest `neighbors` (the paper's second and third, with 3 and 5),
+        "kernel" for the weights of `suggest`, which tell near from far more sharply
     seed : of the k-means step
 
     Returns
@@ -63,24 +69,39 @@ def cluster(
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
-    from sklearn.cluster import SpectralClustering
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
-    model = SpectralClustering(k, affinity="precomputed", random_state=seed, assign_labels="kmeans", n_init=20)
-    with warnings.catch_warnings():  # graphs in several parts are what clusters look like
-        warnings.filterwarnings("ignore", message="Graph is not fully connected")
-        found = model.fit_predict(graph)
-    return _in_order(found)
+    _, vectors = np.linalg.eigh(_laplacian(graph))
+    rows = vectors[:, :k]
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    model = KMeans(k, n_init=20, random_state=seed)
+    with warnings.catch_warnings():  # clients at the same place cannot be told apart
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return _in_order(model.fit_predict(rows / np.where(lengths > 0, lengths, 1.0)))
 
 
-def suggest(distances: ArrayLike, affinity: Affinity = "precomputed", neighbors: int = 3) -> Suggestion:
-    """The number of clusters with the largest gap after its eigenvalue, between 1 and 15 (and below N)."""
-    graph = _graph(distances, affinity, neighbors)
-    if len(graph) < 3:
-        return Suggestion(1, np.zeros(len(graph)))
+def _laplacian(graph: Floats) -> Floats:
+    """The normalised Laplacian 1 - D^-1/2 W D^-1/2 of a graph with weights W and degrees D."""
     degree = graph.sum(axis=1)
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
-    laplacian = np.eye(len(graph)) - scale[:, None] * graph * scale
-    eigenvalues: Floats = np.linalg.eigvalsh(laplacian).astype(np.float64)[: min(_LARGEST_SUGGESTION + 1, len(graph))]
+    return np.asarray(np.eye(len(graph)) - scale[:, None] * graph * scale)
+
+
+def suggest(distances: ArrayLike) -> Suggestion:
+    """The number of clusters with the largest gap after its eigenvalue, between 1 and 15 (and below N).
+
+    Weights between clients are exp(-(D^2 - d^2) / s): even samples of one law are apart, by about the smallest
+    distance d of all, so only what exceeds it counts, in units s of what nearest neighbours exceed it by (the median,
+    and at least 10% of d^2, since distances are estimates).
+    """
+    graph = _graph(distances, "kernel", 1)
+    count = len(graph)
+    if count < 3:
+        return Suggestion(1, np.zeros(count))
+    eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
+        : min(_LARGEST_SUGGESTION + 1, count)
+    ]
     return Suggestion(int(np.diff(eigenvalues).argmax()) + 1, eigenvalues)
 
 
@@ -114,9 +135,11 @@ def stability(
 
 
 def _graph(distances: ArrayLike, affinity: Affinity, neighbors: int) -> Floats:
-    """Weights between clients: dense, or 1 to nearest neighbours."""
-    check_choice(affinity, "affinity", ("precomputed", "knn"))
+    """Weights between clients: between all of them, or to nearest neighbours."""
+    check_choice(affinity, "affinity", ("precomputed", "kernel", "knn"))
     checked = _checked(distances)
+    if affinity == "kernel":
+        return _kernel(checked**2)
     if affinity == "precomputed":
         largest = float(checked.max()) or 1.0
         return np.asarray(1 - (checked / largest) ** 2)
@@ -126,6 +149,17 @@ def _graph(distances: ArrayLike, affinity: Affinity, neighbors: int) -> Floats:
     graph = np.zeros_like(checked)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
     return np.asarray((graph + graph.T) / 2)
+
+
+def _kernel(squares: Floats) -> Floats:
+    if len(squares) < 2:
+        return np.ones_like(squares)
+    nearest = (squares + np.diag(np.full(len(squares), np.inf))).min(axis=1)
+    floor = float(nearest.min())
+    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or float(squares.max()) or 1.0
+    graph = np.exp(-np.maximum(squares - floor, 0.0) / unit)
+    np.fill_diagonal(graph, _ALONE)
+    return np.asarray(graph)
 
 
 def _checked(distances: Any) -> Floats:

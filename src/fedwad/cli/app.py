@@ -9,6 +9,8 @@ import typer
 import fedwad
 from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
+from fedwad.cli.matrix import cluster, matrix
+from fedwad.cli.node import check, show
 
 __all__ = ["app", "main"]
 
@@ -20,6 +22,22 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(distance)
+app.command()(matrix)
+app.command()(cluster)
+
+_node = typer.Typer(help="For those who hold data: what would a node answer?", no_args_is_help=True)
+_node.command()(check)
+app.add_typer(_node, name="node")
+
+_ledger = typer.Typer(help="For those who hold data: what left a node?", no_args_is_help=True)
+_ledger.command()(show)
+app.add_typer(_ledger, name="ledger")
+
+
+@_node.callback()
+@_ledger.callback()
+def _group() -> None:  # keeps `node check` two words although there is one command
+    pass
 
 
 def _version(wanted: bool) -> None:

@@ -10,12 +10,33 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from fedwad import Round
 from fedwad.errors import FedwadError
+from fedwad.matrix import Progress as Step
 
-__all__ = ["bytes_in_words", "errors", "guarded", "print_json", "round_progress", "screen"]
+__all__ = [
+    "Bar",
+    "bytes_in_words",
+    "errors",
+    "guarded",
+    "note_few",
+    "print_json",
+    "progress_bar",
+    "round_progress",
+    "screen",
+]
+
+_FEW = 10
 
 #: Results for people; with --json everything but the one object goes to `errors` instead.
 screen = Console(highlight=False)
@@ -42,7 +63,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
     return wrapper
 
 
-def _escaped(error: Exception) -> str:
+def _escaped(error: object) -> str:
     return str(error).replace("[", r"\[")
 
 
@@ -65,6 +86,40 @@ def round_progress(title: str, rounds: int | None) -> Iterator[Callable[[Round],
             progress.update(task, completed=record.number, running=f"{record.running:.4g}")
 
         yield show
+
+
+class Bar:
+    """A bar that follows the steps of an algorithm, or repeats the last line of an engine."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def progress(self, step: Step) -> None:
+        self._progress.update(self._task, description=step.stage.capitalize(), completed=step.done, total=step.total)
+
+    def line(self, text: str) -> None:
+        self._progress.update(self._task, description=_escaped(text))
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Bar]:
+    """A bar on standard error whose length becomes known on the way."""
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    quiet = not errors.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as progress:
+        yield Bar(progress, progress.add_task(title, total=None))
+
+
+def note_few(smallest: int | None) -> None:
+    """Say so when few samples hide behind a number that was sent."""
+    if smallest is None or smallest >= _FEW:
+        return
+    what = "single samples were sent as they are" if smallest == 1 else "few samples hide behind a number"
+    screen.print(
+        f"Mind: {what}. Between real parties take fewer points (--support), or --method summary, which keeps"
+        f" {_FEW} samples in a cell where there are that many.",
+        soft_wrap=True,
+    )
 
 
 def bytes_in_words(count: int) -> str:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad.cli.console import bytes_in_words, guarded, print_json, round_progress, screen
+from fedwad.cli.checkpoint import Checkpoint, journalled
+from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, round_progress, screen
+from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
+from fedwad.cli.parties import find_files
+from fedwad.engines.job import Job
 from fedwad.errors import CertificateError, InputError
-from fedwad.federation import aligned, read
+from fedwad.federation import Dataset, aligned, read
 
 __all__ = ["distance"]
-
-_FEW = 10
 
 
 @guarded
 def distance(
-    a: Annotated[Path, typer.Argument(help="One party's data: .npy, .npz, .csv or .parquet.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="The other party's data.", show_default=False)],
+    a: Annotated[
+        str,
+        typer.Argument(
+            help="One party's data: .npy, .npz, .csv or .parquet; the name of a site with --connect.",
+            show_default=False,
+        ),
+    ],
+    b: Annotated[str, typer.Argument(help="The other party's data, or site.", show_default=False)],
     method: Annotated[
         Literal["fedwad", "summary"],
         typer.Option(help="The paper's rounds, or one message from each party."),
@@ -46,6 +57,12 @@ def distance(
     label_column: Annotated[
         str | None, typer.Option(help="Column of a .csv or .parquet that is a label, not a feature.")
     ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
+    ] = False,
+    covariance: Annotated[
+        Literal["diagonal", "full"], typer.Option(help="What classes are compared by besides their means.")
+    ] = "diagonal",
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="Compute the exact distance beside it (brings both files together).")
@@ -55,6 +72,13 @@ def distance(
         Path | None,
         typer.Option(help="Draw the rounds into a .png, .svg or .pdf file; distances are then told every round."),
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")] = None,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
+    engine: Engine = None,
+    connect: Connect = None,
+    ca: Ca = None,
+    timeout: Timeout = 3600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """How far apart are the data in A and B?
@@ -62,38 +86,44 @@ def distance(
     Each file becomes a client in this process; only what would travel between real parties is exchanged, and its
     size is reported. The answer is an estimate inside a certified interval.
     """
-    if save is not None and (save.suffix != ".json" or save.resolve() in (a.resolve(), b.resolve())):
+    if save is not None and (save.suffix != ".json" or str(save) in (a, b)):
         raise InputError(f"--save is {save}; give the name of a .json file.")
+    if report is not None and report.suffix != ".html":
+        raise InputError(f"--report is {report}; give the name of a .html file.")
     if plot is not None and method == "summary":
         raise InputError("Method summary has no rounds to plot; leave out --plot or take --method fedwad.")
-    same = a.resolve() == b.resolve()
-    names = (str(a), str(b)) if a.stem == b.stem else (a.stem, b.stem)
-    paths = dict(zip(names, (a, b), strict=True))
-    data = aligned({name: read(path, label_column=label_column) for name, path in paths.items()})
-    federation = fedwad.local(data)
-    with round_progress("Asking both parties", rounds if method == "fedwad" else None) as show:
-        result = fedwad.distance(
-            federation[names[0]],
-            federation[names[0] if same else names[1]],
-            method=method,
-            support=support,
-            rounds=rounds,
-            p=p,
-            t=_place(t),
-            interpolant=interpolant,
-            seed=seed,
-            tolerance=tolerance,
-            form=form,
-            on_round=show,
-            reveal="every" if plot is not None else "last",
-        )
-        reference = _exact(data[names[0]].measure, data[names[-1]].measure, result) if exact else None
+    options: dict[str, Any] = {
+        "method": method, "support": support, "rounds": rounds, "p": p, "t": _place(t), "interpolant": interpolant,
+        "seed": seed, "tolerance": tolerance, "form": form, "labels": labels, "covariance": covariance,
+        "reveal": "every" if plot is not None or report is not None else "last",
+    }  # fmt: skip
+    reference = None
+    if engine is not None or connect is not None:
+        if exact or checkpoint is not None:
+            raise InputError("--exact and --checkpoint are for files in this process; leave them out with an engine.")
+        if engine is None:
+            raise InputError("--connect needs to know the engine; add --engine flower or --engine flare.")
+        with progress_bar("Asking both parties") as bar:
+            result = _on_engine(engine, (a, b), options, connect, ca, timeout, resume, label_column, bar.line)
+    else:
+        first, second = Path(a), Path(b)
+        names = (a, b) if first.stem == second.stem else (first.stem, second.stem)
+        data = aligned({name: read(path, label_column=label_column) for name, path in zip(names, (a, b), strict=True)})
+        pair = names[0], names[0] if first.resolve() == second.resolve() else names[1]
+        with round_progress("Asking both parties", rounds if method == "fedwad" else None) as show:
+            with journalled(fedwad.local(data), checkpoint, resume) as fed:
+                result = fedwad.distance(fed[pair[0]], fed[pair[1]], on_round=show, **options)
+            reference = _exact(data[pair[0]], data[pair[1]], result) if exact else None
     if save is not None:
         result.save(save)
     if plot is not None:
         from fedwad.report import convergence
 
         convergence(result, plot, exact=reference)
+    if report is not None:
+        from fedwad.report import write_report
+
+        write_report(result, report, command=shlex.join(["fedwad", *sys.argv[1:]]), exact=reference)
     if as_json:
         print_json(result.to_dict() | ({} if reference is None else {"exact": reference}))
     else:
@@ -109,9 +139,30 @@ def _place(t: str) -> float | Literal["random"]:
         raise InputError(f"--t is {t!r}; give a number between 0 and 1, or 'random'.") from None
 
 
-def _exact(mu: fedwad.Measure, nu: fedwad.Measure, result: fedwad.DistanceResult) -> float:
+def _on_engine(
+    engine: Literal["flower", "flare"],
+    parties: tuple[str, str],
+    options: dict[str, Any],
+    connect: str | None,
+    ca: Path | None,
+    timeout: float,
+    resume: bool,
+    label_column: str | None,
+    tell: Callable[[str], None],
+) -> fedwad.DistanceResult:
+    names = parties if connect is not None else tuple(find_files(parties))
+    outcome = run_on_engine(
+        engine, Job("distance", names, options), connect, ca, timeout, resume,
+        lambda: find_files(parties), label_column, tell,
+    )  # fmt: skip
+    outcome.pop("kind", None)
+    return fedwad.DistanceResult.from_dict(outcome)
+
+
+def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
     """The exact distance, which must lie in the certified interval."""
-    exact = fedwad.ot.solve(mu, nu, result.p).distance
+    classes: Any = result.classes
+    exact = fedwad.ot.solve(mu.view(classes), nu.view(classes), result.p).distance
     if not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
         raise CertificateError(
             f"The exact distance {exact:.6g} lies outside the certified {result.lower:.6g} to {result.upper:.6g};"
@@ -133,16 +184,10 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     traffic = result.traffic
     sent = f"{bytes_in_words(traffic.up)} by the parties in {traffic.messages} messages"
     table.add_row("sent", f"{sent}, {bytes_in_words(traffic.down)} to them")
-    screen.print(
-        f"W{result.p:g} between {escape(result.clients[0])} and {escape(result.clients[1])}, method {result.method}"
-    )
+    what = f"W{result.p:g}" if result.classes == "ignored" else "Dataset distance"
+    a, b = map(escape, result.clients)
+    screen.print(f"{what} between {a} and {b}, method {result.method}")
     if result.smallest is not None:
         table.add_row("smallest cell", f"{result.smallest} sample{'s' if result.smallest > 1 else ''}")
     screen.print(table)
-    if result.smallest is not None and result.smallest < _FEW:
-        what = "single samples were sent as they are" if result.smallest == 1 else "few samples hide behind a number"
-        screen.print(
-            f"Mind: {what}. Between real parties take fewer points (--support), or --method summary, which keeps"
-            f" {_FEW} samples in a cell.",
-            soft_wrap=True,
-        )
+    note_few(result.smallest)

@@ -1,0 +1,34 @@
+"""Keeping what has been answered, so that an interrupted command can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedwad.errors import InputError
+from fedwad.federation import Journal, LocalFederation
+
+__all__ = ["Checkpoint", "journalled"]
+
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="Keep every answer in this file; --resume goes on with it.", rich_help_panel="Resuming"),
+]
+
+
+@contextmanager
+def journalled(
+    federation: LocalFederation, checkpoint: Path | None, resume: bool
+) -> Iterator[LocalFederation | Journal]:
+    """The federation, with a journal if one was asked for."""
+    if checkpoint is None:
+        if resume:
+            raise InputError("--resume needs the file of the interrupted run; add --checkpoint FILE.")
+        yield federation
+        return
+    with Journal(federation, checkpoint, resume) as journal:
+        yield journal

@@ -1,0 +1,161 @@
+"""`fedwad node check DATA POLICY` and `fedwad ledger show FILE`: for those who hold data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
+from fedwad.errors import FedwadError
+from fedwad.federation import (
+    CellsRequest,
+    Client,
+    DescribeRequest,
+    Entry,
+    MomentsRequest,
+    Policy,
+    Request,
+    SummaryRequest,
+    TransportRequest,
+    read,
+    read_ledger,
+)
+from fedwad.ot import Measure
+
+__all__ = ["check", "show"]
+
+_LATEST = 20
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+
+
+@guarded
+def check(
+    data: Annotated[Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)],
+    policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
+    label_column: Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The node's ledger; beside the policy when left out. It is only read.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What would a node with this data and this policy answer, and what would it refuse?
+
+    Asks the client everything that fedwad can ask, here on this machine. Nothing is sent and the ledger stays as it is.
+    """
+    rules = Policy.load(policy)
+    dataset = read(data, label_column=label_column).by_name()
+    client = Client(dataset, rules)
+    place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
+    used = sum(entry.is_look for entry in read_ledger(place)) if place.exists() else 0
+    trials = [_tried(client, name, request) for name, request in _questions(rules, dataset.measure.dimension)]
+    if as_json:
+        print_json({"policy": asdict(rules), "looks": used, "requests": trials})
+        return
+    screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("request", "", "smallest cell", "sends"):
+        table.add_column(title, justify="right" if title in ("smallest cell", "sends") else "left", no_wrap=True)
+    for trial in trials:
+        if trial["outcome"] == "answered":
+            smallest = str(trial["smallest"]) if trial["smallest"] else ""
+            table.add_row(trial["request"], "[green]answered[/]", smallest, bytes_in_words(trial["bytes"]))
+        else:
+            table.add_row(trial["request"], "[red]refused[/]")
+    screen.print(table)
+    for reason in dict.fromkeys(trial["reason"] for trial in trials if trial["reason"]):
+        refused = [trial["request"] for trial in trials if trial["reason"] == reason]
+        screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
+    cap = "no cap" if rules.answers is None else f"of {rules.answers}"
+    screen.print(
+        f"Looks at the data so far: {used}, {cap}.\n"
+        "A policy is hygiene, no privacy guarantee: it limits how many looks a server gets and how many samples each"
+        " number averages.",
+        soft_wrap=True,
+    )
+
+
+def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
+    """One question of each kind, and of kinds that are answered at all more, up to what no policy should allow."""
+    rng = np.random.default_rng(0)
+    support = {size: Measure(rng.standard_normal((size, features))) for size in (1, 10, 100)}
+    uneven = Measure(support[10].points, np.arange(1, 11))
+
+    def sizes(kind: str) -> tuple[int, ...]:
+        return (1, 10, 100) if kind in rules.allow else (10,)
+
+    yield "describe", DescribeRequest()
+    yield "moments", MomentsRequest()
+    for size in sizes("summary"):
+        yield f"summary, {size} cells", SummaryRequest(size, "auto", 2.0, 0)
+    if "summary" in rules.allow:
+        yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diagonal")
+        yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
+    for size in sizes("transport"):
+        request = TransportRequest("check", support[size], 0.5, 2.0, "barycentric", False)
+        yield f"round, {size} points", request
+    if "transport" in rules.allow:
+        yield "round, unequal weights", TransportRequest("check", uneven, 0.5, 2.0, "barycentric", False)
+        yield "round, exact interpolant", TransportRequest("check", support[1], 0.5, 2.0, "exact", False)
+    for size in sizes("cells"):
+        yield f"cells, {size} points", CellsRequest("check", support[size], 2.0, "auto")
+
+
+def _tried(client: Client, name: str, request: Request) -> dict[str, Any]:
+    reason = ""
+    try:
+        client.answer(request)
+    except FedwadError as error:
+        reason = str(error)
+    entry = client.ledger.entries[-1]
+    return {
+        "request": name, "kind": entry.kind, "outcome": entry.outcome, "smallest": entry.smallest,
+        "bytes": entry.bytes, "reason": reason,
+    }  # fmt: skip
+
+
+@guarded
+def show(
+    file: Annotated[Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)],
+    everything: Annotated[bool, typer.Option("--all", help=f"Show all entries, not only the last {_LATEST}.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What was asked of a node, and what left it?"""
+    entries = read_ledger(file)
+    if as_json:
+        print_json({"entries": [asdict(entry) for entry in entries], **_totals(entries)})
+        return
+    shown = entries if everything else entries[-_LATEST:]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("when", "request", "outcome", "sent", "smallest cell", "digest of the reply"):
+        table.add_column(title, justify="right" if title in ("sent", "smallest cell") else "left", no_wrap=True)
+    for entry in shown:
+        answered = entry.outcome == "answered"
+        table.add_row(
+            entry.when, escape(entry.kind), entry.outcome, bytes_in_words(entry.bytes) if answered else "",
+            str(entry.smallest) if answered and entry.smallest else "", entry.digest[:16],
+        )  # fmt: skip
+    screen.print(table)
+    totals = _totals(entries)
+    screen.print(
+        f"{len(entries)} requests ({len(shown)} shown): {totals['answered']} answered, {totals['refused']} refused,"
+        f" {totals['withheld']} withheld, {totals['torn']} cut by a crash.\n"
+        f"{totals['looks']} looks at the data, {bytes_in_words(totals['bytes'])} sent in all.",
+        soft_wrap=True,
+    )
+
+
+def _totals(entries: list[Entry]) -> dict[str, int]:
+    outcomes = Counter(entry.outcome for entry in entries)
+    return {
+        **{name: outcomes[name] for name in ("answered", "refused", "withheld", "torn")},
+        "looks": sum(entry.is_look for entry in entries),
+        "bytes": sum(entry.bytes for entry in entries),
+    }
