@@ -1,0 +1,159 @@
+"""Loading a data set by its name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._checks import check_choice, check_whole
+from fedwad.datasets._archive import Archive, Digits
+from fedwad.datasets._images import resized, table
+from fedwad.errors import InputError
+
+__all__ = ["NAMES", "load"]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How images of a data set are stored and usually used."""
+
+    side: int
+    usual: int
+    peak: int = 255
+    means: tuple[float, ...] = (0.1307,)
+    deviations: tuple[float, ...] = (0.3081,)
+
+
+_FORMS = {
+    "digits": _Form(8, 8, peak=16),
+    "mnist": _Form(28, 28),
+    "fashion_mnist": _Form(28, 28),
+    "kmnist": _Form(28, 28),
+    "usps": _Form(16, 28),
+    "cifar10": _Form(32, 32, means=(0.485, 0.456, 0.406), deviations=(0.229, 0.224, 0.225)),
+}
+
+_KINDS = {"normalised": np.float32, "unit": np.float32, "raw": np.uint8, "stored": np.float64}
+_CHUNK = 4096  # images brought to numbers at a time, so that little memory is needed besides the result
+
+#: The data sets that `load` knows.
+NAMES = tuple(_FORMS)
+
+
+def load(
+    name: str,
+    split: str = "all",
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    pixels: str | None = None,
+    size: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Samples (n, d) and labels (n,) of a well-known data set of images.
+
+    "digits" comes with scikit-learn. The others are read from the folder that the environment variable FEDWAD_DATA
+    names; without it, they are downloaded once from their public source and checked against its checksum.
+
+    Parameters
+    ----------
+    name : "digits", "mnist", "fashion_mnist", "kmnist", "usps" or "cifar10"
+    split : "train", "test", or "all" that are there, training samples first
+    samples : draw so many without replacement, in random order; all in their order when left out
+    seed : of that draw; the same rows whatever `pixels` and `size` are
+    pixels : "normalised", float32: v/255 less mean 0.1307, over standard deviation 0.3081 (CIFAR-10: per channel
+        0.485, 0.456, 0.406 and 0.229, 0.224, 0.225), as in the code of the paper; "unit", float32: v/255;
+        "raw", uint8: the grey levels v themselves. When left out: digits as float64 in 0..16, the others normalised
+    size : side of the images. When left out: 8 for digits, 32 for CIFAR-10, 28 for the others; USPS is stored with
+        16 and grows by bilinear interpolation
+
+    Returns
+    -------
+    X : one row per image, pixel rows one after the other: X.reshape(-1, 28, 28), for CIFAR-10 X.reshape(-1, 32, 32, 3)
+    y : class numbers 0..9
+
+    Examples
+    --------
+    >>> X, y = load("digits")
+    >>> X.shape, X.dtype
+    ((1797, 64), dtype('float64'))
+    >>> X, y = load("digits", samples=100, seed=1, pixels="unit")
+    >>> X.shape, X.dtype
+    ((100, 64), dtype('float32'))
+    """
+    if not isinstance(name, str) or name not in _FORMS:
+        shown = repr(name) if isinstance(name, str) else f"of type {type(name).__name__}"
+        raise InputError(f"There is no data set {shown}; available are {', '.join(map(repr, NAMES))}.")
+    check_choice(split, "split", ("train", "test", "all"))
+    if pixels is not None:
+        check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
+    form = _FORMS[name]
+    side = form.usual if size is None else check_whole(size, "size")
+    seed = check_whole(seed, "seed", 0)
+    archive = _archive(name, form)
+    splits = _splits(archive, name, split)
+    labels = [archive.labels(part) for part in splits]
+    bounds = np.cumsum([0, *(len(part) for part in labels)])
+    if bounds[-1] == 0:
+        raise _not_there(archive, name, split)
+    rows = _rows(int(bounds[-1]), samples, seed, f"{name}, split '{split}',")
+
+    kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
+    X = np.empty((len(rows), side, side, len(form.means)), dtype=_KINDS[kind])
+    for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
+        places = np.flatnonzero((first <= rows) & (rows < last))
+        if len(places):
+            images = archive.images(part, rows[places] - first)
+            for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
+                X[places[some]] = _values(resized(images[some], side), kind, form)
+    return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
+
+
+def _archive(name: str, form: _Form) -> Archive:
+    if name == "digits":
+        return Digits()
+    folder = os.environ.get("FEDWAD_DATA")
+    if folder:
+        from fedwad.datasets._folder import FolderArchive
+
+        return FolderArchive(folder, name, form.side)
+    from fedwad.datasets._sources import PublicArchive
+
+    return PublicArchive(name)
+
+
+def _splits(archive: Archive, name: str, split: str) -> tuple[str, ...]:
+    if split == "all":
+        return archive.splits
+    if split not in archive.splits:
+        raise _not_there(archive, name, split)
+    return (split,)
+
+
+def _not_there(archive: Archive, name: str, split: str) -> InputError:
+    others = [part for part in archive.splits if part != split] or ["all"]
+    whole = "" if name == "digits" else ", or unset FEDWAD_DATA to download the whole set"
+    return InputError(
+        f"{name} has no samples of split '{split}' in {archive.place}; use split='{others[0]}' and divide it"
+        f" yourself{whole}."
+    )
+
+
+def _rows(count: int, samples: int | None, seed: int, what: str) -> NDArray[np.int64]:
+    if samples is None:
+        return np.arange(count)
+    if check_whole(samples, "samples") > count:
+        raise InputError(f"{what} has {count} samples and {samples} were asked for; ask for at most {count}.")
+    return np.random.default_rng(seed).choice(count, samples, replace=False)
+
+
+def _values(images: NDArray[np.uint8], kind: str, form: _Form) -> NDArray[Any]:
+    """The numbers of images, (n, side, side, channels)."""
+    images = images.reshape(*images.shape[:3], -1)
+    if kind in ("raw", "stored"):
+        return images
+    channels = zip(form.means, form.deviations, strict=True)
+    return np.stack([table(kind, form.peak, *numbers)[images[..., k]] for k, numbers in enumerate(channels)], axis=-1)
