@@ -42,6 +42,7 @@ from fedwad.ot import (
     Measure,
     Summary,
     check_order,
+    ground_cost,
     lower_bounds,
     rounding,
     same,
@@ -57,7 +58,10 @@ Method = Literal["summary", "hub", "pairs"]
 Pair = tuple[int, int]
 R = TypeVar("R", TransportReply, SummaryReply)
 
-_CALIBRATION_PAIRS = 12
+# Of a hub: twins of so many pairs of so many clients tell what samples of this kind need inside cells.
+_CALIBRATION_CLIENTS, _CALIBRATION_PAIRS, _ONE_DRAW = 6, 8, 500
+_FULL_UP_TO = 64  # features up to which all clients of a hub tell full covariances
+_BEST_COUPLINGS = 1000
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ def _by_summary(line: Line, plan: _Plan) -> _Found:
     upper, lower = _uppers(summaries, plan), lower_bounds(summaries, plan.p)
     different = [pair for pair in pairs if not same(summaries[pair[0]], summaries[pair[1]])]
     value = lower.copy()
-    total = twin_transports([summary.count for summary in summaries], different)
+    total = twin_transports([summary.count for summary in summaries], different, plan.seed)
     done = 0
 
     def count() -> None:
@@ -257,21 +261,31 @@ def _by_hub(line: Line, plan: _Plan) -> _Found:
         shift = math.sqrt(float(support.weights @ ((moved.points - support.points) ** 2).sum(axis=1)))
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
         support = moved
-    closing = line.gather(dict.fromkeys(names, CellsRequest(run, support, 2.0, plan.form, plan.classes)), SummaryReply)
+    forms = _closing_forms(names, plan, support.dimension)
+    requests = {name: CellsRequest(run, support, 2.0, form, plan.classes) for name, form in forms.items()}
+    closing = line.gather(requests, SummaryReply)
     plan.tell(Progress("rounds", plan.rounds, plan.rounds))
     summaries = [reply.summary for reply in closing.values()]
-    between = _between(summaries)
+    between = _between(summaries, [_means(reply, support) for reply in closing.values()], support.weights)
     spread = np.array([summary.spread for summary in summaries])
     within = spread[:, None] ** 2 + spread[None, :] ** 2
-    upper = np.sqrt(between**2 + within)
+    chosen = [index for index, name in enumerate(closing) if forms[name] != "diagonal"] or list(range(len(summaries)))
+    value = np.sqrt(between**2 + _share(summaries, chosen, between, within, plan) * within)
+    upper, lower = np.sqrt(between**2 + within), lower_bounds(summaries)
+    for i, j in _pairs(len(summaries)):
+        if same(summaries[i], summaries[j]):
+            value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
-    lower = lower_bounds(summaries)
-    value = np.sqrt(between**2 + _share(summaries, between, within, plan) * within)
-    alike = [pair for pair in _pairs(len(summaries)) if same(*(summaries[i] for i in pair))]
-    for i, j in alike:
-        value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(value, 0.0)
     return _Found(tuple(closing), value, lower, upper, summaries, tuple(history))
+
+
+def _closing_forms(names: Sequence[str], plan: _Plan, dimension: int) -> dict[str, Form]:
+    """What each client is to tell of its covariance: when there are many features, a few clients tell more."""
+    if plan.form != "auto" or dimension <= _FULL_UP_TO:
+        return dict.fromkeys(names, plan.form)
+    chosen = set(np.random.default_rng(plan.seed).permutation(len(names))[:_CALIBRATION_CLIENTS].tolist())
+    return {name: "lowrank" if index in chosen else "diagonal" for index, name in enumerate(names)}
 
 
 def _means(reply: SummaryReply, support: Measure) -> Floats:
@@ -282,26 +296,40 @@ def _means(reply: SummaryReply, support: Measure) -> Floats:
     return summary.means
 
 
-def _between(summaries: Sequence[Summary | LabelledSummary]) -> Floats:
-    """Distances between the cell means of all pairs."""
-    between = np.zeros((len(summaries), len(summaries)))
-    for i, j in _pairs(len(summaries)):
-        a, b = summaries[i], summaries[j]
-        between[i, j] = between[j, i] = solve(a.cells, b.cells).distance + rounding(a, b)
-    return between
+def _between(summaries: Sequence[Summary | LabelledSummary], means: Sequence[Floats], weights: Floats) -> Floats:
+    """Distances between the cell means of all pairs: cells of the same point of the hub are coupled.
+
+    Unless there are many pairs, the best coupling, which is a little better, is looked for.
+    """
+    flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
+    between = np.sqrt(ground_cost(flat, flat))
+    pairs = _pairs(len(summaries))
+    if len(pairs) <= _BEST_COUPLINGS:
+        for i, j in pairs:
+            best = min(solve(summaries[i].cells, summaries[j].cells).distance, float(between[i, j]))
+            between[i, j] = between[j, i] = best
+    doubt = np.array([rounding(summary, summary) for summary in summaries])
+    return np.asarray(between + doubt[:, None] + doubt[None, :])
 
 
-def _share(summaries: Sequence[Summary | LabelledSummary], between: Floats, within: Floats, plan: _Plan) -> float:
+def _share(
+    summaries: Sequence[Summary | LabelledSummary],
+    among: Sequence[int],
+    between: Floats,
+    within: Floats,
+    plan: _Plan,
+) -> float:
     """How much of the upper bound's second term, independent coupling inside cells, samples of this kind need.
 
-    Between one and zero, the same for all pairs, from the twins of a few of them.
+    Between one and zero, the same for all pairs, from the twins of a few clients.
     """
-    pairs = [pair for pair in _pairs(len(summaries)) if within[pair] > 0 and not same(*(summaries[i] for i in pair))]
+    pairs = [(i, j) for i in among for j in among if i < j and within[i, j] > 0]
+    pairs = [(i, j) for i, j in pairs if not same(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
     rng = np.random.default_rng(plan.seed)
     chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
-    twins = twin_distances(summaries, chosen, 2.0, plan.seed, threads=plan.threads)
+    twins = twin_distances(summaries, chosen, 2.0, plan.seed, threads=plan.threads, among=_ONE_DRAW)
     shares = [(twins[pair] ** 2 - between[pair] ** 2) / within[pair] for pair in chosen]
     return float(np.clip(np.median(shares), 0.0, 1.0))
 

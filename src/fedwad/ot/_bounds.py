@@ -16,7 +16,8 @@ from fedwad.ot._summary import Summary
 __all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_WORK = 5e9  # pairs times the cube of features up to which each pair's Bures distance is computed, about 10 s
+# Up to so much work each pair is bounded by itself: pairs times features for diagonals, times their cube for matrices.
+_WORK = {1: 1e5, 2: 5e9}
 
 
 AnySummary = Summary | LabelledSummary
@@ -56,8 +57,9 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
     bounds = np.zeros((count, count))
     pairs = [(i, j) for i in range(count) for j in range(i)]
-    shared = p >= 2 and len(pairs) * dimension**3 > _WORK and all(s.within.ndim == 2 for s in plain)
-    along = _along_shared_directions(plain) if shared else None
+    least = min(s.within.ndim for s in plain)
+    work = len(pairs) * (dimension**3 if least == 2 else dimension)
+    along = _along_shared_directions(plain, least) if p >= 2 and least > 0 and work > _WORK[least] else None
     for i, j in pairs:
         bound = lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
         first, second = summaries[i], summaries[j]
@@ -67,19 +69,24 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
     return bounds
 
 
-def _along_shared_directions(summaries: Sequence[Summary]) -> Floats:
+def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats:
+    """Bounds along the principal axes of all data, or along the features where some tell their diagonal only."""
     from scipy.spatial.distance import cdist
 
-    totals = [s.total_covariance() for s in summaries]
-    pooled: Floats = np.mean(totals, axis=0)
-    _, directions = np.linalg.eigh((pooled + pooled.T) / 2)
-    variances = np.array([np.einsum("di,di->i", directions, total @ directions) for total in totals])
+    totals = [_reduced(s.total_covariance(), least) for s in summaries]
+    if least == 2:
+        pooled: Floats = np.mean(totals, axis=0)
+        _, directions = np.linalg.eigh((pooled + pooled.T) / 2)
+        variances = np.array([np.einsum("di,di->i", directions, total @ directions) for total in totals])
+        roundings = 8.0 * len(pooled)
+    else:
+        variances, roundings = np.array(totals), 8.0
     means = np.array([s.mean for s in summaries])
-    origin = means.mean(axis=0)
-    vectors = np.hstack([means - origin, np.sqrt(np.maximum(variances, 0.0))])
+    vectors = np.hstack([means - means.mean(axis=0), np.sqrt(np.maximum(variances, 0.0))])
     # A variance that is off by e changes its root by at most sqrt(e); products of d terms are off by d roundings.
-    off = [math.sqrt(8 * len(v) * _EPSILON * len(v) * float(v.max())) for v in variances]
-    doubt = np.array(off) + np.array([_doubt(s.means) for s in summaries])
+    off = np.sqrt(roundings * _EPSILON * (variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0))
+    off = off + roundings * _EPSILON * np.sqrt(variances.sum(axis=1))
+    doubt = off + np.array([_doubt(s.means) for s in summaries])
     return np.asarray(np.maximum(cdist(vectors, vectors) - doubt[:, None] - doubt[None, :], 0.0))
 
 

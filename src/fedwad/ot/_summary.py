@@ -145,10 +145,16 @@ def _summary(
     check_choice(form, "form", get_args(Form))
     if form == "auto":
         form = "full" if measure.dimension <= _FULL_UP_TO else "diagonal"
-    pooled, spread = _within(measure, rows, labels, mass, means, form, p)
     factors = None
-    if form == "lowrank":
-        pooled, factors = _main_directions(pooled)
+    if form == "lowrank" and len(rows) < measure.dimension:
+        diagonal, spread = _within(measure, rows, labels, mass, means, "diagonal", p)
+        factors = _main_directions_of_few((measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None])
+        pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
+    else:
+        pooled, spread = _within(measure, rows, labels, mass, means, form, p)
+    if form == "lowrank" and factors is None:
+        diagonal, factors = np.diag(pooled), _main_directions(pooled)
+        pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=means,
@@ -187,15 +193,24 @@ def _within(
     return (np.asarray(pooled.mean()) if form == "isotropic" else pooled), spread
 
 
-def _main_directions(covariance: Floats) -> tuple[Floats, Floats]:
-    """Diagonal D and at most RANK factors F; F^T F + diag(D) is close to the covariance, and equal on its diagonal."""
+def _main_directions(covariance: Floats) -> Floats:
+    """At most RANK factors F with F^T F close to the covariance."""
     from scipy.linalg import eigh
 
     d = len(covariance)
-    rank = min(RANK, d)
-    values, vectors = eigh(covariance, subset_by_index=(d - rank, d - 1))
-    factors: Floats = np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-    return np.maximum(np.diag(covariance) - (factors**2).sum(axis=0), 0.0), factors
+    values, vectors = eigh(covariance, subset_by_index=(d - min(RANK, d), d - 1))
+    return np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def _main_directions_of_few(deviations: Floats) -> Floats:
+    """The same for deviations^T deviations, from the smaller matrix deviations deviations^T."""
+    from scipy.linalg import eigh
+
+    n = len(deviations)
+    values, vectors = eigh(deviations @ deviations.T, subset_by_index=(n - min(RANK, n), n - 1))
+    # An eigenvector u of value v maps to the factor u^T deviations, of length sqrt(v).
+    found: Floats = np.ascontiguousarray(vectors[:, values > 0].T @ deviations)
+    return found
 
 
 def smallest_cell(labels: NDArray[np.int64], mass: Floats) -> int:

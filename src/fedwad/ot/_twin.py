@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,8 @@ CAP = 1500
 _LADDER = (250, 500, 1000, CAP)
 _POINTS = 4000  # drawn in all for each size and pair, which sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
+# Beyond so many pairs most are transported with few points, and a sample of pairs tells what more points change.
+_MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 150, 24
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
 
 Pair = tuple[int, int]
@@ -122,48 +124,120 @@ def twin_distances(
     which others are there. `on_pair` is called after each transport; there are `twin_transports` of them. The more
     pairs there are (`among` how many, if these are not all), the fewer draws each gets.
     """
-    sizes = np.array([summary.count for summary in summaries])
-    twins: list[_Drawing] = [LabelledTwin.of(s) if isinstance(s, LabelledSummary) else Twin.of(s) for s in summaries]
-    names = range(len(summaries)) if keys is None else keys
-    powers: dict[int, dict[Pair, float]] = {}
-    for cap, draws, chosen in _steps(sizes, pairs, among):
-        totals = dict.fromkeys(chosen, 0.0)
-        involved = sorted({index for pair in chosen for index in pair})
-        for draw in range(draws):
-            drawn = {
-                i: twins[i].draw(int(min(sizes[i], cap)), np.random.default_rng([seed, names[i], cap, draw]))
-                for i in involved
-            }
-            for pair, cost in _transports(drawn, chosen, p, threads):
-                totals[pair] += cost / draws
-                if on_pair is not None:
-                    on_pair()
-        powers[cap] = totals
+    drawing = _Draws(summaries, seed, range(len(summaries)) if keys is None else keys, p, threads, on_pair or _nothing)
+    sizes = drawing.sizes
+    many = len(pairs) > _MANY_PAIRS and int(sizes.max()) > _FEW_POINTS
+    chosen = _sample(pairs, seed) if many else pairs
+    powers = drawing.powers(_steps(sizes, chosen, among or len(pairs)))
+    full = {
+        pair: _at_full_size({cap: found[pair] for cap, found in powers.items() if pair in found}, sizes[list(pair)])
+        for pair in chosen
+    }
+    if many:
+        small = drawing.powers([(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
+        full = _corrected(small, full, sizes, [summary.spread for summary in summaries], p)
     result = np.zeros((len(summaries), len(summaries)))
     for pair in pairs:
-        power = _at_full_size({cap: found[pair] for cap, found in powers.items() if pair in found}, sizes[list(pair)])
-        result[pair] = result[pair[::-1]] = max(power, 0.0) ** (1 / p)
+        result[pair] = result[pair[::-1]] = max(full[pair], 0.0) ** (1 / p)
     return result
 
 
-def twin_transports(sizes: Sequence[int], pairs: Sequence[Pair]) -> int:
+def _nothing() -> None:
+    pass
+
+
+class _Draws:
+    """Twins of many summaries, drawn from seeds of their own, and the transports between them."""
+
+    def __init__(
+        self,
+        summaries: Sequence[Summary | LabelledSummary],
+        seed: int,
+        keys: Sequence[int],
+        p: float,
+        threads: int,
+        on_pair: Callable[[], None],
+    ) -> None:
+        self.sizes = np.array([summary.count for summary in summaries])
+        self._summaries = summaries
+        self._twins: dict[int, _Drawing] = {}
+        self._seed, self._keys, self._p, self._threads, self._on_pair = seed, keys, p, threads, on_pair
+
+    def powers(self, steps: Iterable[tuple[int, int, list[Pair]]]) -> dict[int, dict[Pair, float]]:
+        """Mean of W_p^p over draws, for each cap and its pairs."""
+        found: dict[int, dict[Pair, float]] = {}
+        for cap, draws, pairs in steps:
+            totals = dict.fromkeys(pairs, 0.0)
+            involved = sorted({index for pair in pairs for index in pair})
+            for draw in range(draws):
+                drawn = {i: self._drawn(i, cap, draw) for i in involved}
+                for pair, cost in _transports(drawn, pairs, self._p, self._threads):
+                    totals[pair] += cost / draws
+                    self._on_pair()
+            found[cap] = totals
+        return found
+
+    def _drawn(self, index: int, cap: int, draw: int) -> Measure:
+        if index not in self._twins:
+            summary = self._summaries[index]
+            self._twins[index] = LabelledTwin.of(summary) if isinstance(summary, LabelledSummary) else Twin.of(summary)
+        rng = np.random.default_rng([self._seed, self._keys[index], cap, draw])
+        return self._twins[index].draw(int(min(self.sizes[index], cap)), rng)
+
+
+def _sample(pairs: Sequence[Pair], seed: int) -> list[Pair]:
+    """Some pairs, among few samples, so that few twins are drawn for them."""
+    rng = np.random.default_rng(seed)
+    return [pairs[k] for k in rng.permutation(len(pairs))[:_SAMPLE]]
+
+
+def _corrected(
+    small: dict[Pair, float], full: dict[Pair, float], sizes: NDArray[np.int64], spreads: Sequence[float], p: float
+) -> dict[Pair, float]:
+    """What W_p^p of small twins would be at full size.
+
+    More points bring it down by c (k^-g - n^-g) times the power of the spreads inside cells, k and n averaged over
+    both sides; c and g fit the pairs for which both are known.
+    """
+    pairs = list(small)
+    index = np.array(pairs)
+    before, after = np.minimum(sizes, _FEW_POINTS)[index].astype(float), sizes[index].astype(float)
+    within = (np.array(spreads)[index] ** p).sum(axis=1)
+    known = np.array([pair in full for pair in pairs])
+    drop = np.array([small[pair] - full[pair] for pair in pairs if pair in full])
+    best, answer = np.inf, np.zeros(len(pairs))
+    for g in _EXPONENTS:
+        unit = (before**-g - after**-g).mean(axis=1) * within
+        size = float(unit[known] @ unit[known])
+        c = max(0.0, float(unit[known] @ drop) / size) if size > 0 else 0.0
+        misfit = float(((c * unit[known] - drop) ** 2).sum())
+        if misfit < best:
+            best, answer = misfit, c * unit
+    return {pair: full.get(pair, small[pair] - float(change)) for pair, change in zip(pairs, answer, strict=True)}
+
+
+def twin_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
     """How many transports `twin_distances` makes."""
-    return sum(draws * len(chosen) for _, draws, chosen in _steps(np.array(sizes), pairs))
+    counts = np.array(sizes)
+    if len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS:
+        chosen = _sample(pairs, seed)
+        return len(pairs) + sum(draws * len(some) for _, draws, some in _steps(counts, chosen, len(pairs)))
+    return sum(draws * len(some) for _, draws, some in _steps(counts, pairs, len(pairs)))
 
 
-def _steps(
-    sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int | None = None
-) -> Iterator[tuple[int, int, list[Pair]]]:
+def _steps(sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int) -> Iterator[tuple[int, int, list[Pair]]]:
     """Caps on the size of twins, each with its number of draws and the pairs that need it."""
     large = [pair for pair in pairs if max(sizes[pair[0]], sizes[pair[1]]) > CAP]
     for cap in _LADDER:
         chosen = list(pairs) if cap == CAP else large
         if chosen:
             largest = min(cap, max(int(sizes[index]) for pair in chosen for index in pair))
-            yield cap, _draws(largest, among or len(pairs)), chosen
+            yield cap, _draws(largest, among), chosen
 
 
 def _draws(size: int, pairs: int) -> int:
+    if pairs > _MANY_PAIRS:  # a sample of them, which must be right
+        return 2
     if pairs > _SOME_PAIRS:
         return 1
     return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
