@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, speed
+from benchmarks import accuracy, matrices, speed
 
 TABLES = {
     "accuracy": accuracy.measure,
@@ -21,6 +21,10 @@ TABLES = {
     "loops": speed.loops,
     "threads": speed.threads,
     "growth": speed.growth,
+    "datasets": matrices.datasets,
+    "clusters": matrices.clusters,
+    "hundred": matrices.hundred,
+    "many": matrices.many,
 }
 
 
@@ -32,10 +36,12 @@ def machine() -> dict[str, str]:
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in rows[0]:
-        table.add_column(column, justify="right" if isinstance(rows[0][column], float) else "left")
+    columns = {name: value for row in reversed(rows) for name, value in row.items()}
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        table.add_column(name, justify="right" if isinstance(columns[name], float) else "left")
     for row in rows:
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
+        table.add_row(*(_cell(name, row.get(name, math.nan)) for name in names))
     Console(width=200).print(table)
 
 

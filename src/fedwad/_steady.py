@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -12,6 +14,14 @@ __all__ = ["steady"]
 _lock = Lock()
 _depth = 0
 _limits: Any = None
+
+
+@cache
+def _controller(scipy_is_loaded: bool) -> Any:  # noqa: ARG001
+    """What can limit threads; looking for it takes milliseconds, so once, and once more when SciPy's has come."""
+    from threadpoolctl import ThreadpoolController  # when first needed: importing fedwad stays light
+
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -24,9 +34,7 @@ def steady() -> Iterator[None]:
     global _depth, _limits
     with _lock:
         if _depth == 0:
-            from threadpoolctl import threadpool_limits  # when first needed: importing fedwad stays light
-
-            _limits = threadpool_limits(limits=1, user_api="blas")
+            _limits = _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
         _depth += 1
     try:
         yield

@@ -18,7 +18,7 @@ __all__ = ["Suggestion", "cluster", "stability", "suggest"]
 Affinity = Literal["precomputed", "kernel", "knn"]
 
 _LARGEST_SUGGESTION = 15
-_NOISE = 0.1
+_NOISE, _CLEAR, _STEP = 0.1, 0.5, 1.5
 _ALONE = 1e-6  # weight of a client to itself, so that one without neighbours is a cluster
 
 
@@ -60,8 +60,9 @@ def cluster(
     >>> cluster([[0, 1, 9], [1, 0, 9], [9, 9, 0]], 2).tolist()
     [0, 0, 1]
     """
-    graph = _graph(distances, affinity, neighbors)
-    count = len(graph)
+    check_choice(affinity, "affinity", ("precomputed", "kernel", "knn"))
+    checked = _checked(distances)
+    count = len(checked)
     if check_whole(k, "the number of clusters") > count:
         raise InputError(f"{k} clusters were asked for among {count} clients; ask for at most as many.")
     seed = check_whole(seed, "seed", 0)
@@ -69,6 +70,7 @@ def cluster(
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
+    graph = _graph(checked, affinity, neighbors, k)
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -89,20 +91,26 @@ def _laplacian(graph: Floats) -> Floats:
 
 
 def suggest(distances: ArrayLike) -> Suggestion:
-    """The number of clusters with the largest gap after its eigenvalue, between 1 and 15 (and below N).
+    """The number of clusters after whose eigenvalue the gap is largest, up to 15; 1 where no gap is clear.
 
     Weights between clients are exp(-(D^2 - d^2) / s): even samples of one law are apart, by about the smallest
-    distance d of all, so only what exceeds it counts, in units s of what nearest neighbours exceed it by (the median,
-    and at least 10% of d^2, since distances are estimates).
+    distance d of all, so only what exceeds it counts. Units s are tried from what nearest neighbours exceed it by (the
+    median, and at least 10% of d^2, since distances are estimates) to half of what all do; the one with the largest
+    gap counts. A gap is clear from 0.5 on: k groups without a link between them make a gap of about 1.
     """
-    graph = _graph(distances, "kernel", 1)
-    count = len(graph)
+    checked = _checked(distances)
+    count = len(checked)
     if count < 3:
         return Suggestion(1, np.zeros(count))
-    eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
-        : min(_LARGEST_SUGGESTION + 1, count)
-    ]
-    return Suggestion(int(np.diff(eigenvalues).argmax()) + 1, eigenvalues)
+    best, found = 0.0, Suggestion(1, np.zeros(count))
+    for graph in _kernels(checked):
+        eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[: _LARGEST_SUGGESTION + 1]
+        gaps = np.diff(eigenvalues)[1:]  # one small eigenvalue is always there
+        if gaps.max() > best:
+            best = float(gaps.max())
+            clear = best >= (_CLEAR if count > 3 else 1 + _CLEAR)
+            found = Suggestion(int(gaps.argmax()) + 2 if clear else 1, eigenvalues)
+    return found
 
 
 def stability(
@@ -134,32 +142,36 @@ def stability(
     return float(np.mean(scores))
 
 
-def _graph(distances: ArrayLike, affinity: Affinity, neighbors: int) -> Floats:
+def _graph(distances: Floats, affinity: Affinity, neighbors: int, k: int) -> Floats:
     """Weights between clients: between all of them, or to nearest neighbours."""
-    check_choice(affinity, "affinity", ("precomputed", "kernel", "knn"))
-    checked = _checked(distances)
-    if affinity == "kernel":
-        return _kernel(checked**2)
     if affinity == "precomputed":
-        largest = float(checked.max()) or 1.0
-        return np.asarray(1 - (checked / largest) ** 2)
-    if check_whole(neighbors, "neighbors") >= len(checked):
-        raise InputError(f"{neighbors} neighbours were asked for among {len(checked)} clients; ask for fewer.")
-    nearest = np.argsort(checked + np.diag(np.full(len(checked), np.inf)), axis=1, kind="stable")[:, :neighbors]
-    graph = np.zeros_like(checked)
+        largest = float(distances.max()) or 1.0
+        return np.asarray(1 - (distances / largest) ** 2)
+    if affinity == "kernel":  # the unit that tells k clusters apart best
+        return max(_kernels(distances), key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]))
+    if check_whole(neighbors, "neighbors") >= len(distances):
+        raise InputError(f"{neighbors} neighbours were asked for among {len(distances)} clients; ask for fewer.")
+    nearest = np.argsort(distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable")[:, :neighbors]
+    graph = np.zeros_like(distances)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
     return np.asarray((graph + graph.T) / 2)
 
 
-def _kernel(squares: Floats) -> Floats:
-    if len(squares) < 2:
-        return np.ones_like(squares)
-    nearest = (squares + np.diag(np.full(len(squares), np.inf))).min(axis=1)
+def _kernels(distances: Floats) -> list[Floats]:
+    """The graphs of `suggest`, one for each unit."""
+    squares = (distances / (float(distances.max()) or 1.0)) ** 2
+    apart = ~np.eye(len(squares), dtype=bool)
+    nearest = np.where(apart, squares, np.inf).min(axis=1)
     floor = float(nearest.min())
-    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or float(squares.max()) or 1.0
-    graph = np.exp(-np.maximum(squares - floor, 0.0) / unit)
-    np.fill_diagonal(graph, _ALONE)
-    return np.asarray(graph)
+    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or 1.0
+    largest = max(unit, (float(np.median(squares[apart])) - floor) / 2)
+    graphs = []
+    while unit <= largest * (1 + 1e-9):
+        graph = np.exp(-np.maximum(squares - floor, 0.0) / unit)
+        np.fill_diagonal(graph, _ALONE)
+        graphs.append(graph)
+        unit *= _STEP
+    return graphs
 
 
 def _checked(distances: Any) -> Floats:

@@ -59,7 +59,7 @@ Pair = tuple[int, int]
 R = TypeVar("R", TransportReply, SummaryReply)
 
 # Of a hub: twins of so many pairs of so many clients tell what samples of this kind need inside cells.
-_CALIBRATION_CLIENTS, _CALIBRATION_PAIRS, _ONE_DRAW = 6, 8, 500
+_CALIBRATION_CLIENTS, _CALIBRATION_PAIRS, _ONE_DRAW = 5, 6, 500
 _FULL_UP_TO = 64  # features up to which all clients of a hub tell full covariances
 _BEST_COUPLINGS = 1000
 

@@ -198,16 +198,9 @@ class Client:
 
 
 def _moments(measure: Measure) -> Moments:
-    mean = measure.mean
     if isinstance(measure, LabelledMeasure):
-        by_class = np.bincount(measure.codes, measure.weights, len(measure.table))
-        split = measure.features.shape[1]
-        variances = [
-            measure.weights @ (measure.features - mean[:split]) ** 2,
-            by_class @ (measure.table - mean[split:]) ** 2,
-        ]
-        return Moments(len(measure), mean, np.sqrt(np.concatenate(variances)))
-    return Moments(len(measure), mean, np.sqrt(measure.weights @ (measure.points - mean) ** 2))
+        return Moments(len(measure), measure.mean, np.sqrt(measure.variances))
+    return Moments(len(measure), measure.mean, np.sqrt(measure.weights @ (measure.points - measure.mean) ** 2))
 
 
 def _smallest(plan: Plan, request: TransportRequest) -> int:

@@ -23,6 +23,8 @@ def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -
     """
     points, weights = measure.points, measure.weights
     cells = max(1, min(cells, len(points) // floor))
+    if cells == 1:
+        return np.zeros(len(points), dtype=np.int64)
     centres = _spread_start(points, weights, cells, np.random.default_rng(seed))
     labels = _nearest(points, centres)
     for _ in range(_ITERATIONS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -161,13 +162,10 @@ class LabelledSummary:
             spread=self.spread, p=2.0, smallest=self.smallest,
         )  # fmt: skip
 
-    def is_same_as(self, other: LabelledSummary) -> bool:
-        """Whether both summaries agree in every bit."""
-        return (
-            np.array_equal(self.weights, other.weights)
-            and len(self.parts) == len(other.parts)
-            and all(one.is_same_as(two) for one, two in zip(self.parts, other.parts, strict=True))
-        )
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of every bit."""
+        return hashlib.sha256(self.weights.tobytes() + b"".join(part.key for part in self.parts)).digest()
 
 
 def _at_most(covariance: Floats, ndim: int) -> Floats:

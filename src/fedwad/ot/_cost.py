@@ -41,11 +41,21 @@ def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Indices]:
 
 def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Floats:
     """|x_i - y_j|^2 for the pairs of a plan, from differences, in blocks."""
+    if isinstance(mu, LabelledMeasure) or isinstance(nu, LabelledMeasure):
+        split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
+        (x, x_table, x_codes), (y, y_table, y_codes) = (_parts(measure, split) for measure in (mu, nu))
+        kinds, which = np.unique(np.stack([x_codes[rows], y_codes[cols]]), axis=1, return_inverse=True)
+        between = _paired(x_table, y_table, kinds[0], kinds[1])
+        return np.asarray(_paired(x, y, rows, cols) + between[which.ravel()])
+    return _paired(mu.points, nu.points, rows, cols)
+
+
+def _paired(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
     squares = np.empty(len(rows))
-    step = max(1, _BLOCK_ENTRIES // mu.dimension)
+    step = max(1, _BLOCK_ENTRIES // x.shape[1])
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        difference = mu.rows(rows[block]) - nu.rows(cols[block])
+        difference = x[rows[block]] - y[cols[block]]
         squares[block] = np.einsum("kd,kd->k", difference, difference)
     return squares
 

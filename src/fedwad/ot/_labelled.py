@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = ["LabelledMeasure"]
+
+_ROWS = 1 << 14
 
 
 class LabelledMeasure(Measure):
@@ -64,12 +67,23 @@ class LabelledMeasure(Measure):
     def dimension(self) -> int:
         return int(self.features.shape[1] + self.table.shape[1])
 
-    @property
+    @cached_property
     def mean(self) -> Floats:
         origin = self.rows(0)
         moved = self.moved(origin)
         by_class = np.bincount(self.codes, self.weights, len(self.table))
         return np.asarray(origin + np.concatenate([self.weights @ moved.features, by_class @ moved.table]))
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Variance of each coordinate (population form), class columns included."""
+        mean, split = self.mean, self.features.shape[1]
+        by_class = np.bincount(self.codes, self.weights, len(self.table))
+        features = np.zeros(split)
+        for start in range(0, len(self), _ROWS):
+            block = slice(start, start + _ROWS)
+            features += self.weights[block] @ (self.features[block] - mean[:split]) ** 2
+        return np.concatenate([features, by_class @ (self.table - mean[split:]) ** 2])
 
     def rows(self, index: Any) -> Floats:
         return np.concatenate([self.features[index], self.table[self.codes[index]]], axis=-1)

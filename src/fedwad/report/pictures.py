@@ -11,6 +11,7 @@ import numpy as np
 
 from fedwad._files import write_atomically
 from fedwad._result import DistanceResult
+from fedwad.clusters import Suggestion
 from fedwad.errors import InputError
 from fedwad.ot import Floats, Measure
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "demo_picture"]
+__all__ = ["convergence", "demo_picture", "eigengap"]
 
 _PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -46,6 +47,24 @@ def demo_picture(
     left.axhline(summary.value, color=_OURS, linestyle=":", linewidth=1.6, label="our estimate from one message each")
     left.legend(fontsize=8, frameon=False)
     _draw_clouds(right, clouds, supports)
+    _write(figure, path)
+
+
+def eigengap(suggestion: Suggestion, path: str | Path) -> None:
+    """Draw the smallest eigenvalues of the graph of clients: k of them before the largest gap suggest k clusters."""
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
+    numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
+    inside = numbers <= suggestion.k
+    axes.plot(
+        numbers[inside], suggestion.eigenvalues[inside], "o", color=_OURS, label=f"before the gap: {suggestion.k}"
+    )
+    axes.plot(numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it")
+    axes.axvline(suggestion.k + 0.5, color=_EXACT, linestyle="--", linewidth=1)
+    axes.set(xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?")
+    axes.locator_params(axis="x", integer=True)
+    axes.legend(fontsize=8, frameon=False)
+    _tidy(axes)
     _write(figure, path)
 
 

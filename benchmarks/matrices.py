@@ -1,0 +1,188 @@
+"""Matrices over many clients: how close to the exact ones, and at what price beside the plain pairwise loop."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
+
+import fedwad
+from benchmarks import plain
+from fedwad.datasets import load, partition, random_code
+from fedwad.ot import Measure, labelled, solve
+
+NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
+WAYS = {"affinity": ("precomputed", 3), "kernel": ("kernel", 3), "knn 3": ("knn", 3), "knn 5": ("knn", 5)}
+
+
+def seconds(work: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def datasets() -> list[dict[str, Any]]:
+    """Dataset distances between four real data sets: exact, the paper's, ours from one message."""
+    rows = []
+    for samples in (1000, 5000):
+        data = {name: load(name, samples=samples) for name in NAMES}
+        pairs = list(combinations(range(4), 2))
+        exact_s, exact = seconds(
+            lambda data=data: [fedwad.ot.dataset_distance(*data[a], *data[b]) for a, b in combinations(NAMES, 2)]
+        )
+        summary_s, summary = seconds(lambda data=data: fedwad.matrix(data, labels=True))
+        paper_s, paper = seconds(
+            lambda data=data: fedwad.matrix(data, "pairs", support=100, rounds=20, labels=True, form="isotropic")
+        )
+        ranks = {
+            "paper": spearmanr(exact, [paper.fedwad[pair] for pair in pairs]).statistic,
+            "value": spearmanr(exact, [summary.value[pair] for pair in pairs]).statistic,
+        }
+        for pair, distance in zip(pairs, exact, strict=True):
+            assert summary.lower[pair] <= distance * (1 + 1e-9)
+            assert distance <= summary.upper[pair] * (1 + 1e-9)
+            rows.append(
+                {
+                    "n": samples,
+                    "pair": f"{NAMES[pair[0]]} - {NAMES[pair[1]]}",
+                    "exact": distance,
+                    "paper, S=100": paper.fedwad[pair] / distance - 1,
+                    "upper": summary.upper[pair] / distance - 1,
+                    "value": summary.value[pair] / distance - 1,
+                }
+            )
+        rows.append(
+            {
+                "n": samples,
+                "pair": "rank correlation; seconds exact, paper, ours",
+                "exact": exact_s,
+                "paper, S=100": float("nan"),
+                "upper": float("nan"),
+                "value": float("nan"),
+                "rank paper": ranks["paper"],
+                "rank ours": ranks["value"],
+                "s paper": paper_s,
+                "s ours": summary_s,
+            }
+        )
+    return rows
+
+
+def _clients(name: str, count: int, samples: int) -> partition.Partition:
+    X, y = load(name)
+    if name == "cifar10":
+        chosen = np.random.default_rng(0).permutation(len(X))[: min(len(X), count * samples * 2)]
+        X, y = random_code(X[chosen]), y[chosen]
+    return partition.class_pairs(X, y, clients=count, samples=samples, seed=0, balanced=True)
+
+
+def _exact(parts: Any, pairs: list[tuple[int, int]]) -> np.ndarray:
+    measures = [labelled(Measure(X), y) for X, y in parts.values()]
+    return np.array([solve(measures[i], measures[j]).distance for i, j in pairs])
+
+
+def clusters() -> list[dict[str, Any]]:
+    """Clients in five class pairs, dataset distance: rank correlation with exact, clusters, time and bytes."""
+    rows = []
+    for name, count, samples in (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300)):
+        parts = _clients(name, count, samples)
+        pairs = list(combinations(range(count), 2))
+        if len(pairs) > 1000:  # a sample of them is enough for a rank correlation
+            pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:1000]]
+        exact = _exact(parts, pairs)
+        i, j = np.array(pairs).T
+        fed = fedwad.local(parts)
+        runs: dict[str, dict[str, Any]] = {"summary": {}, "hub": {}}
+        if count <= 20:
+            runs["pairs"] = {"rounds": 10}
+        for method, options in runs.items():
+            taken, m = seconds(
+                lambda fed=fed, method=method, options=options: fedwad.matrix(fed, method, labels=True, **options)
+            )
+            assert ((m.lower[i, j] <= exact * (1 + 1e-9)) & (exact <= m.upper[i, j] * (1 + 1e-9))).all()
+            errors = m.value[i, j] / exact - 1
+            row = {
+                "data": f"{name}, {count} x {samples}",
+                "method": method,
+                "rank": spearmanr(exact, m.value[i, j]).statistic,
+                "rank paper": float("nan") if m.fedwad is None else spearmanr(exact, m.fedwad[i, j]).statistic,
+                "mean error": f"{100 * errors.mean():+.1f}%",
+                "sd": f"{100 * errors.std():.1f}%",
+            }
+            for way, (affinity, neighbours) in WAYS.items():
+                found = m.cluster(5, affinity, neighbours)
+                row[f"ARI {way}"] = adjusted_rand_score(parts.groups, found)
+            rows.append(row | {"k": m.suggest().k, "s": taken, "MB up": m.traffic.up / 1e6})
+    return rows
+
+
+def hundred() -> list[dict[str, Any]]:
+    """100 MNIST clients of 600 samples: seconds of a whole matrix beside the plain pairwise loop with POT.
+
+    The loop is FedWaD on written-out points (x, m_y, s_y), S = 10, 20 rounds, on two threads' worth of one core:
+    it is measured for 12 pairs and scaled to all 4950.
+    """
+    parts = _clients("mnist", 100, 600)
+    everything = list(parts.values())
+    pairs = [tuple(pair) for pair in np.random.default_rng(0).integers(0, 100, (12, 2)).tolist() if pair[0] != pair[1]]
+    points = {
+        index: labelled(Measure(everything[index][0]), everything[index][1]).points for pair in pairs for index in pair
+    }
+    rng = np.random.default_rng(0)
+
+    def loop() -> None:
+        for a, b in pairs:
+            start = points[a].mean(axis=0) + points[a].std(axis=0) * rng.standard_normal((10, points[a].shape[1]))
+            plain.fedwad(points[a], points[b], start, 20)
+
+    with threadpool_limits(1):
+        one_thread = seconds(loop)[0] / len(pairs) * 4950
+    both = seconds(loop)[0] / len(pairs) * 4950
+    rival = min(one_thread, both)
+    fed = fedwad.local(parts)
+    fedwad.matrix(fed, "hub", labels=True, clients=list(parts)[:3])  # compiles what is compiled at first use
+    rows = [{"method": "plain pairwise loop (scaled)", "s": rival, "times faster": 1.0, "MB up": float("nan")}]
+    for method in ("summary", "hub"):
+        taken, m = seconds(lambda method=method: fedwad.matrix(fed, method, labels=True))
+        rows.append({"method": method, "s": taken, "times faster": rival / taken, "MB up": m.traffic.up / 1e6})
+    return rows
+
+
+def many() -> list[dict[str, Any]]:
+    """Growth from 10 to 1000 small clients (60 samples, d = 16): time of clients and of the whole matrix."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for count in (10, 30, 100, 300, 1000):
+        fed = fedwad.local({f"c{k}": rng.standard_normal((60, 16)) + 0.2 * (k % 5) for k in range(count)})
+        for method in ("summary", "hub"):
+            taken, m = seconds(lambda fed=fed, method=method: fedwad.matrix(fed, method, support=4))
+            asked = Meter(fed)
+            fedwad.matrix(asked, method, support=4)
+            rows.append(
+                {
+                    "clients": count,
+                    "method": method,
+                    "client s": asked.seconds,
+                    "client ms each": 1000 * asked.seconds / count,
+                    "whole s": taken,
+                    "kB up each": m.traffic.up / count / 1000,
+                }
+            )
+    return rows
+
+
+class Meter:
+    """A federation that counts the seconds its clients take."""
+
+    def __init__(self, fed: Any) -> None:
+        self._fed, self.seconds, self.names = fed, 0.0, fed.names
+
+    def ask(self, requests: Any) -> Any:
+        taken, answers = seconds(lambda: self._fed.ask(requests))
+        self.seconds += taken
+        return answers

@@ -1,0 +1,81 @@
+"""How many digits a page shows, and which way they are rounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = ["Digits", "Way"]
+
+#: A certified lower bound is rounded down and an upper bound up, so that what is printed is certified too.
+Way = Literal["nearest", "down", "up"]
+_SLACK = 1e-9  # certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89
+
+
+@dataclass(frozen=True)
+class Digits:
+    """A common number of decimals, in units of 10^exponent (0 but for very large or very small numbers)."""
+
+    decimals: int
+    exponent: int = 0
+
+    @classmethod
+    def fitting(cls, numbers: Any, significant: int = 3) -> Digits:
+        """Decimals that give the largest number `significant` digits, and more where the smallest would have one.
+
+        >>> Digits.fitting([3.2149, 1.5]).text(3.2149)
+        '3.21'
+        """
+        known = np.abs(np.asarray(numbers, dtype=float).ravel())
+        known = known[np.isfinite(known) & (known > 0)]
+        if not len(known):
+            return cls(2)
+        largest, smallest = (math.floor(math.log10(number)) for number in (known.max(), known.min()))
+        exponent = largest if largest >= 6 or largest <= -4 else 0
+        decimals = max(0, significant - 1 - largest + exponent)
+        missing = 1 - (smallest - exponent) - decimals
+        return cls(decimals + min(max(missing, 0), 2), exponent)
+
+    @property
+    def suffix(self) -> str:
+        """What follows every number: nothing, or a power of ten."""
+        raised = str(self.exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
+
+    def whole(self, numbers: Any, way: Way = "nearest") -> list[int | None]:
+        """The numbers in units of their last digit, None where a number is not finite."""
+        values = np.asarray(numbers, dtype=float).ravel()
+        values = np.where(np.isfinite(values), values, np.nan)
+        if self.exponent < -300:
+            values = values * 1e200 * 10.0 ** (self.decimals - self.exponent - 200)
+        else:
+            values = values * 10.0 ** (self.decimals - self.exponent)
+        if way == "down":
+            values = np.floor(values + _SLACK * np.abs(values))
+        elif way == "up":
+            values = np.ceil(values - _SLACK * np.abs(values))
+        else:
+            values = np.rint(values)
+        return [int(value) if math.isfinite(value) else None for value in values]
+
+    def text(self, number: float | None, way: Way = "nearest") -> str:
+        """One number as the page prints it."""
+        return self.texts([math.nan if number is None else number], way)[0]
+
+    def texts(self, numbers: Iterable[float], way: Way = "nearest") -> list[str]:
+        """Several numbers as the page prints them; "unknown" stands for those that are not finite."""
+        unit = 10**self.decimals
+        return [
+            "unknown" if whole is None else f"{whole / unit:.{self.decimals}f}{self.suffix}"
+            for whole in self.whole(list(numbers), way)
+        ]
+
+    def interval(self, lower: float, upper: float) -> str:
+        """`2.90 to 3.60`, rounded outwards; `at least 2.90` where no upper bound is known."""
+        if not math.isfinite(upper):
+            return f"at least {self.text(lower, 'down')}"
+        return f"{self.text(lower, 'down')} to {self.text(upper, 'up')}"

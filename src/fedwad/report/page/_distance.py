@@ -1,0 +1,152 @@
+"""The page of one distance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fedwad._result import DistanceResult
+from fedwad.report.page._curve import Band, Curve, Level, Part, chart
+from fedwad.report.page._digits import Digits
+from fedwad.report.page._figures import both_widths, round_ticks
+from fedwad.report.page._frame import Section
+from fedwad.report.page._pairs import folded, table
+from fedwad.report.page._sent import facts, how_to_read, what_was_sent
+from fedwad.report.page._text import counted, escape, name, tag
+
+__all__ = ["distance_lead", "distance_sections", "distance_title"]
+
+_METHODS = {"summary": "one summary from each client", "fedwad": "the paper's rounds"}
+
+
+def distance_title(result: DistanceResult) -> str:
+    return f"How far apart are {result.clients[0]} and {result.clients[1]}?"
+
+
+def distance_lead(result: DistanceResult) -> str:
+    """The answer in a sentence, its number large."""
+    digits = _digits(result)
+    first, second = (tag("b", name(client)) for client in result.clients)
+    return tag(
+        "p", f"Between {first} and {second}: ", tag("b", escape(digits.text(result.value)), class_="number"), ", ",
+        escape(f"certified {digits.interval(result.lower, result.upper)}."), class_="lead answer",
+    )  # fmt: skip
+
+
+def _digits(result: DistanceResult) -> Digits:
+    return Digits.fitting([number for number in (result.value, result.upper) if math.isfinite(number)], 4)
+
+
+def distance_sections(result: DistanceResult, exact: float | None) -> list[Section]:
+    """All sections, in the order in which a reader asks."""
+    sections = [Section("The answer", _answer(result, exact))]
+    if result.history:
+        sections.append(Section("The rounds", _rounds(result, exact), "left"))
+    made = Section("How it was made", _made(result), "right")
+    sent = what_was_sent(result.traffic, 2, result.smallest, result.forms)
+    sections += [made, Section("What was sent", sent, "right" if result.history else "left")]
+    sections.append(Section("How to read it", how_to_read(_is_labelled(result), result.p)))
+    if result.history:
+        sections.append(Section("The numbers", _table(result)))
+    return sections
+
+
+def _is_labelled(result: DistanceResult) -> bool:
+    return result.classes != "ignored"
+
+
+def _made(result: DistanceResult) -> str:
+    rows = [
+        ("distance", "dataset distance, with labels" if _is_labelled(result) else f"{result.p:g}-Wasserstein"),
+        ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
+    ]
+    if result.support is not None:
+        rows.append(("support", counted(len(result.support), "point")))
+    if result.history:
+        seconds = sum(record.seconds for record in result.history)
+        rows.append(("rounds", f"{len(result.history)} in {seconds:.3g} s"))
+    return facts([*rows, ("seed", escape(result.seed))])
+
+
+def _answer(result: DistanceResult, exact: float | None) -> str:
+    """A line for each number: ours in its interval, the paper's, and the exact one."""
+    lines: list[tuple[str, str, float]] = [("our estimate", "ours", result.value)]
+    if result.fedwad is not None:
+        lines.append(("the paper's estimate", "paper", result.fedwad))
+    if exact is not None:
+        lines.append(("exact, data pooled", "exact", float(exact)))
+    return tag("figure", both_widths(lambda width: _draw_answer(result, lines, 2 * width if width > 400 else width)))
+
+
+def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
+    digits = _digits(result)
+    numbers = [number for _, _, number in lines] + [result.lower, result.upper]
+    numbers = [number for number in numbers if math.isfinite(number)]
+    low, high = min(numbers), max(numbers)
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    low, high = max(low - margin, 0.0) if low >= 0 else low - margin, high + margin
+    beside = width > 400
+    left, pitch, head = (236.0, 40.0, 30.0) if beside else (14.0, 54.0, 30.0)
+
+    def across(number: float) -> float:
+        return left + (width - left - 20) * min(max((number - low) / (high - low), 0.0), 1.0)
+
+    bottom = head + pitch * len(lines)
+    ticks = round_ticks(low, high, 8 if beside else 4)
+    texts = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2).texts(ticks)
+    drawn = [
+        tag("path", d=f"M{across(tick):.1f} {head - 6:.0f}V{bottom:.0f}")
+        + tag("text", escape(text), x=across(tick), y=head - 14, text_anchor="middle")
+        for tick, text in zip(ticks, texts, strict=True)
+    ]
+    rows = []
+    for k, (label, style, number) in enumerate(lines):
+        y = head + pitch * k + (pitch / 2 if beside else 36)
+        told = f"{label} · {digits.text(number)}"
+        rows.append(tag("text", escape(told), x=left - 20 if beside else left, y=y if beside else y - 20,
+                        dy="0.35em", text_anchor="end" if beside else "start"))  # fmt: skip
+        if style == "ours":
+            upper = result.upper if math.isfinite(result.upper) else high
+            rows.append(tag("path", d=f"M{across(result.lower):.1f} {y:.1f}H{across(upper):.1f}", class_="reach"))
+        rows.append(tag("path", d=f"M{across(number):.1f} {y:.1f}h0", class_=f"dots large {style}"))
+    said = f"{digits.text(result.value)}, certified {digits.interval(result.lower, result.upper)}"
+    return tag(
+        "svg", tag("g", *drawn, class_="axis"), tag("g", *rows, class_="answers"),
+        viewBox=f"0 0 {width} {bottom:.0f}", role="img", aria_label=f"Our estimate {said}",
+    )  # fmt: skip
+
+
+def _rounds(result: DistanceResult, exact: float | None) -> str:
+    def known(attribute: str) -> list[tuple[int, float]]:
+        found = [(record.number, getattr(record, attribute)) for record in result.history]
+        return [(number, float(height)) for number, height in found if height is not None and math.isfinite(height)]
+
+    curves = [
+        Curve("the paper's estimate", known("fedwad"), "paper"),
+        Curve("certified upper bound", known("upper"), "ours"),
+        Curve("the server's running estimate", known("running"), "running"),
+    ]
+    parts: list[Part] = [curve for curve in curves if curve.points]
+    if not parts:
+        return tag("p", "No number was told in any round.")
+    if math.isfinite(result.upper):
+        parts.append(Band("certified interval at the end", result.lower, result.upper, "ours"))
+    parts.append(Level("our estimate", result.value, "ours"))
+    if exact is not None:
+        parts.append(Level("exact, data pooled", float(exact), "exact"))
+    return chart(parts, "What the server knew after each round.")
+
+
+def _table(result: DistanceResult) -> str:
+    digits = _digits(result)
+
+    def cell(number: Any, way: Any = "nearest") -> str:
+        return "" if number is None else escape(digits.text(float(number), way))
+
+    rows = [
+        [str(record.number), cell(record.running), cell(record.fedwad), cell(record.upper, "up"), str(record.support),
+         f"{record.seconds:.3f}"]
+        for record in result.history
+    ]  # fmt: skip
+    head = ["round", "running", "paper's estimate", "certified upper", "support", "seconds"]
+    return folded("rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round"))

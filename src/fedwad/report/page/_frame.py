@@ -1,0 +1,124 @@
+"""The frame that every report shares: one file with its own style and script, sections, and where it came from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fedwad._files import write_atomically
+from fedwad.report.page._colour import colour_css
+from fedwad.report.page._text import escape, script_json, tag
+
+__all__ = ["Section", "write_page"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: a heading, and HTML in which everything that a user named is already escaped.
+
+    Neighbouring sections with a `side` stand in two columns on wide screens.
+    """
+
+    title: str
+    html: str
+    side: Literal["left", "right"] | None = None
+
+
+def write_page(
+    path: str | Path,
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    data: Any = None,
+    command: str | None = None,
+    when: datetime | None = None,
+) -> None:
+    """Write one HTML file that needs nothing else: no network, no fonts, no storage.
+
+    Parameters
+    ----------
+    title : plain text, escaped here
+    lead : HTML under the title, the answer in a sentence or two
+    data : what the page's script reads, as plain numbers, words and lists
+    command : the command that made the page, to make it again
+    when : the date that the page bears, now unless given
+    """
+    script = _part("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The browser itself holds the page to this: nothing is fetched, and no script but ours runs.
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    page = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{_part("style.css")}
+{colour_css()}
+</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}</h1>
+{lead}
+</header>
+<main>
+{_body(sections)}
+</main>
+<footer>
+{_origin(command, when)}
+</footer>
+<script type="application/json" id="data">{script_json(data)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+    write_atomically(path, page)
+
+
+def _part(file: str) -> str:
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
+
+
+def _body(sections: Sequence[Section]) -> str:
+    blocks = []
+    for sided, group in groupby(sections, key=lambda section: section.side is not None):
+        members = list(group)
+        if not sided:
+            blocks += [_section(section) for section in members]
+            continue
+        columns = [[section for section in members if section.side == side] for side in ("left", "right")]
+        blocks.append(tag("div", *(tag("div", _stack(column)) for column in columns), class_="columns"))
+    return "\n".join(blocks)
+
+
+def _stack(sections: Iterable[Section]) -> str:
+    return "\n".join(map(_section, sections))
+
+
+def _section(section: Section) -> str:
+    return tag("section", tag("h2", escape(section.title)), "\n", section.html)
+
+
+def _origin(command: str | None, when: datetime | None) -> str:
+    from fedwad import __version__
+
+    moment = f"{datetime.now(UTC) if when is None else when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    versions = f"fedwad {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
+    made = tag("p", f"Made on {escape(moment)} by {escape(versions)}.")
+    return made + (tag("p", "The command: ", tag("code", escape(command))) if command else "")

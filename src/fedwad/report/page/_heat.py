@@ -1,0 +1,233 @@
+"""The heat map: every pair of clients as a cell, dark where they are alike.
+
+The cells are drawn here, as one path for each shade, and show without any script; the script adds pointing at them.
+Their size, and where the names stand, is left to the style sheet, so that one drawing serves every screen.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedwad.ot import Floats
+from fedwad.report.page._arrange import Ints
+from fedwad.report.page._colour import LEVELS, level_of
+from fedwad.report.page._figures import mark_path
+from fedwad.report.page._subject import Subject
+from fedwad.report.page._text import escape, name, tag
+
+__all__ = ["heat_data", "heat_map"]
+
+_NAMED = 80  # clients up to which every row and column bears a name
+_NUMBERED = 14  # clients up to which every cell bears its number
+_SPACED = 40  # clients up to which cells keep a gap between them
+_BESIDE = 26  # clients up to which the reading stands beside the map, not above it
+
+
+def heat_map(subject: Subject) -> str:
+    """The figure: what the chosen pair says, a ruler of colours, and the cells with their names."""
+    size = subject.size
+    layout = "beside" if size <= _BESIDE else "above"
+    names = "named" if size <= _NAMED else "unnamed"
+    letters = min(max(len(text) for text in subject.names), 24)
+    return tag(
+        "figure", _reading(subject), _scroller(subject), tag("div", *_steps(), class_="steps"),
+        class_=f"heat {layout} {names}", id="heat", style=f"--n:{size};--letters:{letters}",
+    )  # fmt: skip
+
+
+def heat_data(subject: Subject) -> dict[str, object]:
+    """What the script needs to tell a pair: whole numbers in units of the last digit, row by row of i < j."""
+    matrix, digits, pairs = subject.matrix, subject.digits, subject.pairs
+    return {
+        "names": list(subject.names),
+        "order": subject.tree.order.tolist(),
+        "start": [subject.tree.order.tolist().index(int(side[subject.ranked[0]])) for side in pairs],
+        "decimals": digits.decimals,
+        "suffix": digits.suffix,
+        "value": digits.whole(subject.value[pairs]),
+        "lower": digits.whole(np.asarray(matrix.lower)[pairs], "down"),
+        "upper": digits.whole(np.asarray(matrix.upper)[pairs], "up"),
+        "others": [{"label": label, "value": digits.whole(numbers[pairs])} for label, numbers in subject.others()],
+        "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in subject.span],
+    }
+
+
+def _reading(subject: Subject) -> str:
+    """The closest pair, until another is pointed at."""
+    pair = int(subject.ranked[0])
+    i, j = (int(side[pair]) for side in subject.pairs)
+    matrix, digits = subject.matrix, subject.digits
+    value, lower, upper = float(subject.value[i, j]), float(matrix.lower[i, j]), float(matrix.upper[i, j])
+    others = "".join(
+        tag("span", ", ", class_="unseen")
+        + tag("span", escape(f"{label} {digits.text(float(numbers[i, j]))}"), class_="other")
+        for label, numbers in subject.others()
+    )
+    # The punctuation is for ears and for copying; eyes get lines and sizes instead.
+    told = (
+        tag("span", name(subject.names[i]), " &ndash; ", name(subject.names[j]), class_="pair")
+        + tag("span", ": ", class_="unseen")
+        + tag("b", escape(digits.text(value)), class_="number")
+        + tag("span", ", ", class_="unseen")
+        + tag("span", escape(f"certified {digits.interval(lower, upper)}"), class_="interval")
+    )
+    return tag(
+        "div",
+        tag("p", "Closest pair", class_="which", id="which"),
+        tag("p", told, others, class_="told", id="told", role="status", aria_live="polite"),
+        _ruler(subject, value, lower, upper),
+        tag("p", "Point at a cell, tap it, or move with the arrow keys.", class_="hint"),
+        class_="reading",
+    )
+
+
+def _steps() -> list[str]:
+    """Buttons for fingers, which are wider than small cells."""
+    ways = (("left", "←", "0 -1"), ("up", "↑", "-1 0"), ("down", "↓", "1 0"), ("right", "→", "0 1"))
+    return [
+        tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}") for way, sign, step in ways
+    ]
+
+
+def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
+    """The colours on a line from the least lower to the greatest upper bound, the chosen interval above them."""
+    low, high = subject.span
+    width = (high - low) or 1.0
+
+    def place(number: float) -> float:
+        return 100 * min(max((number - low) / width, 0.0), 1.0) if math.isfinite(number) else 100.0
+
+    least, most = subject.range
+    start, stop = place(least), place(most)
+    shades = "".join(tag("rect", x=k, y=0, width=1.02, height=1, class_=f"l{k}") for k in range(LEVELS))
+    bar = tag("svg", shades, viewBox=f"0 0 {LEVELS} 1", preserveAspectRatio="none", aria_hidden="true")
+    digits = subject.digits
+    # Labels hang inwards from the ends of the colours; where these are short, outwards if there is room.
+    short = stop - start < 38
+    ends = (
+        (start, digits.text(least), "alike", "before" if short and start > 18 else "after"),
+        (stop, digits.text(most), "far apart", "after" if short and stop < 82 else "before"),
+    )
+    labels = "".join(
+        tag("span", escape(text), " ", tag("i", word), class_=f"end {side}", style=f"left:{at:.2f}%")
+        for at, text, word, side in ends
+    )
+    return tag(
+        "div",
+        tag("div", id="reach", class_="reach", style=f"left:{place(lower):.2f}%;right:{100 - place(upper):.2f}%"),
+        tag("div", id="spot", class_="spot", style=f"left:{place(value):.2f}%"),
+        tag("div", bar, class_="bar", style=f"left:{start:.2f}%;right:{100 - stop:.2f}%"),
+        labels,
+        class_="ruler",
+        role="img",
+        aria_label=f"Colours from {digits.text(least)}, alike, to {digits.text(most)}, far apart",
+    )
+
+
+def _scroller(subject: Subject) -> str:
+    size, order = subject.size, subject.tree.order
+    if size <= _NAMED:
+        labels = [tag("span", name(subject.names[client]), title=subject.names[client]) for client in order]
+        down, across = "".join(labels), "".join(labels)
+    else:
+        down = across = "".join(_block_name(subject, *block) for block in subject.blocks())
+    cells = tag(
+        "div",
+        _cells(subject),
+        class_="cells",
+        id="cells",
+        tabindex="0",
+        role="application",
+        aria_roledescription="heat map",
+        aria_label=f"Distances between {size} clients; arrow keys choose a pair, the table below lists them",
+    )
+    inner = tag(
+        "div",
+        tag("div", across, class_="across", aria_hidden="true"),
+        tag("div", down, class_="down", aria_hidden="true"),
+        cells,
+        class_="plot",
+    )
+    return tag("div", inner, class_="scroller")
+
+
+def _block_name(subject: Subject, label: int, start: int, count: int) -> str:
+    """A cluster's mark and number at the middle of its block, where names would not fit."""
+    client = int(subject.tree.order[start])
+    mark = tag("svg", tag("path", d=mark_path(subject.mark_of(client))), viewBox="-7 -7 14 14")
+    place = f"--at:{start / subject.size:.4f};--share:{count / subject.size:.4f}"
+    return tag("span", mark, str(label), class_=f"block {subject.paint_of(client)}", style=place)
+
+
+def _cells(subject: Subject) -> str:
+    size, order = subject.size, subject.tree.order
+    gap = 0.035 if size <= _SPACED else 0.0
+    ordered = subject.value[np.ix_(order, order)]
+    levels = level_of(np.where(np.isfinite(ordered), ordered, subject.range[1]), *subject.range)
+    # As an attribute, not in the style sheet, whose rules for descendants do not reach the copy that <use> makes.
+    edges, dense = (None, None) if gap else ("crispEdges", "dense")
+    half = tag("g", *_shade_paths(levels, np.isfinite(ordered), gap), id="half", class_=dense, shape_rendering=edges)
+    other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'  # swaps x and y: the matrix is symmetric
+    own = "".join(_own(subject, int(client), k, gap) for k, client in enumerate(order))
+    frames = "".join(
+        tag("rect", x=start, y=start, width=count, height=count, class_="block") for _, start, count in subject.blocks()
+    )
+    numbers = _numbers(subject, ordered, levels) if size <= _NUMBERED else ""
+    cursor = tag("g", *(tag("rect", class_=part) for part in ("row", "column", "cell")), id="cursor")
+    return tag(
+        "svg", half, other_half, own, frames, numbers, cursor,
+        viewBox=f"0 0 {size} {size}", aria_hidden="true",
+    )  # fmt: skip
+
+
+def _own(subject: Subject, client: int, place: int, gap: float) -> str:
+    """A client's cell with itself holds no distance: it shows the mark of its cluster, or is filled where small."""
+    paint = f"own {subject.paint_of(client)}"
+    if gap and subject.clusters is not None:
+        turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
+        return tag("path", d=mark_path(subject.mark_of(client)), transform=turn, class_=paint)
+    return tag(
+        "rect",
+        x=place + gap,
+        y=place + gap,
+        width=1 - 2 * gap,
+        height=1 - 2 * gap,
+        class_=paint,
+        shape_rendering=None if gap else "crispEdges",
+    )
+
+
+def _shade_paths(levels: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float) -> list[str]:
+    """One path a shade for the cells above the diagonal; without gaps, neighbours in a row become one bar."""
+    paths: dict[str, list[str]] = {}
+    size = len(levels)
+    for row in range(size):
+        column = row + 1
+        while column < size:
+            shade, start = (levels[row, column], known[row, column]), column
+            column += 1
+            while not gap and column < size and (levels[row, column], known[row, column]) == shade:
+                column += 1
+            bar = (
+                f"M{start + gap:.3f} {row + gap:.3f}h{1 - 2 * gap:.3f}v{1 - 2 * gap:.3f}h{2 * gap - 1:.3f}z"
+                if gap
+                else f"M{start} {row}h{column - start}v1h{start - column}z"
+            )
+            paths.setdefault(f"l{shade[0]}" if shade[1] else "unknown", []).append(bar)
+    return [tag("path", d="".join(bars), class_=shade) for shade, bars in sorted(paths.items())]
+
+
+def _numbers(subject: Subject, ordered: Floats, levels: Ints) -> str:
+    digits, size = subject.digits, subject.size
+    if digits.suffix:
+        return ""  # a power of ten in every cell would be noise; the reading tells it
+    longest = max(len(text) for text in digits.texts(ordered.ravel()))
+    texts = [
+        tag("text", escape(digits.text(float(ordered[i, j]))), x=j + 0.5, y=i + 0.5, class_=f"t{levels[i, j]}")
+        for i in range(size)
+        for j in range(size)
+        if i != j and math.isfinite(ordered[i, j])
+    ]
+    return tag("g", *texts, class_="numbers", font_size=min(0.27, 1.35 / longest))

@@ -1,0 +1,114 @@
+"""The numbers themselves: a table for eyes and a CSV file for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from urllib.parse import quote
+
+import numpy as np
+
+from fedwad.report.page._subject import Subject
+from fedwad.report.page._text import counted, escape, name, tag
+
+__all__ = ["folded", "pairs_csv", "table", "table_of_pairs"]
+
+_ALL = 40  # clients up to which the table lists every pair
+_CARRIED = 300  # clients up to which the page carries the CSV file
+
+
+def table_of_pairs(subject: Subject) -> str:
+    """Every pair, closest first; for many clients the nearest of each; and all pairs to download."""
+    size, count = subject.size, len(subject.pairs[0])
+    if size <= _ALL:
+        chosen, caption = (
+            [(int(subject.pairs[0][k]), int(subject.pairs[1][k])) for k in subject.ranked],
+            "closest first",
+        )
+        title = f"Show all {count} pairs" if count > 1 else "Show the pair"
+    else:
+        chosen, caption = (
+            [(int(client), int(subject.nearest[client])) for client in subject.tree.order],
+            "each client and its nearest",
+        )
+        title = f"Show the nearest of each of {size} clients"
+    others = subject.others()
+    head = ["client", "nearest" if size > _ALL else "client", "value", "certified", *(label for label, _ in others)]
+    digits, matrix = subject.digits, subject.matrix
+    rows = [
+        [
+            name(subject.names[i]),
+            name(subject.names[j]),
+            escape(digits.text(float(subject.value[i, j]))),
+            escape(digits.interval(float(matrix.lower[i, j]), float(matrix.upper[i, j]))),
+            *(escape(digits.text(float(numbers[i, j]))) for _, numbers in others),
+        ]
+        for i, j in chosen
+    ]
+    return folded("pairs", title, table(head, rows, f"Distances, {caption}", names=2)) + _download(subject)
+
+
+def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
+    """A table whose cells are HTML already; the first `names` columns hold words, the others numbers."""
+    header = tag("tr", *(tag("th", escape(text), scope="col") for text in head))
+    body = "".join(
+        tag(
+            "tr",
+            *(
+                tag("th", cell, scope="row") if k == 0 else tag("td", cell, class_=None if k < names else "n")
+                for k, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    )
+    return tag("table", tag("caption", escape(caption)), tag("thead", header), tag("tbody", body))
+
+
+def folded(key: str, title: str, content: str) -> str:
+    """Content behind a switch that needs no script, and that paper shows in any case."""
+    switch = f'<input type="checkbox" id="fold-{escape(key)}">'
+    label = tag("label", escape(title), for_=f"fold-{key}")
+    return tag("div", switch, label, tag("div", content, class_="content"), class_=f"fold {key}")
+
+
+def pairs_csv(subject: Subject) -> str:
+    """All pairs as comma-separated values with eight digits, bounds rounded outwards."""
+    others = subject.others()
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["a", "b", "value", "lower", "upper", *(label.removeprefix("the ") for label, _ in others)])
+    lower, upper = np.asarray(subject.matrix.lower), np.asarray(subject.matrix.upper)
+    safe = [_plain(text) for text in subject.names]
+    for i, j in zip(*subject.pairs, strict=True):
+        bounds = _written(lower[i, j], ROUND_FLOOR), _written(upper[i, j], ROUND_CEILING)
+        rest = (_written(part[i, j]) for _, part in others)
+        writer.writerow([safe[i], safe[j], _written(subject.value[i, j]), *bounds, *rest])
+    return file.getvalue()
+
+
+def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Eight digits, rounded as told; nothing for what is not known."""
+    if not math.isfinite(number):
+        return "" if math.isnan(number) else "inf"
+    slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(rounding, 0.0)  # certificates hold up to this rounding
+    exact = Decimal(float(number) + slack * abs(float(number)))
+    return f"{float(Context(prec=8, rounding=rounding).create_decimal(exact)):.8g}"
+
+
+def _plain(text: str) -> str:
+    """A name that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def _download(subject: Subject) -> str:
+    count = len(subject.pairs[0])
+    if subject.size > _CARRIED:
+        return tag("p", f"{counted(count, 'pair')} are too many for this page; save the result to have them all.")
+    link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
+    return tag(
+        "p",
+        tag("a", f"Download {counted(count, 'pair')} as CSV", href=link, download="distances.csv"),
+        class_="download",
+    )

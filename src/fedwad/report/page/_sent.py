@@ -1,0 +1,81 @@
+"""What left the clients, who did not answer, and how to read the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedwad.federation import Traffic
+from fedwad.report.page._text import bytes_in_words, counted, escape, name, tag
+
+__all__ = ["facts", "how_to_read", "lost_clients", "what_was_sent"]
+
+_FEW = 10  # as everywhere in fedwad: fewer samples behind a number than this are pointed out
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> str:
+    """A list of terms and what is said of them; both are HTML."""
+    return tag("dl", *(tag("div", tag("dt", term), tag("dd", said)) for term, said in rows), class_="facts")
+
+
+def what_was_sent(traffic: Traffic, clients: int, smallest: int | None, forms: Sequence[str]) -> str:
+    """Bytes, messages, the smallest cell with a warning, and how much was told of the covariance."""
+    share = f", {bytes_in_words(round(traffic.up / clients))} each on average" if clients > 2 else ""
+    rows = [
+        ("by the clients", f"{bytes_in_words(traffic.up)} in {counted(traffic.messages, 'message')}{share}"),
+        ("to the clients", bytes_in_words(traffic.down)),
+    ]
+    if smallest is not None:
+        rows.append(("smallest cell", counted(smallest, "sample")))
+    if forms:
+        rows.append(("covariance told", escape(", ".join(dict.fromkeys(forms)))))
+    return facts(rows) + _warning(smallest)
+
+
+def _warning(smallest: int | None) -> str:
+    if smallest is None or smallest >= _FEW:
+        return ""
+    what = (
+        "At least one number that was sent is a single sample as it is."
+        if smallest == 1
+        else f"Some numbers that were sent stand for only {smallest} samples."
+    )
+    return tag(
+        "p",
+        f"{what} Between real parties, take a smaller support, so that more samples share a cell.",
+        class_="warning",
+    )
+
+
+def lost_clients(lost: Mapping[str, str]) -> str:
+    """Who did not answer, and why."""
+    rows = "".join(tag("li", tag("b", name(client)), ": ", escape(reason)) for client, reason in lost.items())
+    sentence = f"{counted(len(lost), 'client')} did not answer and {'is' if len(lost) == 1 else 'are'} missing above."
+    return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
+
+
+def how_to_read(labels: bool, p: float = 2.0) -> str:
+    """The three things to know before believing a number."""
+    measured = (
+        "the dataset distance between two clients' labelled samples: the 2-Wasserstein distance in which classes count"
+        " as far apart as their means and spreads are"
+        if labels
+        else f"the {p:g}-Wasserstein distance between two clients' samples, the least effort that makes one the other"
+    )
+    rows = [
+        (
+            "The value",
+            f"estimates {measured}, as you would compute it with both in one place. Small means alike. It is an"
+            " estimate, in the units of the data.",
+        ),
+        (
+            "The certified interval",
+            "holds always, not 95% of the time: it follows from what the clients sent, if they were honest. It is about"
+            " these samples, not about the populations behind them.",
+        ),
+        (
+            "No privacy guarantee",
+            "is given. Rows stayed where they are and messages were small, which is hygiene: a mean of few"
+            " samples is close to those samples.",
+        ),
+    ]
+    return tag("div", *(tag("p", tag("b", term), " ", said) for term, said in rows), class_="three")

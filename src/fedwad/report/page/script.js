@@ -1,0 +1,119 @@
+"use strict";
+// Points at pairs in the heat map and at clients on the map. The page is complete without it.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const cells = document.getElementById("cells");
+  if (!data || !cells) return;
+
+  const { names, order } = data;
+  const size = names.length;
+  const byId = (id) => document.getElementById(id);
+  const clamp = (number, low, high) => Math.min(Math.max(number, low), high);
+
+  // Pairs i < j lie row by row; numbers are whole, in units of the last digit shown.
+  const pairIndex = (a, b) => {
+    const [i, j] = a < b ? [a, b] : [b, a];
+    return (i * (2 * size - i - 1)) / 2 + j - i - 1;
+  };
+  const text = (whole) =>
+    whole === null ? "unknown" : (whole / 10 ** data.decimals).toFixed(data.decimals) + data.suffix;
+  const interval = (pair) =>
+    data.upper[pair] === null
+      ? `certified at least ${text(data.lower[pair])}`
+      : `certified ${text(data.lower[pair])} to ${text(data.upper[pair])}`;
+  const element = (tag, className, content) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    made.append(...content); // strings become text, never markup
+    return made;
+  };
+  const nameOf = (client) => element("bdi", "", [names[client]]);
+
+  // ---- the heat map
+  const told = byId("told"), which = byId("which"), reach = byId("reach"), spot = byId("spot"), cursor = byId("cursor");
+  const marks = { row: cursor.querySelector(".row"), column: cursor.querySelector(".column"), cell: cursor.querySelector(".cell") };
+  const labels = ["down", "across"].map((side) => document.querySelectorAll(`.named .${side} span`));
+  let chosen = data.start;
+
+  const place = (whole) => {
+    if (whole === null) return 100;
+    const [low, high] = data.span;
+    return clamp(high > low ? (100 * (whole - low)) / (high - low) : 0, 0, 100);
+  };
+  const setBox = (rect, x, y, width, height) => {
+    for (const [key, value] of Object.entries({ x, y, width, height })) rect.setAttribute(key, value);
+  };
+
+  function choose(row, column) {
+    chosen = [clamp(row, 0, size - 1), clamp(column, 0, size - 1)];
+    [row, column] = chosen;
+    setBox(marks.row, 0, row, size, 1);
+    setBox(marks.column, column, 0, 1, size);
+    setBox(marks.cell, column, row, 1, 1);
+    cursor.style.visibility = "visible";
+    labels.forEach((list, side) => list.forEach((label, k) => label.classList.toggle("on", k === chosen[side])));
+    tell(order[row], order[column]);
+  }
+
+  function tell(a, b) {
+    const same = a === b, pair = same ? -1 : pairIndex(a, b);
+    which.textContent = same ? "One client" : "This pair";
+    reach.hidden = spot.hidden = same;
+    if (same) {
+      told.replaceChildren(element("span", "pair", [nameOf(a)]), element("span", "unseen", [": "]),
+        element("b", "number", ["0"]), element("span", "interval", ["from itself"]));
+      return;
+    }
+    const others = data.others.flatMap((other) => [
+      element("span", "unseen", [", "]), element("span", "other", [`${other.label} ${text(other.value[pair])}`])]);
+    told.replaceChildren(element("span", "pair", [nameOf(a), " – ", nameOf(b)]), element("span", "unseen", [": "]),
+      element("b", "number", [text(data.value[pair])]), element("span", "unseen", [", "]),
+      element("span", "interval", [interval(pair)]), ...others);
+    reach.style.left = `${place(data.lower[pair])}%`;
+    reach.style.right = `${100 - place(data.upper[pair])}%`;
+    spot.style.left = `${place(data.value[pair])}%`;
+  }
+
+  function point(event) {
+    const box = cells.getBoundingClientRect();
+    choose(Math.floor(((event.clientY - box.top) / box.height) * size), Math.floor(((event.clientX - box.left) / box.width) * size));
+  }
+  cells.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(event));
+  cells.addEventListener("click", point); // a tap is a click that was not a scroll
+
+  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const step = ([down, right]) => choose(chosen[0] + down, chosen[1] + right);
+  cells.addEventListener("keydown", (event) => {
+    if (!STEPS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    step(STEPS[event.key]);
+  });
+  cells.addEventListener("focus", () => cells.matches(":focus-visible") && choose(...chosen));
+  for (const button of document.querySelectorAll("[data-step]"))
+    button.addEventListener("click", () => step(button.dataset.step.split(" ").map(Number)));
+
+  // ---- the map of clients
+  const toldClient = byId("told-client");
+  function meet(client) {
+    const near = order.filter((other) => other !== client && data.value[pairIndex(client, other)] !== null)
+      .sort((a, b) => data.value[pairIndex(client, a)] - data.value[pairIndex(client, b)]).slice(0, 3);
+    const parts = near.flatMap((other, k) => [k ? ", then " : ": nearest is ", nameOf(other), ` (${text(data.value[pairIndex(client, other)])})`]);
+    toldClient.replaceChildren(element("b", "", [nameOf(client)]), ...parts);
+    for (const dot of document.querySelectorAll("[data-client]")) dot.classList.toggle("on", Number(dot.dataset.client) === client);
+  }
+  for (const map of document.querySelectorAll(".map svg")) {
+    let at = -1;
+    const visit = (event) => {
+      const dot = event.target.closest("[data-client]");
+      if (dot) meet(Number(dot.dataset.client));
+    };
+    map.addEventListener("pointerover", visit);
+    map.addEventListener("click", visit);
+    map.addEventListener("keydown", (event) => {
+      if (!STEPS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      at = (at + STEPS[event.key][0] + STEPS[event.key][1] + size) % size;
+      meet(order[at]);
+    });
+  }
+})();

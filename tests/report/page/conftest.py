@@ -1,0 +1,74 @@
+"""A made-up matrix of any size, and a browser to look at its page with."""
+
+import shutil
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from fedwad import MatrixResult
+from fedwad._matrix_result import MatrixRound
+from fedwad.federation import Traffic
+
+
+@pytest.fixture(scope="session")
+def when():
+    return datetime(2024, 2, 29, 23, 59, tzinfo=UTC)
+
+
+@pytest.fixture(scope="session")
+def make_matrix():
+    """Clients in k groups in the plane; values to two decimals, bounds 0.31 below and 0.45 above."""
+
+    def make(size, groups=4, names=None, seed=0, **changes):
+        rng = np.random.default_rng(seed)
+        clusters = rng.permutation(np.arange(size) % min(groups, size))
+        points = 1.5 * rng.normal(size=(groups, 2))[clusters] + 0.5 * rng.normal(size=(size, 2))
+        value = np.round(np.linalg.norm(points[:, None] - points[None], axis=2) + 1, 2)
+        np.fill_diagonal(value, 0)
+        off = 1 - np.eye(size)
+        parts = {
+            "ids": tuple(names) if names else tuple(f"site{k:03d}" for k in range(size)),
+            "value": value,
+            "lower": value - 0.31 * off,
+            "upper": value + 0.45 * off,
+            "method": "hub",
+            "support": 10,
+            "rounds": 3,
+            "seed": 7,
+            "labels": True,
+            "history": tuple(MatrixRound(k, 0.25, 0.5**k) for k in (1, 2, 3)),
+            "traffic": Traffic(1_234_567, 89_000, 3 * size),
+            "smallest": 12,
+            "forms": ("diagonal", "full"),
+        }
+        return MatrixResult(**(parts | changes)), clusters
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Headless Chromium without a network, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("there is no chromium with chromedriver (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for word in (
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
+        f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        session.execute_cdp_cmd("Network.enable", {})
+        dark_network = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        session.execute_cdp_cmd("Network.emulateNetworkConditions", dark_network)
+        yield session
+    finally:
+        session.quit()

@@ -1,0 +1,266 @@
+"""The page in a real browser without a network: pointing, tapping, keys, narrow screens, paper."""
+
+import base64
+import csv
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+from hostile import NASTY
+
+import fedwad
+from fedwad.report.page import write_report
+
+PHONE, DESKTOP = 320, 1280
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Write a report and open it as a screen of that width, or paper, shows it."""
+
+    numbers = itertools.count()
+
+    def show(result, width=DESKTOP, media="screen", dark=False, **options):
+        path = tmp_path / f"report{next(numbers)}.html"
+        write_report(result, path, **options)
+        touch = width < 600
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": touch}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+        browser.get_log("browser")
+        browser.get_log("performance")
+        browser.get(path.as_uri())
+        drawn(browser, path.name)
+        return browser
+
+    yield show
+    assert browser.get_log("browser") == []  # no error, and nothing that the page's own policy had to stop
+
+
+def drawn(page, name):
+    """Wait until the named page is loaded and on the screen: `get` may come back earlier on a busy machine."""
+    end = time.monotonic() + 60
+    loaded = "return document.readyState === 'complete' && location.pathname.endsWith(arguments[0])"
+    while not page.execute_script(loaded, name) and time.monotonic() < end:
+        time.sleep(0.05)
+    frames = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))"
+    page.execute_async_script(frames)
+
+
+def order_of(page):
+    """Clients along the axes, as the page names them."""
+    return page.execute_script("return [...document.querySelectorAll('.down span')].map((label) => label.textContent)")
+
+
+def place_of(page, row, column, size):
+    """The middle of a cell, scrolled to the middle of the window, in pixels of the window."""
+    return page.execute_script(
+        """const [row, column, size] = arguments, cells = document.getElementById('cells');
+        let box = cells.getBoundingClientRect();
+        window.scrollBy(0, box.top + (row + .5) / size * box.height - window.innerHeight / 2);
+        box = cells.getBoundingClientRect();
+        return [box.left + (column + .5) / size * box.width, box.top + (row + .5) / size * box.height];""",
+        row, column, size,
+    )  # fmt: skip
+
+
+def hover(page, x, y):
+    page.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+
+
+def told(page):
+    return page.execute_script("return document.getElementById('told').textContent")
+
+
+def sentence(matrix, a, b):
+    """What the page must say of a pair, worked out from the matrix alone."""
+    i, j = matrix.ids.index(a), matrix.ids.index(b)
+    bounds = f"{matrix.lower[i, j]:.2f} to {matrix.upper[i, j]:.2f}"
+    return f"{a} \N{EN DASH} {b}: {matrix.value[i, j]:.2f}, certified {bounds}"
+
+
+def test_it_loads_without_a_network_and_asks_for_nothing(show, make_matrix):
+    matrix, clusters = make_matrix(12)
+    page = show(matrix, clusters=clusters)
+    assert page.title == "How alike are 12 data sets?"
+    events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert asked  # the log works: the page itself is in it
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert sum(url.startswith("file:") for url in asked) == 1
+
+
+def test_hovering_tells_the_pair_and_its_interval(show, make_matrix):
+    matrix, clusters = make_matrix(12)
+    page = show(matrix, clusters=clusters)
+    names = order_of(page)
+    assert sorted(names) == sorted(matrix.ids)
+    off_diagonal = matrix.value + 99 * np.eye(12)
+    i, j = np.unravel_index(off_diagonal.argmin(), (12, 12))
+    assert told(page) == sentence(matrix, matrix.ids[i], matrix.ids[j])
+    for row, column in ((0, 11), (11, 0), (3, 7), (7, 2)):
+        hover(page, *place_of(page, row, column, 12))
+        assert told(page) == sentence(matrix, names[row], names[column])
+    hover(page, *place_of(page, 5, 5, 12))
+    assert told(page) == f"{names[5]}: 0from itself"
+
+
+def test_the_colour_under_the_pointer_is_that_of_the_value(show, make_matrix):
+    matrix, _ = make_matrix(30)
+    page = show(matrix)
+    names = order_of(page)
+    pairs = [(0, 29), (3, 4), (12, 25), (28, 2)]
+    fills = []
+    for row, column in pairs:
+        shade = page.execute_script(
+            """const [x, y] = arguments;
+            const hit = [...document.querySelectorAll('#half path')].find((path) =>
+              path.isPointInFill(new DOMPoint(Math.max(x, y) + .5, Math.min(x, y) + .5)));
+            return Number(hit.className.baseVal.slice(1));""",
+            column, row,
+        )  # fmt: skip
+        fills.append(shade)
+    values = [matrix.value[matrix.ids.index(names[row]), matrix.ids.index(names[column])] for row, column in pairs]
+    assert np.argsort(fills).tolist() == np.argsort(values).tolist()
+
+
+def test_arrow_keys_walk_from_cell_to_cell(show, make_matrix):
+    matrix, clusters = make_matrix(9)
+    page = show(matrix, clusters=clusters)
+    names = order_of(page)
+    hover(page, *place_of(page, 2, 5, 9))
+    cells = page.find_element("id", "cells")
+    page.execute_script("arguments[0].focus()", cells)
+    for key, (row, column) in {"\ue014": (2, 6), "\ue015": (3, 6), "\ue012": (3, 5), "\ue013": (2, 5)}.items():
+        cells.send_keys(key)
+        assert told(page) == sentence(matrix, names[row], names[column])
+    for _ in range(12):
+        cells.send_keys("\ue014")
+    assert told(page) == sentence(matrix, names[2], names[8])  # no further than the edge
+
+
+@pytest.mark.parametrize("size", [2, 12, 60])
+def test_tapping_on_a_telephone(show, make_matrix, size):
+    matrix, clusters = make_matrix(size)
+    page = show(matrix, PHONE, clusters=clusters)
+    names = order_of(page)
+    x, y = place_of(page, 1, 0, size)
+    page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    wanted, end = sentence(matrix, names[1], names[0]), time.monotonic() + 10
+    while told(page) != wanted and time.monotonic() < end:
+        time.sleep(0.05)  # a browser may wait whether a second tap follows
+    assert told(page) == wanted
+    if size > 2:
+        page.execute_script("document.querySelector('[data-step=\"0 1\"]').click()")
+        page.execute_script("document.querySelector('[data-step=\"0 1\"]').click()")
+        assert told(page) == sentence(matrix, names[1], names[2])
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("size", [1, 2, 12, 60, 100])
+def test_the_page_never_scrolls_sideways(show, make_matrix, size, width):
+    matrix, clusters = make_matrix(size, names=[f"a rather long name of client {k}" for k in range(size)])
+    page = show(matrix, width, clusters=clusters, command="fedwad matrix " + "x" * 300)
+    page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
+    wide = page.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1] == width
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_a_distance_never_scrolls_sideways(show, width):
+    rng = np.random.default_rng(0)
+    result = fedwad.distance(rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), support=5, rounds=4)
+    page = show(result, width, exact=2.0)
+    page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_paper_shows_the_table_and_all_of_the_heat_map(show, make_matrix):
+    matrix, clusters = make_matrix(12)
+    height = "return document.querySelector('table').getBoundingClientRect().height"
+    page = show(matrix, clusters=clusters)
+    assert page.execute_script(height) == 0
+    page.find_element("css selector", ".fold > label").click()
+    assert page.execute_script(height) > 500
+    for size in (12, 100):
+        matrix, clusters = make_matrix(size)
+        page = show(matrix, 690, "print", dark=True, clusters=clusters)
+        assert page.execute_script(height) > 500
+        cells, paper = page.execute_script(
+            """return [document.getElementById('cells').getBoundingClientRect().right,
+            getComputedStyle(document.body).backgroundColor];"""
+        )
+        assert cells <= 690
+        assert paper == "rgb(255, 255, 255)"
+        ink = page.execute_script("return getComputedStyle(document.querySelector('h1')).color")
+        assert ink == "rgb(28, 35, 39)"  # dark words, although the screen would be dark
+        pdf = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+        assert pdf.startswith(b"%PDF")
+
+
+def test_the_map_tells_the_nearest(show, make_matrix):
+    matrix, clusters = make_matrix(12)
+    page = show(matrix, clusters=clusters)
+    x, y = page.execute_script(
+        """const dot = document.querySelector('.wide [data-client="4"] path');
+        dot.scrollIntoView({block: 'center'});
+        const box = dot.getBoundingClientRect();
+        return [box.left + box.width / 2, box.top + box.height / 2];"""
+    )
+    hover(page, x, y)
+    near = np.argsort(matrix.value[4])[1:4]
+    first, *rest = [f"{matrix.ids[k]} ({matrix.value[4, k]:.2f})" for k in near]
+    said = page.execute_script("return document.getElementById('told-client').textContent")
+    assert said == f"{matrix.ids[4]}: nearest is {first}" + "".join(f", then {other}" for other in rest)
+
+
+def test_hostile_names_stay_names(show, make_matrix):
+    matrix, clusters = make_matrix(len(NASTY), names=NASTY, lost={NASTY[0]: NASTY[1]})
+    page = show(matrix, clusters=clusters, command=NASTY[2], title=NASTY[0])
+    for place in range(len(NASTY)):
+        hover(page, *place_of(page, place, 0, len(NASTY)))
+    assert page.execute_script("return window.pwned") is None
+    assert page.execute_script("return document.querySelectorAll('script, img, iframe').length") == 2
+    assert page.title == NASTY[0]
+    names = order_of(page)
+    row = names.index(NASTY[0])
+    hover(page, *place_of(page, row, (row + 1) % len(NASTY), len(NASTY)))
+    assert told(page).startswith(NASTY[0])
+
+
+def test_the_csv_file_comes_down_whole(show, make_matrix, tmp_path):
+    matrix, _ = make_matrix(100)
+    page = show(matrix)
+    page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.execute_script("document.querySelector('.download a').click()")
+    path = tmp_path / "distances.csv"
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not path.exists():
+        time.sleep(0.05)
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 100 * 99 // 2
+    for row in rows[::500]:
+        i, j = matrix.ids.index(row["a"]), matrix.ids.index(row["b"])
+        np.testing.assert_allclose(float(row["value"]), matrix.value[i, j], rtol=1e-7)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(DESKTOP, False), (DESKTOP, True), (PHONE, False)])
+def test_pictures(show, make_matrix, tmp_path, width, dark):
+    matrix, clusters = make_matrix(12)
+    page = show(matrix, width, dark=dark, clusters=clusters)
+    picture = base64.b64decode(page.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+    path = tmp_path / f"report-{width}.png"
+    path.write_bytes(picture)
+    from matplotlib.image import imread
+
+    pixels = imread(path)
+    assert pixels.shape[:2] == (800, width)
+    assert (pixels[5, 5, :3].mean() < 0.5) == dark
+    codes = (255 * pixels[..., :3]).astype(int) @ [65536, 256, 1]
+    assert len(np.unique(codes)) > 50

@@ -1,0 +1,284 @@
+"""The file as written: complete, self-contained, harmless."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from hostile import HOSTILE, NASTY
+
+import fedwad
+from fedwad.federation import Traffic
+from fedwad.report.page import Section, write_page, write_report
+
+VOID = {"meta", "link", "input"}
+WEB = re.compile(r"https?:|//\w+\.|@import|url\(", re.IGNORECASE)
+TOUCHY = re.compile(r"localStorage|sessionStorage|indexedDB|cookie|fetch\(|XMLHttpRequest|innerHTML|eval\(|WebSocket")
+
+
+class Page(HTMLParser):
+    """What a browser would make of the file: tags, attributes, text by tag; unbalanced tags are an error."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.open, self.texts, self.ids = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, key, value) for key, value in attrs]
+        self.ids += [value for key, value in attrs if key == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    @property
+    def text(self):
+        shown = "".join(text for tag, text in self.texts if tag not in ("script", "style", "title"))
+        return " ".join(shown.split())
+
+
+def read(path):
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def check(path, largest):
+    """What holds for every page."""
+    text, page = read(path)
+    assert len(text) < largest
+    assert not WEB.search(re.sub(r"data:text/csv[^\"]*", "", text))
+    assert not TOUCHY.search(text)
+    assert "NaN" not in text
+    assert "nan" not in re.findall(r"[a-z]+", " ".join(value or "" for _, key, value in page.attributes if key == "d"))
+    assert len(page.ids) == len(set(page.ids))
+    assert page.tags.count("script") == 2
+    for tag, key, value in page.attributes:
+        assert not key.startswith("on"), (tag, key, value)
+        if key in ("href", "src"):
+            assert value == "#half" or value.startswith("data:"), (tag, value)
+    policy = next(value for _, key, value in page.attributes if key == "content" and "default-src" in value)
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'")
+    assert f"script-src 'sha256-{digest}'" in policy
+    return text, page
+
+
+@pytest.mark.parametrize(
+    ("size", "largest"), [(1, 60_000), (2, 70_000), (3, 70_000), (12, 120_000), (100, 800_000), (200, 2_500_000)]
+)
+@pytest.mark.parametrize("clustered", [False, True])
+def test_matrix_pages_of_every_size(make_matrix, tmp_path, size, largest, clustered):
+    matrix, clusters = make_matrix(size)
+    write_report(matrix, tmp_path / "report.html", clusters=clusters if clustered else None)
+    _, page = check(tmp_path / "report.html", largest)
+    assert f"{size} client" in page.text
+    assert ("The clusters" in page.text) == (clustered and size > 1)
+    assert "1.2 MB" in page.text
+
+
+def test_every_pair_is_in_the_data_the_table_and_the_csv(make_matrix, tmp_path):
+    matrix, clusters = make_matrix(9)
+    write_report(matrix, tmp_path / "report.html", clusters=clusters, exact=matrix.value + 0.1)
+    text, page = check(tmp_path / "report.html", 120_000)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
+    rows = list(csv.DictReader(io.StringIO(unquote(link.partition(",")[2]))))
+    k = 0
+    for i in range(9):
+        for j in range(i + 1, 9):
+            value, low, high = matrix.value[i, j], matrix.lower[i, j], matrix.upper[i, j]
+            assert data["value"][k] == round(100 * value)
+            assert data["lower"][k] == round(100 * low)
+            assert data["upper"][k] == round(100 * high)
+            row = rows[k]
+            assert (row["a"], row["b"]) == (f"site{i:03d}", f"site{j:03d}")
+            numbers = [float(row[key]) for key in ("value", "lower", "upper", "exact")]
+            np.testing.assert_allclose(numbers, [value, low, high, value + 0.1], rtol=1e-7)
+            assert f"site{i:03d}site{j:03d}{value:.2f}{low:.2f} to {high:.2f}" in re.sub(r"<[^>]+>", "", text)
+            k += 1
+    assert len(rows) == k == 36
+    assert data["order"] != sorted(data["order"])
+    assert sorted(data["order"]) == list(range(9))
+
+
+def test_bounds_stay_bounds_in_the_csv(make_matrix, tmp_path):
+    matrix, _ = make_matrix(6)
+    rng = np.random.default_rng(0)
+    noise = np.triu(rng.uniform(0, 1, (6, 6)), 1)
+    noise = (noise + noise.T) / 3
+    matrix = replace(matrix, lower=matrix.lower - noise, upper=matrix.upper + noise)
+    write_report(matrix, tmp_path / "report.html")
+    _, page = read(tmp_path / "report.html")
+    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
+    for row in csv.DictReader(io.StringIO(unquote(link.partition(",")[2]))):
+        i, j = int(row["a"][4:]), int(row["b"][4:])
+        assert float(row["lower"]) <= matrix.lower[i, j] * (1 + 1e-9)
+        assert float(row["upper"]) >= matrix.upper[i, j] * (1 - 1e-9)
+
+
+def test_names_are_harmless_everywhere(make_matrix, tmp_path):
+    matrix, clusters = make_matrix(len(NASTY), names=NASTY, lost={HOSTILE: f"said {HOSTILE}"}, forms=(HOSTILE,))
+    write_report(matrix, tmp_path / "report.html", clusters=clusters, command=f"fedwad {HOSTILE}", title=HOSTILE)
+    text, page = check(tmp_path / "report.html", 150_000)
+    assert HOSTILE in page.text  # as words
+    assert "<script>window" not in text
+    assert "img" not in page.tags
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+    assert data["names"][0] == HOSTILE
+    assert "\x00" not in text
+    link = next(value for tag, key, value in page.attributes if tag == "a" and key == "href")
+    names = {row["a"] for row in csv.DictReader(io.StringIO(unquote(link.partition(",")[2])))}
+    assert '\'=HYPERLINK("x")' in names
+    assert HOSTILE in names
+
+
+def test_names_are_harmless_on_a_distance(tmp_path):
+    rng = np.random.default_rng(0)
+    fed = fedwad.local({HOSTILE: rng.normal(size=(40, 2)), "b & c": rng.normal(size=(40, 2))})
+    result = fedwad.distance(fed[HOSTILE], fed["b & c"], method="summary")
+    write_report(result, tmp_path / "report.html")
+    _, page = check(tmp_path / "report.html", 60_000)
+    assert f"How far apart are {HOSTILE} and b & c?" in page.text
+
+
+@pytest.mark.parametrize("reveal", ["every", "last"])
+def test_a_distance_with_rounds(tmp_path, when, reveal):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3))
+    result = fedwad.distance(X, Y, support=5, rounds=4, reveal=reveal)
+    exact = fedwad.wasserstein(X, Y)
+    write_report(result, tmp_path / "report.html", exact=exact, command="fedwad distance a b", when=when)
+    _, page = check(tmp_path / "report.html", 60_000)
+    assert f"{result.value:.3f}" in page.text
+    assert f"exact, data pooled · {exact:.3f}" in page.text
+    assert "Show 4 rounds" in page.text
+    assert "The command: fedwad distance a b" in page.text
+    assert f"Made on 2024-02-29 23:59 UTC by fedwad {fedwad.__version__}, numpy {np.__version__}, Python" in page.text
+    curves = [value for tag, key, value in page.attributes if (tag, key) == ("path", "class") and "curve " in value]
+    assert len(curves) == 2 * 3  # the paper's, ours and the running estimate, in two widths
+
+
+def test_a_distance_without_rounds_and_from_itself(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    for result in (fedwad.distance(X, X + 1, method="summary"), fedwad.distance(X, X)):
+        write_report(result, tmp_path / "report.html")
+        _, page = check(tmp_path / "report.html", 60_000)
+        assert "The rounds" not in page.text
+
+
+def test_a_real_matrix(tmp_path):
+    rng = np.random.default_rng(0)
+    data = {name: (rng.normal(k // 2, 1, (80, 3)), rng.integers(0, 2, 80)) for k, name in enumerate("abcd")}
+    for method in ("summary", "hub", "pairs"):
+        matrix = fedwad.matrix(data, method=method, labels=True, support=4, rounds=2)
+        write_report(matrix, tmp_path / "report.html", clusters=matrix.cluster(2))
+        _, page = check(tmp_path / "report.html", 90_000)
+        assert ("The rounds" in page.text) == (method != "summary")
+        assert ("the paper's estimate" in page.text) == (method == "pairs")
+        assert "dataset distance" in page.text
+
+
+def test_few_samples_and_missing_clients_are_pointed_out(make_matrix, tmp_path):
+    def text(**changes):
+        write_report(make_matrix(4, **changes)[0], tmp_path / "report.html")
+        return read(tmp_path / "report.html")[1].text
+
+    assert "stand for only 3 samples" in text(smallest=3)
+    assert "a single sample as it is" in text(smallest=1)
+    for enough in (10, None):
+        assert "real parties" not in text(smallest=enough)
+    assert "1 client did not answer and is missing" in text(lost={"bergen": "took too long"})
+    assert "bergen: took too long" in text(lost={"bergen": "took too long"})
+    assert "did not answer" not in text()
+
+
+def test_what_is_not_known_is_said(make_matrix, tmp_path):
+    matrix, clusters = make_matrix(5)
+    value, upper = matrix.value.copy(), matrix.upper.copy()
+    value[1, 2] = value[2, 1] = np.nan
+    upper[0, 3] = upper[3, 0] = np.inf
+    write_report(replace(matrix, value=value, upper=upper), tmp_path / "report.html", clusters=clusters)
+    text, page = check(tmp_path / "report.html", 80_000)
+    assert "unknown" in page.text
+    assert f"at least {matrix.lower[0, 3]:.2f}" in page.text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+    assert data["value"].count(None) == 1
+    assert data["upper"].count(None) == 1
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-250, 1e-7, 1e9, 1e250])
+def test_any_scale(make_matrix, tmp_path, scale):
+    matrix, clusters = make_matrix(5)
+    scaled = {name: scale * getattr(matrix, name) for name in ("value", "lower", "upper")}
+    write_report(replace(matrix, **scaled), tmp_path / "report.html", clusters=clusters)
+    check(tmp_path / "report.html", 80_000)
+
+
+def test_the_same_input_gives_the_same_bytes(make_matrix, tmp_path, when):
+    for name in ("a.html", "b.html"):
+        matrix, clusters = make_matrix(20)
+        write_report(matrix, tmp_path / name, clusters=clusters, when=when)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path):
+    matrix, _ = make_matrix(4)
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(fedwad.InputError, match=r"clusters has shape \(3,\); give one whole number for each client"):
+        write_report(matrix, path, clusters=[0, 1, 2])
+    with pytest.raises(fedwad.InputError, match="whole number for each client"):
+        write_report(matrix, path, clusters=[0.5, 1, 2, 3])
+    with pytest.raises(fedwad.InputError, match="give a distance for each pair"):
+        write_report(matrix, path, exact=3.0)
+    result = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], support=2)
+    with pytest.raises(fedwad.InputError, match="belong to a matrix"):
+        write_report(result, path, clusters=[0, 1])
+    with pytest.raises(fedwad.InputError, match="give one number"):
+        write_report(result, path, exact=np.eye(2))
+    with pytest.raises(fedwad.InputError, match="no folder"):
+        write_report(matrix, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(fedwad.InputError, match=r"str; give the answer of"):
+        write_report("matrix", path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_can_make_pages_of_their_own_sections(tmp_path, when):
+    sections = [
+        Section("First", "<p>one</p>"),
+        Section("Left", "<p>two</p>", "left"),
+        Section("Right", "<p>three</p>", "right"),
+        Section("A < B", "<p>four</p>"),
+    ]
+    write_page(tmp_path / "page.html", "Title & all", sections, lead="<p>lead</p>", when=when)
+    _, page = check(tmp_path / "page.html", 40_000)
+    assert page.text.startswith("Title & all")
+    for word in ("one", "two", "three", "four", "lead", "A < B"):
+        assert word in page.text
+    assert page.tags.count("section") == 4
+
+
+def test_traffic_is_told_in_words(make_matrix, tmp_path):
+    matrix, _ = make_matrix(3, traffic=Traffic(999, 1_000, 1))
+    write_report(matrix, tmp_path / "report.html")
+    text = read(tmp_path / "report.html")[1].text
+    assert "999 B in 1 message, 333 B each on average" in text
+    assert "1.0 kB" in text
