@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedwad.federation import DescribeRequest, open_client
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -30,9 +32,14 @@ def test_python_blocks_run(block, tmp_path):
 @pytest.mark.parametrize("block", list(blocks("sh")))
 def test_fedwad_commands_run(block, tmp_path):
     rng = np.random.default_rng(0)
-    for name in ("paris", "oslo"):
+    (tmp_path / "sites").mkdir()
+    for name in ("paris", "oslo", "sites/rome", "sites/bern", "sites/wien", "sites/turin"):
         table = np.column_stack([rng.standard_normal((60, 3)), rng.integers(0, 2, 60)])
         np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="age,dose,weight,diagnosis", comments="")
+    policy = (ROOT / "docs" / "policies" / "summary.toml").read_text()
+    (tmp_path / "paris.toml").write_text(policy)
+    client = open_client(tmp_path / "paris.csv", tmp_path / "paris.toml")
+    client.answer(DescribeRequest())
     commands = [line for line in block.splitlines() if line.startswith("fedwad ")]
     for command in commands:
         words = shlex.split(command, comments=True)[1:]

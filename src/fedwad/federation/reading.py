@@ -118,7 +118,8 @@ def _read_csv(path: Path) -> pa.Table:
         first_line = file.readline()
     if first_line.count(";") > first_line.count(","):
         raise InputError(f"{path} is separated by semicolons; save it with commas, and points in numbers.")
-    table = csv.read_csv(path)
+    empty = csv.ConvertOptions(strings_can_be_null=True)  # a label that is missing is no label of its own
+    table = csv.read_csv(path, convert_options=empty)
     names = table.column_names
     if len(names) == 1 and len(names[0].split()) > 1 and all(_is_number(word) for word in names[0].split()):
         raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
@@ -127,7 +128,7 @@ def _read_csv(path: Path) -> pa.Table:
             f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
         )
     if all(_is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
-        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
+        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True), convert_options=empty)
         return table.replace_schema_metadata({_BARE: b"true"})
     return table
 
