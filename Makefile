@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+ENGINES := $(VENV)/.engines
 PYTEST := $(BIN)/python -m pytest -n auto -q
 
 .PHONY: demo test test-all lint format bench bench-json clean
@@ -13,10 +14,10 @@ demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, 
 test: $(INSTALLED)  ## everything but the slow tests
 	$(PYTEST) -m "not slow"
 
-test-all: $(INSTALLED)  ## every test
+test-all: $(ENGINES)  ## every test, engines as real processes and pages in a real browser included
 	$(PYTEST)
 
-lint: $(INSTALLED)  ## style, formatting and types
+lint: $(ENGINES)  ## style, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -34,6 +35,10 @@ bench-json: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(ENGINES): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,flower,flare,learn]"
 	touch $@
 
 clean:

@@ -11,6 +11,7 @@ import numpy as np
 from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD, Round
 from fedwad._result import DistanceResult
+from fedwad._steady import steady
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
@@ -110,15 +111,14 @@ def distance(
     if first == second:
         return DistanceResult.zero(method, p, seed, names, classes)
     line = Line(first.federation)
-    if method == "summary":
-        cells = check_whole(10 if support is None else support, "support")
-        return _by_summary(line, names, SummaryRequest(cells, form, p, seed, classes))
-    rng = np.random.default_rng(seed)
-    start = _start(line, names, 100 if support is None else support, rng, classes)
-    loop = FedWaD(
-        start, p=p, t=t, interpolant=interpolant, reveal=reveal, max_support=max_support, rng=rng, classes=classes
-    )
-    return _by_rounds(line, names, loop, check_whole(rounds, "rounds"), tolerance, form, seed, on_round)
+    with steady():
+        if method == "summary":
+            cells = check_whole(10 if support is None else support, "support")
+            return _by_summary(line, names, SummaryRequest(cells, form, p, seed, classes))
+        rng = np.random.default_rng(seed)
+        start = _start(line, names, 100 if support is None else support, rng, classes)
+        loop = FedWaD(start, p, t, interpolant, reveal, max_support, rng, classes)
+        return _by_rounds(line, names, loop, check_whole(rounds, "rounds"), tolerance, form, seed, on_round)
 
 
 def _sites(a: Any, b: Any) -> tuple[Site, Site]:
