@@ -162,6 +162,8 @@ class MatrixResult:
             tables: dict[str, Any] = {name: found.pop(name) for name in _TABLES}
             for name, table in tables.items():
                 tables[name] = None if table is None else np.array(table, dtype=np.float64)
+            if type(found["ids"]) is not list:
+                raise TypeError("not a list of names")
             result = cls(
                 ids=tuple(found.pop("ids")),
                 forms=tuple(found.pop("forms")),
@@ -170,8 +172,11 @@ class MatrixResult:
                 **tables,
                 **found,
             )
-            size = len(result.ids)
-            if not all(table.shape == (size, size) for table in (result.value, result.lower, result.upper)):
+            size = len(set(result.ids))
+            known = [table for table in (result.value, result.lower, result.upper, result.fedwad) if table is not None]
+            if size != len(result.ids) or not all(type(name) is str for name in result.ids):
+                raise ValueError("not names")
+            if len(known) < 3 or not all(table.shape == (size, size) for table in known):
                 raise ValueError("not square")
             if not ((result.lower <= result.value) & (result.value <= result.upper)).all():
                 raise ValueError("not a result of matrix()")

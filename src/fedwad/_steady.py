@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 __all__ = ["steady"]
@@ -16,14 +15,6 @@ _depth = 0
 _limits: Any = None
 
 
-@cache
-def _controller(scipy_is_loaded: bool) -> Any:  # noqa: ARG001
-    """What can limit threads; looking for it takes milliseconds, so once, and once more when SciPy's has come."""
-    from threadpoolctl import ThreadpoolController  # when first needed: importing fedwad stays light
-
-    return ThreadpoolController()
-
-
 @contextmanager
 def steady() -> Iterator[None]:
     """Let matrix products run on one thread each, as long as any thread of this process is inside.
@@ -31,10 +22,10 @@ def steady() -> Iterator[None]:
     A product split over threads sums in another order. Clients and pairs work in threads of their own, so little
     time is lost. Products of other code in this process are slowed down meanwhile.
     """
-    global _depth, _limits
+    global _depth
     with _lock:
         if _depth == 0:
-            _limits = _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+            _in_a_thread(_limit)
         _depth += 1
     try:
         yield
@@ -42,5 +33,29 @@ def steady() -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0:
-                _limits.restore_original_limits()
-                _limits = None
+                _in_a_thread(_lift)
+
+
+def _limit() -> None:
+    global _limits
+    _limits = _controller().limit(limits=1, user_api="blas")
+
+
+def _lift() -> None:
+    _limits.restore_original_limits()
+
+
+def _in_a_thread(work: Callable[[], None]) -> None:
+    """threadpoolctl lets nobody lift a limit while the thread that set it lives, so a short-lived one sets it."""
+    worker = Thread(target=work)
+    worker.start()
+    worker.join()
+
+
+@cache
+def _controller() -> Any:
+    """What can limit threads, SciPy's own linear algebra included; looking for it takes milliseconds, so once."""
+    import scipy.linalg  # noqa: F401 - when first needed: importing fedwad stays light
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

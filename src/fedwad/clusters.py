@@ -163,7 +163,9 @@ def _kernels(distances: Floats) -> list[Floats]:
     apart = ~np.eye(len(squares), dtype=bool)
     nearest = np.where(apart, squares, np.inf).min(axis=1)
     floor = float(nearest.min())
-    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or 1.0
+    # Where all have a twin at distance zero, whoever is not at zero is far.
+    least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
+    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or least
     largest = max(unit, (float(np.median(squares[apart])) - floor) / 2)
     graphs = []
     while unit <= largest * (1 + 1e-9):
@@ -175,7 +177,10 @@ def _kernels(distances: Floats) -> list[Floats]:
 
 
 def _checked(distances: Any) -> Floats:
-    array = np.asarray(distances, dtype=np.float64)
+    try:
+        array = np.asarray(distances, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InputError("The distances are no square matrix of numbers; give one.") from None
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not len(array):
         raise InputError(f"The distances have shape {array.shape}; give a square matrix.")
     if not np.isfinite(array).all() or (array < 0).any() or np.diag(array).any():

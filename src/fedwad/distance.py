@@ -36,7 +36,7 @@ from fedwad.ot import (
     upper_bound,
 )
 
-__all__ = ["conclude", "distance", "pooled_start"]
+__all__ = ["conclude", "distance", "features_of", "pooled_start"]
 
 Method = Literal["fedwad", "summary"]
 
@@ -135,12 +135,18 @@ def _sites(a: Any, b: Any) -> tuple[Site, Site]:
     return fed["a"], fed["b"]
 
 
-def _same_features(names: tuple[str, str], dimensions: list[int]) -> None:
+def _same_features(names: tuple[str, str], dimensions: list[int], classes: Classes = "ignored") -> None:
     if dimensions[0] != dimensions[1]:
+        first, second = (features_of(dimension, classes) for dimension in dimensions)
         raise InputError(
-            f"{names[0]} has {dimensions[0]} features and {names[1]} has {dimensions[1]};"
+            f"{names[0]} has {first} features and {names[1]} has {second};"
             " a distance needs the same features on both sides."
         )
+
+
+def features_of(dimension: int, classes: Classes) -> int:
+    """The number of features d of samples that have d, 3 d or 2 d + d^2 coordinates with those of their class."""
+    return {"ignored": dimension, "diagonal": dimension // 3, "full": math.isqrt(dimension + 1) - 1}[classes]
 
 
 def _by_summary(line: Line, names: tuple[str, str], request: SummaryRequest) -> DistanceResult:
@@ -165,7 +171,7 @@ def _start(line: Line, names: tuple[str, str], support: Any, rng: np.random.Gene
         return Measure(support, name="support")
     size = check_whole(support, "support")
     replies = line.ask(dict.fromkeys(names, MomentsRequest(classes)), Moments)
-    _same_features(names, [len(replies[name].mean) for name in names])
+    _same_features(names, [len(replies[name].mean) for name in names], classes)
     return pooled_start([replies[name] for name in names], size, rng)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD
 from fedwad._matrix_result import MatrixResult, MatrixRound
 from fedwad._steady import steady
-from fedwad.distance import conclude, pooled_start
+from fedwad.distance import conclude, features_of, pooled_start
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
     Bundle,
@@ -137,9 +137,10 @@ def matrix(
     >>> fedwad.matrix(data).cluster(2).tolist()
     [0, 0, 1, 1]
     """
-    federation = local(fed) if isinstance(fed, Mapping) else fed
+    federation: Federation = fed if hasattr(fed, "ask") else local(fed)  # type: ignore[assignment]
     check_choice(method, "method", ("summary", "hub", "pairs"))
     check_choice(covariance, "covariance", ("diagonal", "full"))
+    check_choice(form, "form", get_args(Form))
     if type(labels) is not bool:
         raise InputError(f"labels is {labels!r}; give True or False.")
     if check_order(p) != 2 and (labels or method != "summary"):
@@ -188,17 +189,17 @@ def _chosen(federation: Federation, clients: Sequence[str] | None) -> tuple[str,
     if len(set(names)) < len(names):
         raise InputError("A client is named twice; name each once.")
     if len(names) < 2:
-        raise InputError(f"{len(names)} client was given; a matrix needs at least two.")
+        raise InputError(f"{len(names)} client{'' if len(names) == 1 else 's'} came; a matrix needs at least two.")
     return names
 
 
-def _same_features(dimensions: Mapping[str, int]) -> None:
+def _same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> None:
     first, expected = next(iter(dimensions.items()))
     for name, dimension in dimensions.items():
         if dimension != expected:
             raise InputError(
-                f"{first} has {expected} features and {name} has {dimension};"
-                " distances need the same features at all clients."
+                f"{first} has {features_of(expected, classes)} features and {name} has"
+                f" {features_of(dimension, classes)}; distances need the same features at all clients."
             )
 
 
@@ -207,6 +208,7 @@ def _by_summary(line: Line, plan: _Plan) -> _Found:
     plan.tell(Progress("asking clients", 0, len(plan.names)))
     request = SummaryRequest(plan.support, plan.form, plan.p, plan.seed, plan.classes)
     replies = line.gather(dict.fromkeys(plan.names, request), SummaryReply)
+    plan.tell(Progress("asking clients", len(plan.names), len(plan.names)))
     ids = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
     _same_features({name: reply.summary.dimension for name, reply in replies.items()})
@@ -223,7 +225,7 @@ def _by_summary(line: Line, plan: _Plan) -> _Found:
         plan.tell(Progress("estimating distances", done, total))
 
     if different:
-        keys = [zlib.crc32(name.encode("utf-8")) for name in ids]
+        keys = [int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little") for name in ids]
         twins = twin_distances(summaries, different, plan.p, plan.seed, keys, plan.threads, count)
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = twins[rows, cols]
@@ -247,7 +249,7 @@ def _pairs(count: int) -> list[Pair]:
 def _by_hub(line: Line, plan: _Plan) -> _Found:
     """All clients transport to one support z, which moves to the mean of their cell means: z_s <- mean_c x_s^c."""
     replies = line.gather(dict.fromkeys(plan.names, MomentsRequest(plan.classes)), Moments)
-    _same_features({name: len(reply.mean) for name, reply in replies.items()})
+    _same_features({name: len(reply.mean) for name, reply in replies.items()}, plan.classes)
     support = pooled_start(list(replies.values()), plan.support, np.random.default_rng(plan.seed))
     run, names, history = os.urandom(8).hex(), tuple(replies), list[MatrixRound]()
     for number in range(1, plan.rounds + 1):
@@ -268,12 +270,13 @@ def _by_hub(line: Line, plan: _Plan) -> _Found:
     summaries = [reply.summary for reply in closing.values()]
     between = _between(summaries, [_means(reply, support) for reply in closing.values()], support.weights)
     spread = np.array([summary.spread for summary in summaries])
-    within = spread[:, None] ** 2 + spread[None, :] ** 2
+    within = np.hypot(spread[:, None], spread[None, :])
     chosen = [index for index, name in enumerate(closing) if forms[name] != "diagonal"] or list(range(len(summaries)))
-    value = np.sqrt(between**2 + _share(summaries, chosen, between, within, plan) * within)
-    upper, lower = np.sqrt(between**2 + within), lower_bounds(summaries)
+    value = np.hypot(between, math.sqrt(_share(summaries, chosen, between, within, plan)) * within)
+    upper, lower = np.hypot(between, within), lower_bounds(summaries)
+    alike = [(summary.count, summary.cells.points.tobytes(), summary.spread) for summary in summaries]
     for i, j in _pairs(len(summaries)):
-        if same(summaries[i], summaries[j]):
+        if alike[i] == alike[j]:  # they may have told more or less of the same covariance
             value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
@@ -302,14 +305,15 @@ def _between(summaries: Sequence[Summary | LabelledSummary], means: Sequence[Flo
     Unless there are many pairs, the best coupling, which is a little better, is looked for.
     """
     flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
-    between = np.sqrt(ground_cost(flat, flat))
+    unit = float(np.abs(flat - flat[0]).max()) or 1.0  # in which squares do not vanish
+    between = unit * np.sqrt(ground_cost((flat - flat[0]) / unit, (flat - flat[0]) / unit))
     pairs = _pairs(len(summaries))
     if len(pairs) <= _BEST_COUPLINGS:
         for i, j in pairs:
             best = min(solve(summaries[i].cells, summaries[j].cells).distance, float(between[i, j]))
             between[i, j] = between[j, i] = best
     doubt = np.array([rounding(summary, summary) for summary in summaries])
-    return np.asarray(between + doubt[:, None] + doubt[None, :])
+    return np.asarray(np.maximum(between, between.T) + doubt[:, None] + doubt[None, :])
 
 
 def _share(
@@ -330,14 +334,14 @@ def _share(
     rng = np.random.default_rng(plan.seed)
     chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
     twins = twin_distances(summaries, chosen, 2.0, plan.seed, threads=plan.threads, among=_ONE_DRAW)
-    shares = [(twins[pair] ** 2 - between[pair] ** 2) / within[pair] for pair in chosen]
+    shares = [(twins[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2 for pair in chosen]
     return float(np.clip(np.median(shares), 0.0, 1.0))
 
 
 def _by_pairs(line: Line, plan: _Plan) -> _Found:
     """The paper's protocol: a FedWaD of its own for each pair, all of a round in one message to each client."""
     replies = line.gather(dict.fromkeys(plan.names, MomentsRequest(plan.classes)), Moments)
-    _same_features({name: len(reply.mean) for name, reply in replies.items()})
+    _same_features({name: len(reply.mean) for name, reply in replies.items()}, plan.classes)
     names, history = tuple(replies), list[MatrixRound]()
     loops = {}
     for i, j in _pairs(len(names)):
@@ -356,6 +360,7 @@ def _by_pairs(line: Line, plan: _Plan) -> _Found:
             loop.advance(told[pair, 0], told[pair, 1])
             shifts.append(_shift(before[pair], loop.support))
         history.append(MatrixRound(number, time.perf_counter() - since, float(np.sqrt(np.mean(np.square(shifts))))))
+    plan.tell(Progress("rounds", plan.rounds, plan.rounds))
     closing = {pair: CellsRequest(loop.run, loop.support, 2.0, plan.form, plan.classes) for pair, loop in loops.items()}
     cells, names = _ask_pairs(line, names, closing, SummaryReply)
     value, lower, upper, fedwad = (np.zeros((len(names), len(names))) for _ in range(4))
@@ -373,7 +378,7 @@ def _by_pairs(line: Line, plan: _Plan) -> _Found:
 
 def _shift(before: Measure, after: Measure) -> float:
     if before.points.shape != after.points.shape:
-        return math.nan
+        return solve(before, after).distance
     return math.sqrt(float(after.weights @ ((after.points - before.points) ** 2).sum(axis=1)))
 
 

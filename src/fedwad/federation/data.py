@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.federation.requests import Classes
-from fedwad.ot import Measure, class_codes, labelled
+from fedwad.ot import Floats, Measure, class_codes, labelled
 
 __all__ = ["Dataset", "aligned"]
 
@@ -23,6 +24,7 @@ class Dataset:
     measure: Measure
     labels: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None
+    wrong_labels: str = ""  # what is wrong with the labels that are left out
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
@@ -34,13 +36,22 @@ class Dataset:
         return f"Dataset({len(self.measure)} samples, {self.measure.dimension} features)"
 
     def canonical(self) -> Dataset:
-        """The same data in an order that depends on the rows alone, so that no answer depends on theirs."""
-        points = self.measure.points + 0.0  # -0.0 and 0.0 are the same number
-        codes = None if self.labels is None else class_codes(self.labels)
-        keys = points if codes is None else np.column_stack([points, codes.astype(np.float64)])
-        order = np.argsort(_sortable(keys), kind="stable")
-        sorted_codes = None if codes is None else codes[order]
-        return Dataset(Measure(points[order], self.measure.weights[order]), sorted_codes, self.features)
+        """The same data in an order that depends on the rows alone, so that no answer depends on theirs.
+
+        Classes are numbered by the samples they hold, so none depends on the names of labels either.
+        """
+        points, weights = self.measure.points + 0.0, self.measure.weights  # -0.0 and 0.0 are the same number
+        order = np.argsort(_sortable(np.column_stack([points, weights])), kind="stable")
+        points, weights = points[order], weights[order]
+        try:
+            codes = None if self.labels is None else class_codes(self.labels)[order]
+        except InputError as error:  # told to whoever asks for classes, and to nobody else
+            return Dataset(Measure(points, weights), None, self.features, str(error))
+        if codes is not None:
+            codes = _by_content(codes, points, weights)
+            order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
+            points, weights, codes = points[order], weights[order], codes[order]
+        return Dataset(Measure(points, weights), codes, self.features)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
@@ -50,8 +61,11 @@ class Dataset:
 
     def known_labels(self) -> NDArray[Any]:
         if self.labels is None:
-            raise InputError("The data have no labels; a dataset distance needs them, as (X, y) or a label column.")
-        return self.labels
+            raise InputError(
+                self.wrong_labels
+                or "The data have no labels; a dataset distance needs them, as (X, y) or a label column."
+            )
+        return class_codes(self.labels)
 
     def by_name(self) -> Dataset:
         """The same data with named features in alphabetical order, the order that parties can agree on unseen."""
@@ -61,6 +75,17 @@ class Dataset:
         """The same data with their named features in this order."""
         order = [(self.features or ()).index(name) for name in features]
         return Dataset(Measure(self.measure.points[:, order], self.measure.weights), self.labels, features)
+
+
+def _by_content(codes: NDArray[np.int64], points: Floats, weights: Floats) -> NDArray[np.int64]:
+    """Classes numbered in the order of a digest of their samples, which come sorted."""
+    keys = []
+    for code in range(int(codes.max()) + 1):
+        chosen = codes == code
+        keys.append(hashlib.sha256(points[chosen].tobytes() + weights[chosen].tobytes()).digest())
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return ranks[codes]
 
 
 def _sortable(points: NDArray[np.float64]) -> NDArray[np.void]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.federation.data import Dataset
-from fedwad.ot import Measure
+from fedwad.ot import Measure, as_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,9 +42,9 @@ def read(source: Any, name: str = "data", label_column: str | None = None) -> Da
     if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
         data = read(source[0], name)
         try:
-            labels = np.asarray(source[1])
-        except ValueError:
-            raise InputError(f"The labels of {name} are lists of different lengths; give one per sample.") from None
+            labels = as_labels(source[1])
+        except InputError as error:
+            raise InputError(f"In {name}: {error}") from None
         return Dataset(data.measure, labels, data.features)
     return _read_table(source, name, label_column) if _is_frame(source) else Dataset(Measure(source, name=name))
 

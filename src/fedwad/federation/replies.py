@@ -199,6 +199,10 @@ def _check_fits(request: Request, reply: Reply) -> None:
     elif isinstance(request, SummaryRequest) and isinstance(reply, SummaryReply):
         labelled = isinstance(reply.summary, LabelledSummary)
         _require(labelled == (request.classes != "ignored"), "it is about other classes.")
+        if isinstance(reply.summary, LabelledSummary):
+            _require(reply.summary.covariance == request.classes, "its classes are compared by something else.")
+            known = 2 if request.classes == "full" else 1
+            _require(all(part.within.ndim >= known for part in reply.summary.parts), "it leaves out covariances.")
         for part in reply.summary.parts if isinstance(reply.summary, LabelledSummary) else (reply.summary,):
             _require(len(part.weights) <= request.cells, "it has more cells than were asked for.")
             _require(part.p == request.p, "it is about another order p.")

@@ -4,6 +4,7 @@ from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_
 from fedwad.ot._classes import (
     ClassCovariance,
     LabelledSummary,
+    as_labels,
     class_codes,
     dataset_distance,
     labelled,
@@ -33,6 +34,7 @@ __all__ = [
     "Plan",
     "Summary",
     "Twin",
+    "as_labels",
     "as_points",
     "as_weights",
     "bures",

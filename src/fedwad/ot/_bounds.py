@@ -42,8 +42,7 @@ def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
 
 def _table_distance(a: LabelledSummary, b: LabelledSummary) -> float:
     """Distance between the classes of both, rounded downwards."""
-    first, second = a.table, b.table
-    return max(0.0, solve(first, second).distance - _doubt(first.points) - _doubt(second.points))
+    return max(0.0, solve(a.table, b.table).distance - _doubt_of(a) - _doubt_of(b))
 
 
 def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
@@ -104,7 +103,11 @@ def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
 
 def rounding(a: AnySummary, b: AnySummary) -> float:
     """By how much a distance between means of the two can be off because means are rounded numbers."""
-    return _doubt(a.cells.points) + _doubt(b.cells.points)
+    return _doubt_of(a) + _doubt_of(b)
+
+
+def _doubt_of(summary: AnySummary) -> float:
+    return _doubt(summary.means) if isinstance(summary, Summary) else summary.doubt + _doubt(summary.cells.points)
 
 
 def _doubt(points: Floats) -> float:
@@ -127,6 +130,8 @@ def _covariance_distance(a: Summary, b: Summary) -> float:
 
 
 def _reduced(covariance: Floats, ndim: int) -> Floats:
+    if covariance.ndim <= ndim:
+        return covariance
     if covariance.ndim == 2:
         covariance = np.diag(covariance)
     return np.asarray(covariance if ndim == 1 or covariance.ndim == 0 else covariance.mean())

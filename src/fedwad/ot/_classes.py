@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -17,32 +18,84 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import Form, Summary, summarise
 
-__all__ = ["ClassCovariance", "LabelledSummary", "class_codes", "dataset_distance", "labelled", "summarise_classes"]
+__all__ = [
+    "ClassCovariance",
+    "LabelledSummary",
+    "as_labels",
+    "class_codes",
+    "dataset_distance",
+    "labelled",
+    "summarise_classes",
+]
 
 #: What two classes are compared by besides their means: standard deviations, or root covariances.
 ClassCovariance = Literal["diagonal", "full"]
 
+_EPSILON = float(np.finfo(np.float64).eps)
 _FULL_UP_TO = 64  # features; beyond, "auto" sends main directions and the diagonal of each class
 
 
-def class_codes(labels: ArrayLike) -> NDArray[np.int64]:
+def class_codes(labels: Any) -> NDArray[np.int64]:
     """Whole numbers from 0 that are equal where the labels are, whatever their type.
 
     >>> class_codes(["dog", "cat", "dog"]).tolist()
     [1, 0, 1]
     """
-    values = np.asarray(labels)
-    if values.ndim != 1:
-        raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
-    missing = [row for row, value in enumerate(values.tolist()) if value is None or value != value]
+    values = as_labels(labels)
+    missing = _missing(values)
     if missing:
         raise InputError(
             f"{len(missing)} label{'s are' if len(missing) > 1 else ' is'} missing (the first in row {missing[0]},"
             " counting from 0); fill them or remove their samples."
         )
-    if values.dtype.kind == "O":  # any mix of types: equal means of one type and equal
-        values = np.array([f"{type(value).__name__} {value}" for value in values.tolist()])
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    if values.dtype.kind != "O":
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    kinds: dict[Any, int] = {}
+    try:
+        for value in values:
+            kinds.setdefault((type(value).__name__, value), len(kinds))
+    except TypeError:
+        raise InputError("A label is no number and no word; give one of those per sample.") from None
+    order = sorted(kinds, key=lambda kind: (kind[0], str(kind[1])))
+    ranks = {kind: rank for rank, kind in enumerate(order)}
+    return np.array([ranks[type(value).__name__, value] for value in values], dtype=np.int64)
+
+
+def as_labels(labels: Any) -> NDArray[Any]:
+    """Labels as an array of one dimension; what is of different types stays so."""
+    if isinstance(labels, np.ndarray) and not np.ma.isMaskedArray(labels) and labels.dtype.kind != "O":
+        values = labels
+    else:
+        masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else None
+        listed = labels.tolist() if hasattr(labels, "tolist") else labels
+        if not isinstance(listed, list | tuple):
+            raise InputError(f"The labels are a {type(labels).__name__}; give one label per sample.")
+        plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
+        if masked is not None and masked.any():
+            plain = [None if hidden else value for value, hidden in zip(plain, masked.tolist(), strict=True)]
+        if any(isinstance(value, list | tuple | np.ndarray) for value in plain):
+            raise InputError("The labels are lists themselves; give one label per sample.")
+        values = np.empty(len(plain), dtype=object)
+        values[:] = plain
+        if len({type(value) for value in plain}) == 1 and isinstance(plain[0], str | int | float | bool):
+            values = np.array(plain)
+    if values.ndim != 1:
+        raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
+    return values
+
+
+def _missing(values: NDArray[Any]) -> list[int]:
+    """Rows without a label: None, NaN, and what data frames put in their place."""
+    if values.dtype.kind in "biuSU":
+        return []
+    if values.dtype.kind == "f":
+        return np.flatnonzero(np.isnan(values)).tolist()
+    empty = ("NAType", "NaTType", "MaskedConstant")
+    return [
+        row
+        for row, value in enumerate(values.tolist())
+        if value is None or type(value).__name__ in empty or (isinstance(value, float) and math.isnan(value))
+    ]
 
 
 def labelled(measure: Measure, labels: ArrayLike, covariance: ClassCovariance = "diagonal") -> LabelledMeasure:
@@ -61,9 +114,23 @@ def labelled(measure: Measure, labels: ArrayLike, covariance: ClassCovariance = 
     if len(codes) != len(measure):
         raise InputError(f"{len(measure)} samples came with {len(codes)} labels; give one label per sample.")
     classes = [_within_class(measure, codes, code) for code in range(int(codes.max()) + 1)]
-    form: Form = "full" if covariance == "full" else "diagonal"
-    rows = [_statistics(_whole(part, form), covariance) for part in classes]
-    return LabelledMeasure(measure.points, codes, np.array(rows), measure.weights)
+    table = np.array([_class_row(part, covariance) for part in classes])
+    return LabelledMeasure(measure.points, codes, table, measure.weights)
+
+
+def _class_row(part: Measure, covariance: ClassCovariance) -> Floats:
+    """The row of a class in the table, from its samples, in units in which squares neither vanish nor overflow.
+
+    The root of a covariance comes from singular values of the samples: that of the matrix would lose half the digits.
+    """
+    mean = part.mean
+    deviations = part.points - mean
+    unit = float(np.abs(deviations).max()) or 1.0
+    deviations /= unit
+    if covariance == "diagonal":
+        return np.concatenate([mean, unit * np.sqrt(part.weights @ deviations**2)])
+    _, values, vectors = np.linalg.svd(np.sqrt(part.weights)[:, None] * deviations, full_matrices=False)
+    return np.concatenate([mean, unit * ((vectors.T * values) @ vectors).ravel()])
 
 
 def dataset_distance(
@@ -87,11 +154,6 @@ def dataset_distance(
 def _within_class(measure: Measure, codes: NDArray[np.int64], code: int) -> Measure:
     chosen = codes == code
     return Measure(measure.points[chosen], measure.weights[chosen])
-
-
-def _whole(measure: Measure, form: Form) -> Summary:
-    """A summary of one cell."""
-    return summarise(measure, 1, form)
 
 
 def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
@@ -136,7 +198,18 @@ class LabelledSummary:
     @property
     def spread(self) -> float:
         """(mean of |x - own cell's mean|^2)^(1/2)."""
-        return float(np.sqrt(self.weights @ np.array([part.spread for part in self.parts]) ** 2))
+        return math.hypot(*(math.sqrt(mass) * part.spread for mass, part in zip(self.weights, self.parts, strict=True)))
+
+    @property
+    def doubt(self) -> float:
+        """By how much a row of the table may be off: variances below 1e-300 are lost, and a root of a matrix that is
+        rounded to eps is off by sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2 <= trace norm of A - B)."""
+        lost = 1e-150 * math.sqrt(self.dimension)
+        small = max(part.spread for part in self.parts) + max(_reach(part.means) for part in self.parts) < 1e-140
+        if self.covariance == "diagonal":
+            return lost if small else 0.0
+        traces = [_total_variance(part) for part in self.parts]
+        return math.sqrt(8 * self.dimension * _EPSILON * max(traces)) + (self.dimension * lost if small else 0.0)
 
     @cached_property
     def table(self) -> Measure:
@@ -166,6 +239,15 @@ class LabelledSummary:
     def key(self) -> bytes:
         """A digest of every bit."""
         return hashlib.sha256(self.weights.tobytes() + b"".join(part.key for part in self.parts)).digest()
+
+
+def _total_variance(summary: Summary) -> float:
+    total = summary.total_covariance()
+    return float(np.trace(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension).sum())
+
+
+def _reach(means: Floats) -> float:
+    return float(np.abs(means - means[0]).max())
 
 
 def _at_most(covariance: Floats, ndim: int) -> Floats:
@@ -202,7 +284,6 @@ def summarise_classes(
         summarise(_within_class(measure, codes, code), max(1, cells // classes), form, 2.0, floor, seed)
         for code in range(classes)
     ]
-    masses = np.bincount(codes, measure.weights, classes)
-    # In an order that depends on the data alone: labels do not travel, and their names tell nothing.
-    order = sorted(range(classes), key=lambda code: parts[code].mean.tolist())
-    return LabelledSummary(masses[order] / masses.sum(), tuple(parts[code] for code in order), covariance)
+    order = sorted(range(classes), key=lambda code: parts[code].key)  # names of labels play no part
+    masses = np.bincount(codes, measure.weights, classes)[order]
+    return LabelledSummary(masses / masses.sum(), tuple(parts[code] for code in order), covariance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ from fedwad.ot._plan import TOLERANCE, Plan, Solution
 __all__ = ["Proof"]
 
 # Masses are rounded numbers: so much of them may go anywhere, as far as the plan's longest move.
-_MASS_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_EPSILON = float(np.finfo(np.float64).eps)
+_MASS_ROUNDING = 16 * _EPSILON
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Proof:
             gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
             gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
+        origin = np.zeros(x.dimension)
+        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(x.reach(origin), y.reach(origin)):
+            gap = 0.0  # no move is longer than coordinates are rounded: a better plan could not be told from this one
         rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)
         return cls(solver, found, length, longest * primal ** (1 / p), gap, rounding_gap, float(error))
 

@@ -174,7 +174,7 @@ class _Draws:
                 for pair, cost in _transports(drawn, pairs, self._p, self._threads):
                     totals[pair] += cost / draws
                     self._on_pair()
-            found[cap] = totals
+            found.setdefault(cap, {}).update(totals)
         return found
 
     def _drawn(self, index: int, cap: int, draw: int) -> Measure:
@@ -227,12 +227,14 @@ def twin_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) 
 
 def _steps(sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int) -> Iterator[tuple[int, int, list[Pair]]]:
     """Caps on the size of twins, each with its number of draws and the pairs that need it."""
-    large = [pair for pair in pairs if max(sizes[pair[0]], sizes[pair[1]]) > CAP]
     for cap in _LADDER:
-        chosen = list(pairs) if cap == CAP else large
-        if chosen:
-            largest = min(cap, max(int(sizes[index]) for pair in chosen for index in pair))
-            yield cap, _draws(largest, among), chosen
+        chosen = [pair for pair in pairs if cap == CAP or max(sizes[pair[0]], sizes[pair[1]]) > CAP]
+        by_draws: dict[int, list[Pair]] = {}
+        for pair in chosen:
+            largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
+            by_draws.setdefault(_draws(largest, among), []).append(pair)
+        for draws, some in by_draws.items():
+            yield cap, draws, some
 
 
 def _draws(size: int, pairs: int) -> int:

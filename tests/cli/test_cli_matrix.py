@@ -85,7 +85,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         (["matrix", "nothing/*.csv"], "No file matches nothing/*.csv"),
         (["matrix", "."], "has no files that end in"),
         (["matrix", "missing.csv"], "There is no file at missing.csv"),
-        (["matrix", "SITES/paris.csv", "--label-column", "kind"], "1 client was given; a matrix needs at least two"),
+        (["matrix", "SITES/paris.csv", "--label-column", "kind"], "1 client came; a matrix needs at least two"),
         (["matrix", "SITES", "--cluster", "few", "--label-column", "kind"], "give a whole number or 'auto'"),
         (["matrix", "SITES"], "Column 'kind' of"),
         (["matrix", "SITES", "--label-column", "kind", "--save", "m.csv"], "give the name of a .json file"),

@@ -1,0 +1,234 @@
+"""Clusters: planted ones are found, wrong input gets a sentence, and nothing warns."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from fedwad.clusters import Suggestion, cluster, stability, suggest
+from fedwad.errors import InputError
+
+#: The paper's three ways, and the weights of suggestions.
+WAYS = [("precomputed", 3), ("knn", 3), ("knn", 5), ("kernel", 3)]
+
+
+def planted(sizes, seed=0, within=1.0, between=10.0, noise=0.1):
+    """Distances between clients in blocks, each with some noise, and the blocks."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(len(sizes)), sizes)
+    distances = np.where(truth[:, None] == truth, within, between) * rng.uniform(
+        1 - noise, 1 + noise, (len(truth),) * 2
+    )
+    distances = np.triu(distances, 1)
+    return distances + distances.T, truth
+
+
+def points_apart(seed, count=12):
+    x = np.random.default_rng(seed).standard_normal((count, 3))
+    return np.linalg.norm(x[:, None] - x, axis=2)
+
+
+class TestCluster:
+    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
+    @pytest.mark.parametrize("blocks", [2, 3, 5])
+    def test_planted_blocks_are_found(self, blocks, affinity, neighbors):
+        distances, truth = planted([6] * blocks, blocks)
+        shuffle = np.random.default_rng(blocks).permutation(len(truth))
+        found = cluster(distances[np.ix_(shuffle, shuffle)], blocks, affinity, neighbors)
+        assert adjusted_rand_score(truth[shuffle], found) == 1.0
+
+    def test_unequal_blocks(self):
+        distances, truth = planted([2, 5, 9])
+        assert cluster(distances, 3).tolist() == truth.tolist()
+
+    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("k", [2, 3, 4])
+    def test_numbered_in_order_of_appearance(self, seed, k):
+        found = cluster(points_apart(seed), k)
+        assert found.dtype == np.int64
+        _, first = np.unique(found, return_index=True)
+        assert (np.diff(first) > 0).all()
+        assert found[0] == 0
+        assert set(found.tolist()) <= set(range(k))
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 5])
+    def test_any_number_of_clusters_of_any_number_of_clients(self, count):
+        distances = points_apart(count, count)
+        for k in range(1, count + 1):
+            found = cluster(distances, k)
+            assert found.shape == (count,)
+            assert len(set(found.tolist())) == k
+
+    def test_one_cluster_and_one_each(self):
+        distances = points_apart(0, 6)
+        assert cluster(distances, 1).tolist() == [0] * 6
+        assert cluster(distances, 6).tolist() == list(range(6))
+        assert cluster(distances, 6, "knn").tolist() == list(range(6))
+
+    def test_scale_does_not_matter(self):
+        distances, truth = planted([5, 5])
+        for scale in (1e-150, 1e-3, 1e150):
+            assert cluster(scale * distances, 2).tolist() == truth.tolist()
+
+    def test_same_seed_same_labels(self):
+        distances = points_apart(0, 30)
+        assert np.array_equal(cluster(distances, 4, seed=3), cluster(distances, 4, seed=3))
+
+    def test_input_stays_as_it_was(self):
+        distances, _ = planted([4, 4])
+        before = distances.copy()
+        cluster(distances, 2, "knn")
+        suggest(distances)
+        stability(distances, 2, draws=2)
+        assert np.array_equal(distances, before)
+
+    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
+    def test_graphs_in_several_parts_do_not_warn(self, affinity, neighbors):
+        distances, truth = planted([7, 7, 7], noise=0.0)  # all that are apart have weight zero
+        assert adjusted_rand_score(truth, cluster(distances, 3, affinity, neighbors)) == 1.0
+        assert suggest(distances).k == 3
+
+    def test_clients_that_are_all_alike_or_all_equally_far_do_not_warn(self):
+        for distances in (np.zeros((6, 6)), 1 - np.eye(6)):
+            for affinity, neighbors in WAYS:
+                found = cluster(distances, 2, affinity, neighbors)
+                assert found.shape == (6,)
+            assert suggest(distances).k >= 1
+
+    def test_identical_clients_are_together(self):
+        distances = np.array([[0, 0, 5, 5.0], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]])
+        assert cluster(distances, 2).tolist() == [0, 0, 1, 1]
+        assert cluster(distances, 2, "knn", 1).tolist() == [0, 0, 1, 1]
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize(
+        ("distances", "sentence"),
+        [
+            ([[0, 1], [2, 0]], "not symmetric"),
+            ([[0, np.nan], [np.nan, 0]], "finite and not negative"),
+            ([[0, np.inf], [np.inf, 0]], "finite and not negative"),
+            ([[0, -1], [-1, 0]], "finite and not negative"),
+            ([[1, 1], [1, 0]], "zeros on the diagonal"),
+            ([0, 1, 2], "square matrix"),
+            ([[0, 1, 2], [1, 0, 3]], "square matrix"),
+            (np.zeros((0, 0)), "square matrix"),
+            (np.zeros((2, 2, 2)), "square matrix"),
+            (3.0, "square matrix"),
+            # Once these two raise NumPy's ValueError.
+            ([[0, 1], [1]], "."),
+            ([["a", "b"], ["c", "d"]], "."),
+        ],
+    )
+    def test_distances(self, distances, sentence):
+        for work in (lambda: cluster(distances, 1), lambda: suggest(distances), lambda: stability(distances, 1)):
+            with pytest.raises(InputError, match=sentence):
+                work()
+
+    @pytest.mark.parametrize("k", [0, -1, 2.0, "2", True, None])
+    def test_number_of_clusters(self, k):
+        with pytest.raises(InputError, match="the number of clusters is"):
+            cluster(points_apart(0, 5), k)
+
+    def test_more_clusters_than_clients(self):
+        with pytest.raises(InputError, match="6 clusters were asked for among 5 clients"):
+            cluster(points_apart(0, 5), 6)
+
+    @pytest.mark.parametrize("neighbors", [5, 6, 100])
+    def test_more_neighbours_than_others(self, neighbors):
+        with pytest.raises(InputError, match=f"{neighbors} neighbours were asked for among 5 clients"):
+            cluster(points_apart(0, 5), 2, "knn", neighbors)
+        assert len(cluster(points_apart(0, 5), 2, neighbors=neighbors)) == 5  # not used
+
+    def test_options(self):
+        distances = points_apart(0, 5)
+        with pytest.raises(InputError, match="affinity is 'rbf'; choose 'precomputed', 'kernel' or 'knn'"):
+            cluster(distances, 2, "rbf")
+        with pytest.raises(InputError, match="neighbors is 0"):
+            cluster(distances, 2, "knn", 0)
+        with pytest.raises(InputError, match="seed is -1"):
+            cluster(distances, 2, seed=-1)
+        with pytest.raises(InputError, match="draws is 0"):
+            stability(distances, 2, draws=0)
+        for noise in (-0.1, np.nan, np.inf, "much", 10):
+            with pytest.raises(InputError, match="noise is"):
+                stability(distances, 2, noise=noise)
+
+
+class TestSuggest:
+    @pytest.mark.parametrize("blocks", [2, 3, 4, 5, 6])
+    @pytest.mark.parametrize(("between", "noise"), [(10, 0.1), (10, 0.02), (2, 0.05), (1.5, 0.05)])
+    def test_planted_number(self, blocks, between, noise):
+        for size, seed in ((4, 0), (7, 1)):
+            distances, _ = planted([size] * blocks, seed, between=between, noise=noise)
+            found = suggest(distances)
+            assert found.k == blocks
+            assert repr(found) == f"<{blocks} clusters suggested>"
+
+    @pytest.mark.parametrize("blocks", [2, 3, 4, 5, 6])
+    def test_blocks_on_a_line(self, blocks):
+        distances, truth = planted([7] * blocks, blocks)
+        distances = np.where(truth[:, None] == truth, distances, 10.0 * np.abs(truth[:, None] - truth))
+        assert suggest(distances).k == blocks
+
+    @pytest.mark.parametrize("blocks", [2, 3, 4, 5, 6])
+    def test_blocks_of_unequal_size(self, blocks):
+        distances, _ = planted(range(2, 2 + blocks), blocks)
+        assert suggest(distances).k == blocks
+
+    # Once failed. All nearest neighbours are at distance zero, so the smallest unit is 1, that of the whole matrix.
+    @pytest.mark.parametrize("blocks", [2, 3, 4])
+    def test_blocks_of_identical_clients(self, blocks):
+        distances, _ = planted([5] * blocks, within=0.0)
+        assert suggest(distances).k == blocks
+
+    def test_one_cluster_where_all_are_about_equally_far(self):
+        for seed in range(3):
+            distances, _ = planted([12], seed, noise=0.02)
+            assert suggest(distances).k == 1
+
+    def test_eigenvalues_are_those_of_a_normalised_laplacian(self):
+        distances, _ = planted([6, 6, 6])
+        found = suggest(distances)
+        assert isinstance(found, Suggestion)
+        assert found.eigenvalues.shape == (16,)
+        assert (np.diff(found.eigenvalues) >= -1e-12).all()
+        assert abs(found.eigenvalues[0]) < 1e-12
+        assert found.eigenvalues[-1] <= 2 + 1e-12
+        gaps = np.diff(found.eigenvalues)
+        assert gaps[2] == gaps.max()
+
+    def test_scale_does_not_matter(self):
+        distances, _ = planted([5, 5, 5])
+        for scale in (1e-150, 1e-3, 1e100):
+            assert suggest(scale * distances).k == 3
+
+    def test_no_more_than_fifteen_and_fewer_than_clients(self):
+        distances, _ = planted([2] * 20)
+        assert 1 <= suggest(distances).k <= 15
+        for count in (1, 2, 3, 4):
+            assert 1 <= suggest(points_apart(0, count)).k <= max(1, count - 1)
+
+
+class TestStability:
+    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
+    def test_one_where_blocks_are_well_apart(self, affinity, neighbors):
+        distances, _ = planted([7, 7, 7])
+        assert stability(distances, 3, affinity, neighbors, draws=2) == 1.0
+
+    def test_lower_where_there_is_nothing_to_find(self):
+        noise, _ = planted([20], noise=0.02)
+        found = stability(noise, 3, draws=3, noise=0.05)
+        assert -0.2 < found < 0.5
+        distances, _ = planted([7, 7, 7])
+        assert stability(distances, 5, draws=3) < 1.0
+
+    def test_no_noise_changes_nothing(self):
+        assert stability(points_apart(0), 3, draws=2, noise=0) == 1.0
+
+    def test_trivial_numbers_of_clusters(self):
+        assert stability(points_apart(0), 1, draws=2) == 1.0
+        assert stability(points_apart(0), 12, draws=2) == 1.0
+
+    def test_same_seed_same_number(self):
+        distances = points_apart(0)
+        assert stability(distances, 3, draws=2, seed=2) == stability(distances, 3, draws=2, seed=2)
