@@ -115,7 +115,7 @@ class TestInterval:
         assert m.lower[0, 1] <= exact * (1 + ROUNDING)
         assert m.upper[0, 1] >= exact * (1 - ROUNDING)
 
-    # Once failed with CertificateError in "pairs" (and "distance"). Copies leave cells whose spread is rounding, 1e-16, so
+    # Once failed with CertificateError in "pairs" (and "distance"): copies leave cells whose spread is 1e-16, so
     # twins are 1e-16 apart, and no plan between them is proven to nine digits of that; nor need it be.
     @pytest.mark.parametrize("labels", [False, True])
     @pytest.mark.parametrize("method", METHODS)

@@ -23,7 +23,7 @@ _LADDER = (250, 500, 1000, CAP)
 _POINTS = 4000  # drawn in all for each size and pair, which sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 # Beyond so many pairs most are transported with few points, and a sample of pairs tells what more points change.
-_MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 150, 24
+_MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 100, 24
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
 
 Pair = tuple[int, int]

@@ -1,0 +1,715 @@
+"""NVIDIA FLARE: the pieces against stand-ins of FLARE, then the simulator, then real processes with mutual TLS."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedwad
+from engines.flare_site import Desk, Post, Running, holds, received, silence, submit_foreign, write_data, write_policy
+from fedwad.engines import flare
+from fedwad.engines.flare import kit, site
+from fedwad.engines.flare._folder import write_folder
+from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, READY
+from fedwad.engines.job import Job, run
+from fedwad.errors import FederationError, InputError, PolicyError
+from fedwad.federation import Failure, describe_letter, open_client, read_ledger, site_name
+
+needs_flare = pytest.mark.skipif(find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed")
+DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
+MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
+LONG = {"support": 10, "rounds": 2000}
+
+
+def numbers(result):
+    """What must be the same to the last bit."""
+    return [result[key] for key in ("value", "lower", "upper")]
+
+
+# --- the site's file and its kit -------------------------------------------------------------------------------------
+
+
+def test_a_site_reads_its_own_file(tmp_path):
+    write_data(tmp_path, "paris")
+    write_policy(tmp_path, "paris")
+    (tmp_path / "fedwad.toml").write_text('data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n')
+    client = site.read(tmp_path / "fedwad.toml").open()
+    assert site_name(client.respond(describe_letter())) == "paris"
+    assert (tmp_path / "l.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "There is no file"),
+        ("data = ", "is not TOML"),
+        ('data = "a.npy"', "no text for policy"),
+        ('data = 3\npolicy = "p"', "no text for data"),
+        ('data = ""\npolicy = "p"', "no text for data"),
+        ('data = "a"\npolicy = "p"\ncode = "x"', "names code"),
+    ],
+)
+def test_a_wrong_site_file_is_named(tmp_path, text, sentence):
+    path = tmp_path / "fedwad.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        site.read(path)
+
+
+def test_a_variable_of_the_site_names_its_file(monkeypatch, tmp_path):
+    monkeypatch.delenv("FEDWAD_SITE", raising=False)
+    assert site.find(tmp_path, "paris") == tmp_path / "fedwad.toml"
+    monkeypatch.setenv("FEDWAD_SITE", "/etc/fedwad/{name}.toml")
+    assert site.find(tmp_path, "paris") == Path("/etc/fedwad/paris.toml")
+
+
+def _kit(folder, startup, resources, rights):
+    for name, content in {
+        f"startup/{startup}": {},
+        "local/resources.json.default": resources,
+        "local/authorization.json.default": rights,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path):
+    resources = {"class_allow_list": ["nvflare.any.Thing"], "allow_log_streaming": True, "components": [1]}
+    made = _kit(tmp_path / "paris", "fed_client.json", resources, {"permissions": {"project_admin": "any"}})
+    arguments = ["site", str(made), "--data", "d.npy", "--policy", "p.toml", "--label-column", "y"]
+    assert kit.main(arguments) == 0
+    resources = json.loads((made / "local/resources.json").read_text())
+    assert resources["class_allow_list"] == [NODE]
+    assert resources["allow_log_streaming"] is False
+    assert resources["components"] == [1]
+    rights = json.loads((made / "local/authorization.json").read_text())["permissions"]
+    for role in rights.values():
+        assert isinstance(role, dict)
+        assert not {"byoc", "shell_commands"} & set(role)
+    written = site.read(made / "local/fedwad.toml")
+    assert written == site.Site(Path("d.npy").resolve(), Path("p.toml").resolve(), None, "y")
+
+
+def test_a_kit_of_another_party_is_refused(tmp_path, capsys):
+    made = _kit(tmp_path / "paris", "fed_client.json", {}, {})
+    assert kit.main(["server", str(made)]) == 2
+    assert "startup/fed_server.json" in capsys.readouterr().err
+
+
+# --- submitting without a server -------------------------------------------------------------------------------------
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.modules["fedwad.engines.flare.submit"], "find_spec", lambda _: None)
+    for call in (
+        lambda: flare.submit(DISTANCE, connect=tmp_path),
+        lambda: flare.simulate(DISTANCE, {"paris": "a.npy", "oslo": "b.npy"}),
+        lambda: flare.sites(tmp_path),
+    ):
+        with pytest.raises(FederationError, match=r"pip install 'fedwad\[flare\]'"):
+            call()
+
+
+def test_importing_the_engine_does_not_import_flare():
+    code = "import sys, fedwad.engines.flare; sys.exit('nvflare' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@needs_flare
+def test_a_folder_that_is_no_kit_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"startup/fed_admin\.json"):
+        flare.submit(DISTANCE, connect=tmp_path)
+
+
+@needs_flare
+def test_a_simulation_wants_a_file_and_a_plain_name_for_each_site(tmp_path):
+    data = {"paris": write_data(tmp_path, "paris")}
+    with pytest.raises(InputError, match="no file for oslo"):
+        flare.simulate(DISTANCE, data)
+    with pytest.raises(InputError, match="no readable file"):
+        flare.simulate(DISTANCE, data | {"oslo": tmp_path / "none.npy"})
+    with pytest.raises(InputError, match="cannot call a site 'o slo'"):
+        flare.simulate(Job("distance", ("paris", "o slo")), data | {"o slo": data["paris"]})
+
+
+def test_a_job_carries_no_code_and_no_braces(tmp_path):
+    folder = write_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert files == ["app_server/config/config_fed_server.json", "app_site/config/config_fed_client.json", "meta.json"]
+    server = json.loads((folder / files[0]).read_text())["workflows"][0]
+    assert server["path"] == CONDUCTOR
+    assert Job.from_json(base64.b64decode(server["args"]["job"]).decode()) == DISTANCE
+    assert json.loads((folder / files[1]).read_text())["executors"] == [
+        {"tasks": ["fedwad"], "executor": {"path": NODE, "args": {}}}
+    ]
+
+
+# --- the federation against a stand-in of FLARE's network ------------------------------------------------------------
+
+
+def _federation(desk, names=None, tell=None):
+    from fedwad.engines.flare.federation import FlareFederation
+
+    return FlareFederation(desk, "job-1", desk, names or list(desk.sites), 60.0, tell)
+
+
+def _clients(folder, *names):
+    return {
+        name: open_client(write_data(folder, name, shift), write_policy(folder, name), folder / f"{name}.jsonl")
+        for shift, name in enumerate(names)
+    }
+
+
+@needs_flare
+def test_the_same_bits_as_in_process(tmp_path):
+    clients, lines = _clients(tmp_path, "paris", "oslo", "rome"), []
+    federation = _federation(Desk(**{name: client.respond for name, client in clients.items()}), tell=lines.append)
+    federation.gather(5.0)
+    here = fedwad.local({name: tmp_path / f"{name}.npy" for name in clients})
+    for job in (DISTANCE, MATRIX):
+        assert numbers(run(job, federation)) == numbers(run(job, here))
+    assert lines[0] == "paris, oslo, rome ready"
+    assert lines[1].startswith("2 of 2 sites answered in")
+
+
+@needs_flare
+@pytest.mark.parametrize(
+    ("answer", "code", "sentence"),
+    [
+        (b"", "garbage", ""),
+        (b"garbage", "garbage", ""),
+        (bytearray(b"garbage"), "garbage", ""),
+        (None, "garbage", ""),
+        ("timeout", "silent", "within 60 seconds"),
+        ("target_unreachable", "silent", "cannot be reached"),
+        ("process_exception", "silent", "could not answer"),
+        ("unauthenticated", "silent", "could not answer"),
+    ],
+)
+def test_what_is_no_reply_is_a_failure_of_that_site(tmp_path, answer, code, sentence):
+    paris = _clients(tmp_path, "paris")["paris"]
+    federation = _federation(Desk(paris=paris.respond, oslo=lambda _: answer))
+    answers = federation.ask(dict.fromkeys(("paris", "oslo"), fedwad.federation.MomentsRequest()))
+    assert isinstance(answers["paris"], fedwad.federation.Moments)
+    assert isinstance(answers["oslo"], Failure)
+    assert answers["oslo"].code == code
+    assert sentence in answers["oslo"].sentence
+
+
+@needs_flare
+def test_an_error_of_the_network_is_a_failure_of_that_site():
+    def broken(_):
+        raise OSError("/secret/path")
+
+    answer = _federation(Desk(paris=broken)).exchange({"paris": b"letter"}, 1.0)["paris"]
+    assert answer.code == "silent"
+    assert "secret" not in answer.sentence
+
+
+@needs_flare
+def test_a_late_reply_is_not_waited_for_nor_taken_for_the_next_one():
+    released = threading.Event()
+
+    def late(letter):
+        return (lambda: b"late" if released.is_set() else silence) if letter == b"first" else b"answer to " + letter
+
+    federation = _federation(Desk(paris=late, oslo=bytes))
+    start = time.monotonic()
+    answers = federation.exchange({"paris": b"first", "oslo": b"first"}, 0.3)
+    assert time.monotonic() - start < 5.0
+    assert answers["oslo"] == b"first"
+    assert "within 0.3 seconds" in answers["paris"].sentence
+    released.set()
+    assert federation.exchange({"paris": b"second"}, 5.0) == {"paris": b"answer to second"}
+    assert federation.lost == {"paris"}
+
+
+@needs_flare
+def test_a_site_that_takes_no_part_is_named_at_once():
+    desk = Desk(paris=bytes, oslo=bytes)
+    desk.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(desk, ["paris", "oslo", "lima"])
+    federation.gather(0.5)
+    answers = federation.exchange(dict.fromkeys(("paris", "oslo", "lima"), b"letter"), 60.0)
+    assert answers["paris"] == b"letter"
+    assert "takes no part" in answers["oslo"].sentence
+    assert "takes no part" in answers["lima"].sentence
+
+
+@needs_flare
+def test_a_site_that_starts_slowly_is_waited_for():
+    desk, start = Desk(paris=bytes), time.monotonic()
+    desk.ready["paris"] = lambda: OPEN if time.monotonic() - start > 1.0 else "target_unreachable"
+    federation = _federation(desk)
+    federation.gather(30.0)
+    assert federation.exchange({"paris": b"letter"}, 5.0) == {"paris": b"letter"}
+
+
+@needs_flare
+def test_a_site_that_reads_for_long_is_waited_for_longer_than_one_that_does_not_start():
+    desk, start = Desk(paris=bytes, oslo=bytes), time.monotonic()
+    desk.ready["paris"] = lambda: OPEN if time.monotonic() - start > 2.0 else OPENING
+    desk.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(desk)
+    federation.gather(0.5)
+    assert time.monotonic() - start > 2.0
+    answers = federation.exchange({"paris": b"letter", "oslo": b"letter"}, 5.0)
+    assert answers["paris"] == b"letter"
+    assert "takes no part" in answers["oslo"].sentence
+
+
+@needs_flare
+def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(monkeypatch):
+    for name, seconds in {"_PULSE": 0.1, "_LOST": 0.5, "_PING": 0.2}.items():
+        monkeypatch.setattr(f"fedwad.engines.flare.federation.{name}", seconds)
+    start = time.monotonic()
+
+    def work():
+        return b"done" if time.monotonic() - start > 2.0 else work
+
+    desk = Desk(paris=lambda _: work, oslo=lambda _: silence)
+    desk.ready["oslo"] = silence
+    answers = _federation(desk).exchange({"paris": b"", "oslo": b""}, 300.0)
+    assert answers["paris"] == b"done"
+    assert "is gone" in answers["oslo"].sentence
+    assert time.monotonic() - start < 60.0
+
+
+@needs_flare
+def test_a_stopped_run_names_the_site_that_is_no_longer_there(monkeypatch):
+    monkeypatch.setattr("fedwad.engines.flare.federation._PING", 0.5)
+    desk = Desk(paris=lambda _: silence, oslo=lambda _: silence)
+    desk.ready["oslo"] = silence
+    threading.Timer(0.5, lambda: setattr(desk, "triggered", True)).start()
+    with pytest.raises(FederationError, match="stopped the run and oslo no longer answered"):
+        _federation(desk).exchange({"paris": b"", "oslo": b""}, 300.0)
+
+
+# --- the node against a stand-in of FLARE's network ------------------------------------------------------------------
+
+
+@pytest.fixture
+def post(tmp_path, monkeypatch):
+    """Start a node whose site has this file."""
+    monkeypatch.delenv("FEDWAD_SITE", raising=False)
+    write_data(tmp_path, "paris")
+    write_policy(tmp_path, "paris")
+    posts = []
+
+    def start(text='data = "paris.npy"\npolicy = "paris.policy.toml"\n'):
+        (tmp_path / "fedwad.toml").write_text(text)
+        posts.append(Post(tmp_path))
+        return posts[-1]
+
+    yield start
+    for started in posts:
+        started.close()
+
+
+@needs_flare
+def test_a_node_answers_its_server_and_nobody_else(tmp_path, post):
+    node = post()
+    code, answer = node.ask(LETTER, describe_letter())
+    assert code == "ok"
+    assert site_name(answer) == "paris"
+    asked = len(read_ledger(tmp_path / "paris.policy.ledger.jsonl"))
+    for stranger in ("oslo", "oslo.job-1", "server.job-2", "", None):
+        for topic in (LETTER, READY):
+            code, answer = node.ask(topic, describe_letter(), stranger)
+            assert code == "unauthenticated"
+            assert not answer
+    assert len(read_ledger(tmp_path / "paris.policy.ledger.jsonl")) == asked
+
+
+@needs_flare
+@pytest.mark.parametrize(
+    "text",
+    [
+        'data = "secret/place.npy"\npolicy = "paris.policy.toml"\n',
+        'data = "paris.npy"\npolicy = "secret/place.toml"\n',
+        "secret/place",
+    ],
+)
+def test_a_node_that_cannot_open_its_data_says_so_without_a_path(post, text):
+    node = post(text)
+    assert node.ask(READY, b"")[0] == "ok"
+    code, answer = node.ask(LETTER, describe_letter())
+    assert code == "ok"
+    with pytest.raises(FederationError, match="could not open its data"):
+        site_name(answer)
+    assert b"secret" not in answer
+
+
+@needs_flare
+@pytest.mark.parametrize("letter", [b"", b"garbage", None, {"a": 1}, "text", 7, [1, 2]])
+def test_a_node_survives_letters_of_any_kind(post, letter):
+    node = post()
+    _, answer = node.ask(LETTER, letter)
+    assert b"Traceback" not in (answer or b"")
+    assert site_name(node.ask(LETTER, describe_letter())[1]) == "paris"
+
+
+@needs_flare
+def test_an_unforeseen_error_at_a_node_sends_no_words(post, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("/secret/place")
+
+    node = post()
+    monkeypatch.setattr("fedwad.federation.Client.respond", broken)
+    code, answer = node.ask(LETTER, describe_letter())
+    assert code == "process_exception"
+    assert not answer
+
+
+# --- the analyst's session against a stand-in of FLARE's -------------------------------------------------------------
+
+
+class Session:
+    """Answers the courier's questions one after the other, the last one for good; an exception is raised."""
+
+    def __init__(self, *answers, status="RUNNING", detail=()):
+        self.answers, self.meta, self.aborted = list(answers), {"status": status, "job_deploy_detail": detail}, []
+
+    def do_app_command(self, job, topic, asked):
+        assert (job, topic) == ("job-1", "fedwad.collect")
+        if asked.get("collected"):
+            return {}
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return {"lines": [], "outcome": None, "lost": []} | answer
+
+    def get_job_meta(self, _):
+        return self.meta
+
+    def download_job_result(self, _, folder):
+        if "kept" in self.meta:
+            (Path(folder) / "job" / "workspace").mkdir(parents=True)
+            (Path(folder) / "job" / "workspace" / "fedwad.json").write_text(json.dumps(self.meta["kept"]))
+        return str(Path(folder) / "job")
+
+    def abort_job(self, job):
+        self.aborted.append(job)
+
+
+def _courier(session):
+    from fedwad.engines.flare.courier import Courier
+
+    said = []
+    courier = Courier({"kit": "kit", "user": "ana", "address": "host:1", "job": DISTANCE.to_json()}, said.append)
+    courier._session, courier._id = session, "job-1"
+    return courier, said
+
+
+@needs_flare
+def test_a_courier_passes_on_progress_and_outcome():
+    from nvflare.fuel.flare_api import api_spec
+
+    waiting = [
+        api_spec.JobNotRunning("x"),
+        api_spec.NoReply("x"),
+        api_spec.InternalError("x"),
+        api_spec.NoConnection("x"),
+    ]
+    session = Session(*waiting, {"lines": ["a", "b"]}, {"lines": ["c"]}, {"outcome": {"kind": "distance"}})
+    courier, said = _courier(session)
+    assert courier._follow() == {"kind": "distance"}
+    assert said == [{"line": "a"}, {"line": "b"}, {"line": "c"}]
+    assert session.aborted == []
+
+
+@needs_flare
+def test_a_job_that_lost_a_site_is_not_left_waiting_for_it():
+    session = Session({"outcome": {"kind": "matrix"}, "lost": ["rome"]})
+    assert _courier(session)[0]._follow() == {"kind": "matrix"}
+    assert session.aborted == ["job-1"]
+
+
+@needs_flare
+def test_an_outcome_that_nobody_collected_is_fetched_with_the_job():
+    from nvflare.fuel.flare_api import api_spec
+
+    session = Session(api_spec.JobNotRunning("x"), status="FINISHED:COMPLETED")
+    session.meta["kept"] = {"kind": "distance"}
+    assert _courier(session)[0]._follow() == {"kind": "distance"}
+
+
+@needs_flare
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        ("AuthorizationError", "app_command"),
+        ("SessionClosed", "started anew"),
+        ("NoConnection", "host:1 stopped answering"),
+        ("JobNotRunning", r"FINISHED:FAILED_TO_RUN \(oslo: no\)"),
+    ],
+)
+def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error, sentence):
+    from nvflare.fuel.flare_api import api_spec
+
+    from fedwad.engines.flare import courier
+
+    monkeypatch.setattr(courier, "_AWAY", 0.5)
+    session = Session(getattr(api_spec, error)("x"), status="FINISHED:FAILED_TO_RUN", detail=["server: OK", "oslo: no"])
+    with pytest.raises(courier._FailedError, match=sentence):
+        _courier(session)[0]._follow()
+
+
+# --- the simulator ---------------------------------------------------------------------------------------------------
+
+
+@needs_flare
+@pytest.mark.slow
+def test_the_simulator_gives_the_same_bits(tmp_path):
+    data = {name: write_data(tmp_path, name, shift) for shift, name in enumerate(MATRIX.clients)}
+    here = fedwad.local(data)
+    for job in (DISTANCE, MATRIX):
+        lines = []
+        there, ours = flare.simulate(job, data, timeout=300.0, on_line=lines.append), run(job, here)
+        assert numbers(there) == numbers(ours)
+        assert any("answered in" in line for line in lines)
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_simulation_ends_in_time_and_leaves_no_process(tmp_path):
+    import psutil
+
+    data = {name: write_data(tmp_path, name) for name in DISTANCE.clients}
+    with pytest.raises(FederationError, match="within 5 seconds"):
+        flare.simulate(Job("distance", DISTANCE.clients, LONG), data, timeout=5.0)
+    assert [p for p in psutil.Process().children(recursive=True) if "nvflare" in " ".join(p.cmdline())] == []
+
+
+# --- real processes with mutual TLS ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    """Server and four sites. The policy of rome allows summaries only, and the data of lima are not there."""
+    if find_spec("nvflare") is None:
+        pytest.skip("NVIDIA FLARE is not installed")
+    from fedwad.engines.flare.loopback import Loopback
+
+    folder = tmp_path_factory.mktemp("flare")
+    names = ("paris", "oslo", "rome", "lima")
+    data = {name: write_data(folder, name, shift) for shift, name in enumerate(names)}
+    policy = {name: write_policy(folder, name) for name in names}
+    write_policy(folder, "rome", ("describe", "summary"))
+    data["lima"] = folder / "secret-place.npy"
+    with Loopback(folder, data, policy) as started:
+        yield started
+
+
+@needs_flare
+@pytest.mark.slow
+def test_real_processes_give_the_same_bits(federation):
+    """And the matrix goes on without lima, whose data cannot be read, which nobody but its operator learns more of."""
+    assert set(flare.sites(federation.connect)) == {"paris", "oslo", "rome", "lima"}
+    here = fedwad.local({name: federation.folder / f"{name}.npy" for name in MATRIX.clients})
+    lines = []
+    there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0, on_line=lines.append)
+    assert numbers(there) == numbers(run(DISTANCE, here))
+    assert sum("2 of 2 sites answered in" in line for line in lines) == DISTANCE.options["rounds"] + 2
+    everybody = Job("matrix", (*MATRIX.clients, "lima"), MATRIX.options)
+    there = flare.submit(everybody, connect=federation.connect, timeout=120.0)
+    assert there["ids"] == list(MATRIX.clients)
+    assert numbers(there) == numbers(run(MATRIX, here))
+    assert [entry.kind for entry in read_ledger(federation.folder / "rome.ledger.jsonl")] == ["summary"]
+    assert list(there["lost"]) == ["lima"]
+    assert "could not open its data" in there["lost"]["lima"]
+    assert "secret-place" not in json.dumps(there)
+    assert holds(federation.kit("localhost"), "secret-place") == []
+    assert holds(federation.kit("lima"), "secret-place") != []
+
+
+@needs_flare
+@pytest.mark.slow
+def test_the_commands_of_the_guide_lead_to_a_distance():
+    script = Path(__file__).parents[2] / "scripts" / "flare-loopback.sh"
+    command = ["/usr/bin/env", "bash", script, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "W2 between paris and oslo, method fedwad" in done.stdout + done.stderr
+    assert "W2 distances between 2 parties" in done.stdout + done.stderr
+
+
+@needs_flare
+@pytest.mark.slow
+def test_refusals_reach_the_analyst_as_sentences(federation):
+    with pytest.raises(PolicyError, match=r"Client 'rome': .*not allowed by this client's policy"):
+        flare.submit(Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=120.0)
+    assert read_ledger(federation.folder / "rome.ledger.jsonl")[-1].outcome == "refused"
+    with pytest.raises(FederationError, match="There is no site tokyo: connected are lima, oslo, paris, rome"):
+        flare.submit(Job("distance", ("paris", "tokyo")), connect=federation.connect, timeout=60.0)
+
+
+@needs_flare
+@pytest.mark.slow
+def test_strangers_get_nothing(federation, tmp_path):
+    """Plain text, TLS without a certificate, and a kit of another provisioning, as a site and as an analyst."""
+    from fedwad.engines.flare.loopback import Loopback
+
+    address = ("127.0.0.1", federation.port)
+    with socket.create_connection(address, timeout=5.0) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"HTTP" not in received(plain)
+    context = ssl.create_default_context(cafile=str(federation.connect / "startup" / "rootCA.pem"))
+    context.check_hostname = False
+    bare = socket.create_connection(address, timeout=5.0)  # refused in the handshake, or in TLS 1.3 after it
+    with bare, suppress(OSError), context.wrap_socket(bare) as wrapped:
+        wrapped.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert received(wrapped) == b""
+    data = {"tokyo": write_data(tmp_path, "tokyo")}
+    other = Loopback(tmp_path, data, {"tokyo": write_policy(tmp_path, "tokyo")})
+    _point(other, federation.port)
+    try:
+        other.start("tokyo")
+        with pytest.raises(FederationError, match=r"cannot be reached as|does not admit"):
+            flare.submit(DISTANCE, connect=other.connect, timeout=60.0)
+        time.sleep(3.0)
+        assert other.processes("tokyo") != []  # it is trying
+        assert "tokyo" not in flare.sites(federation.connect)
+    finally:
+        other.stop()
+
+
+def _point(loopback, port):
+    """Let kits of one federation knock at the server of another."""
+    for path in loopback.folder.glob("fedwad/prod_00/*/startup/fed_*.json"):
+        path.write_text(path.read_text().replace(str(loopback.port), str(port)))
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_site_runs_no_code_of_others_and_no_other_class(federation, tmp_path):
+    mark = tmp_path / "ran"
+    byoc = write_folder(tmp_path / "byoc", DISTANCE, ["paris"], collect=False)
+    custom = byoc / "app_site" / "custom"
+    custom.mkdir()
+    (custom / "evil.py").write_text(f"from pathlib import Path\nPath({str(mark)!r}).touch()\n")
+    config = byoc / "app_site" / "config" / "config_fed_client.json"
+    config.write_text(config.read_text().replace(NODE, "evil.Node"))
+    assert submit_foreign(federation, byoc) == "FINISHED:FAILED_TO_RUN"
+    assert "paris: NVFLARE_ERROR: BYOC not permitted" in (federation.folder / "localhost.log").read_text()
+    other = write_folder(tmp_path / "other", DISTANCE, ["paris"], collect=False)
+    config = other / "app_site" / "config" / "config_fed_client.json"
+    config.write_text(config.read_text().replace(NODE, "nvflare.app_common.np.np_trainer.NPTrainer"))
+    assert submit_foreign(federation, other) != "FINISHED:COMPLETED"
+    assert (
+        "NPTrainer' at config path 'executors.#1.executor' is not in allow_list"
+        in (federation.folder / "paris.log").read_text()
+    )
+    assert not mark.exists()
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_site_that_loses_power_is_named_and_comes_back(federation):
+    running = Running(Job("distance", DISTANCE.clients, LONG), federation, timeout=300.0, round_timeout=10.0)
+    running.await_rounds(5)
+    federation.kill("oslo")
+    running.end(60.0)
+    assert isinstance(running.error, FederationError)
+    assert "Client 'oslo'" in str(running.error)
+    federation.start("oslo")
+    federation.await_sites(("oslo",))
+    there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)
+    ours = run(DISTANCE, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}))
+    assert numbers(there) == numbers(ours)
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_matrix_goes_on_without_a_site_that_froze(federation):
+    job = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
+    frozen = federation.processes("rome")
+    for process in frozen:
+        process.suspend()
+    try:
+        result = flare.submit(job, connect=federation.connect, timeout=120.0, round_timeout=20.0)
+    finally:
+        for process in frozen:
+            process.resume()
+    assert result["ids"] == ["paris", "oslo"]
+    assert list(result["lost"]) == ["rome"]
+    assert np.isfinite(result["value"]).all()
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_job_process_that_dies_at_a_site_ends_the_run_which_resumes(federation):
+    job = Job("distance", DISTANCE.clients, {"support": 10, "rounds": 150})
+    running = Running(job, federation, timeout=300.0, round_timeout=30.0)
+    running.await_rounds(20)
+    worker = max(federation.processes("oslo"), key=lambda process: process.create_time())
+    assert "worker_process" in " ".join(worker.cmdline())
+    worker.kill()
+    running.end(60.0)
+    assert isinstance(running.error, FederationError)
+    assert "oslo" in str(running.error)
+    looks = len(read_ledger(federation.folder / "paris.ledger.jsonl"))
+    there = flare.submit(job, connect=federation.connect, timeout=120.0, resume=True)
+    ours = run(job, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}))
+    assert numbers(there) == numbers(ours)
+    assert len(read_ledger(federation.folder / "paris.ledger.jsonl")) - looks < 152 - 15  # and not asked all over
+
+
+@needs_flare
+@pytest.mark.slow
+def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federation):
+    code = (
+        "import sys\nfrom fedwad.engines.flare import submit\nfrom fedwad.engines.job import Job\n"
+        "show = lambda line: print(line, flush=True)\n"
+        "try:\n    submit(Job.from_json(sys.argv[1]), connect=sys.argv[2], on_line=show)\n"
+        "except KeyboardInterrupt:\n    print('interrupted')\n"
+    )
+    command = [sys.executable, "-c", code, Job("distance", DISTANCE.clients, LONG).to_json(), str(federation.connect)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as analyst:
+        assert any("answered in" in line for line in analyst.stdout)
+        os.kill(analyst.pid, signal.SIGINT)
+        rest = analyst.stdout.read()
+        assert analyst.wait(60.0) == 0
+    assert "interrupted" in rest
+    _await_no_job(federation, "paris")
+    with pytest.raises(FederationError, match="within 10 seconds; the job was aborted"):
+        flare.submit(Job("distance", DISTANCE.clients, LONG), connect=federation.connect, timeout=10.0)
+    _await_no_job(federation, "paris")
+
+
+def _await_no_job(federation, party):
+    deadline = time.monotonic() + 30.0
+    while any("worker_process" in " ".join(process.cmdline()) for process in federation.processes(party)):
+        assert time.monotonic() < deadline, "the job goes on at the site"
+        time.sleep(0.2)
+
+
+@needs_flare
+@pytest.mark.slow
+def test_a_server_that_dies_ends_the_run_and_comes_back(federation):
+    running = Running(Job("distance", DISTANCE.clients, LONG), federation, timeout=60.0, round_timeout=10.0)
+    running.await_rounds(5)
+    federation.kill("localhost")
+    running.end(90.0)
+    assert isinstance(running.error, FederationError)
+    assert "stopped answering" in str(running.error)
+    federation.start("localhost")
+    federation.await_server()
+    federation.await_sites(DISTANCE.clients)
+    assert flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)["kind"] == "distance"
