@@ -1,0 +1,272 @@
+"""The number of microsoft/otdd beside ours on the same samples, and what each difference of definition does to it.
+
+The package itself is not run: its quantities are written down here from its source (commit 72f1b22), its solver's
+temperatures from geomloss 0.2.6. `docs/otdd.md` tells the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+import fedwad
+import ot
+from fedwad.datasets import load
+
+NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
+ENTREG = 0.1  # DatasetDistance(entreg=0.1, inner_ot_entreg=0.1)
+
+Floats = NDArray[np.float64]
+
+
+class Side(NamedTuple):
+    """One data set: the samples that are transported, and those that class statistics are taken of."""
+
+    X: Floats
+    y: NDArray[np.int64]
+    whole: tuple[Floats, NDArray[np.int64]]
+
+    def classes(self) -> list[Floats]:
+        X, y = self.whole
+        return [X[y == code] for code in range(y.max() + 1)]
+
+
+Table = Callable[[Side, Side], Floats]
+Term = Callable[["Spread", "Spread", float], float]
+
+
+def side(X: NDArray[Any], y: NDArray[Any], transported: int | None = None) -> Side:
+    """A data set of which the first `transported` samples are transported, all when left out."""
+    X, codes = np.asarray(X, dtype=np.float64), np.unique(y, return_inverse=True)[1]
+    return Side(X[:transported], codes[:transported], (X, codes))
+
+
+def squares(X: Floats, Y: Floats) -> Floats:
+    """|x - y|^2 for all pairs."""
+    return np.asarray(np.maximum((X**2).sum(axis=1)[:, None] + (Y**2).sum(axis=1) - 2 * X @ Y.T, 0.0))
+
+
+# ---- How far apart two classes are.
+
+
+class Spread(NamedTuple):
+    """The covariance V'diag(a^2)V of a class: deviations a along directions, the rows of V."""
+
+    a: Floats
+    V: Floats
+
+
+def spread(points: Floats, lost: int, cut: float) -> Spread:
+    """The covariance with divisor n - lost; variances below `cut` times the largest are taken as zero."""
+    _, a, V = np.linalg.svd((points - points.mean(axis=0)) / np.sqrt(len(points) - lost), full_matrices=False)
+    kept = a**2 > cut * a.max() ** 2
+    return Spread(a[kept], V[kept])
+
+
+def _traces(S: Spread, T: Spread) -> float:
+    return float(S.a @ S.a + T.a @ T.a)
+
+
+def diagonal(S: Spread, T: Spread, _cut: float = 0.0) -> float:
+    """Sum over features of (s - t)^2, s and t the standard deviations: diagonal_cov=True, and ours."""
+    s, t = (np.sqrt(part.a**2 @ part.V**2) for part in (S, T))
+    return float(((s - t) ** 2).sum())
+
+
+def bures(S: Spread, T: Spread, cut: float = 0.0) -> float:
+    """tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2: the default. The last root leaves out squares below `cut`, too."""
+    roots = np.linalg.svd(S.a[:, None] * (S.V @ T.V.T) * T.a, compute_uv=False)
+    return _traces(S, T) - 2 * float(roots[roots**2 > cut * roots.max(initial=0.0) ** 2].sum())
+
+
+def frobenius(S: Spread, T: Spread, _cut: float = 0.0) -> float:
+    """|S^1/2 - T^1/2|^2 = tr S + tr T - 2 tr S^1/2 T^1/2: our covariance="full"."""
+    return _traces(S, T) - 2 * float(S.a @ (S.V @ T.V.T) ** 2 @ T.a)
+
+
+def spreads(term: Term, lost: int = 1, single: bool = True) -> Table:
+    """`term` between all classes. Their roots leave out eigenvalues below d times the rounding of the precision."""
+
+    def table(a: Side, b: Side) -> Floats:
+        cut = a.X.shape[1] * float(np.finfo(np.float32 if single else np.float64).eps)
+        left, right = ([spread(points, lost, cut) for points in side.classes()] for side in (a, b))
+        return np.array([[term(S, T, cut) for T in right] for S in left])
+
+    return table
+
+
+def _nothing_to_itself(a: Side, b: Side, table: Floats) -> Floats:
+    """Within one data set they set a class's distance to itself to zero, whatever rounding and entropy make of it."""
+    if a is b:
+        np.fill_diagonal(table, 0.0)
+    return table
+
+
+def gaussian(term: Term, lost: int = 1, single: bool = True) -> Table:
+    """W2^2 between Gaussians, |m - m'|^2 + term, for all classes; covariances divide by n - lost."""
+
+    def table(a: Side, b: Side) -> Floats:
+        means = (np.array([points.mean(axis=0) for points in side.classes()]) for side in (a, b))
+        return _nothing_to_itself(a, b, squares(*means) + spreads(term, lost, single)(a, b))
+
+    return table
+
+
+def samples(transport: Callable[[Floats, float], float]) -> Table:
+    """W2^2 between the samples of all classes: inner_ot_method="exact"."""
+
+    def table(a: Side, b: Side) -> Floats:
+        first, second = a.classes(), b.classes()
+        found = np.array([[transport(squares(x, y), diameter(x, y)) for y in second] for x in first])
+        return _nothing_to_itself(a, b, found)
+
+    return table
+
+
+# ---- Transport between the data sets.
+
+
+def cost(a: Side, b: Side, table: Floats) -> Floats:
+    """Their cost of a pair of samples: half of what ours is."""
+    return (squares(a.X, b.X) + table[np.ix_(a.y, b.y)]) / 2
+
+
+def exact(cost: Floats, _diameter: float = 0.0) -> float:
+    n, m = cost.shape
+    return float(ot.emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=10**8))
+
+
+def diameter(X: Floats, Y: Floats) -> float:
+    """Of the box around both: geomloss starts cooling from it."""
+    both = np.vstack([X, Y])
+    return float(np.linalg.norm(both.max(axis=0) - both.min(axis=0)))
+
+
+def _softmin(cost: Floats, heat: float) -> Floats:
+    """-heat log of the mean of exp(-cost / heat) over each row: its least entry where heat is small."""
+    least = cost.min(axis=1)
+    return np.asarray(least - heat * np.log(np.exp((least[:, None] - cost) / heat).mean(axis=1)))
+
+
+def annealed(cost: Floats, diameter: float, entreg: float = ENTREG, scaling: float = 0.5) -> float:
+    """Entropic transport the way geomloss does it: one averaged step of both potentials at each temperature.
+
+    Temperatures fall from diameter^2 by the factor scaling^2 to entreg, some ten in all; the value is that of the
+    potentials reached, converged or not.
+    """
+    steps = int(np.ceil(np.log(entreg**0.5 / diameter) / np.log(scaling)))
+    temperatures = [diameter**2, *(diameter**2 * scaling ** (2.0 * k) for k in range(steps)), entreg]
+
+    def potentials(f: Floats, g: Floats, heat: float) -> tuple[Floats, Floats]:
+        """What each potential should be, given the other, under uniform weights."""
+        return _softmin(cost - g, heat), _softmin(cost.T - f, heat)
+
+    f, g = potentials(np.zeros(cost.shape[0]), np.zeros(cost.shape[1]), temperatures[0])
+    for heat in temperatures:
+        better_f, better_g = potentials(f, g, heat)
+        f, g = (f + better_f) / 2, (g + better_g) / 2
+    f, g = potentials(f, g, entreg)
+    return float(f.mean() + g.mean())
+
+
+def theirs(a: Side, b: Side, table: Table, entreg: float = ENTREG, scaling: float = 0.5) -> float:
+    """What DatasetDistance(...).distance() returns: a debiased Sinkhorn divergence of half squares."""
+    # Labels are the last column of a point there, those of the second data set counted on from the first's.
+    start = a.whole[1].max() + 1
+    size = diameter(np.column_stack([a.X, a.y]), np.column_stack([b.X, b.y + start]))
+    across, first, second = (
+        annealed(cost(x, y, table(x, y)), size, entreg, scaling) for x, y in ((a, b), (a, a), (b, b))
+    )
+    return across - first / 2 - second / 2
+
+
+# ---- The table.
+
+
+def problems() -> dict[str, tuple[Side, Side]]:
+    """Named pairs of data sets: six of images, and digits in other units and in few features."""
+    data = {name: side(*load(name, samples=1000)) for name in NAMES}
+    found = {f"{a} - {b}": (data[a], data[b]) for a, b in combinations(NAMES, 2)}
+    X, y = load("digits")
+    centred = X - X.mean(axis=0)
+    main = centred @ np.linalg.svd(centred, full_matrices=False)[2][:10].T
+    for name, points in {
+        "digits 0-4 - 5-9, 0 to 16": X,
+        "digits 0-4 - 5-9, 0 to 1": X / 16,
+        "digits 0-4 - 5-9, 10 directions": main,
+    }.items():
+        found[name] = side(points[y < 5], y[y < 5]), side(points[y >= 5], y[y >= 5])
+    return found
+
+
+def row(a: Side, b: Side) -> dict[str, Any]:
+    """Both packages' numbers, their ratio, and the ratio taken apart."""
+    ours = {
+        form: fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2 for form in ("diagonal", "full")
+    }
+    message = {form: fedwad.otdd((a.X, a.y), (b.X, b.y), covariance=form).value ** 2 / 2 for form in ours}
+    default, narrow = theirs(a, b, gaussian(bures)), theirs(a, b, gaussian(diagonal))
+    readme = theirs(a, b, samples(annealed))
+    population, sample, single = (
+        exact(cost(a, b, gaussian(bures, lost, single)(a, b))) for lost, single in ((0, False), (1, False), (1, True))
+    )
+    apart = spreads(frobenius, single=False)(a, b) / spreads(bures, single=False)(a, b)
+    return {
+        "ours diagonal": (2 * ours["diagonal"]) ** 0.5,
+        "ours full": (2 * ours["full"]) ** 0.5,
+        "diagonal_cov": f"{narrow:.5g}",
+        "default": f"{default:.5g}",
+        "inner exact": f"{readme:.5g}",
+        "diagonal_cov / diagonal^2/2": f"{narrow / ours['diagonal']:.4f}",
+        "default / full^2/2": f"{default / ours['full']:.4f}",
+        "default / diagonal^2/2": f"{default / ours['diagonal']:.4f}",
+        "inner exact / full^2/2": f"{readme / ours['full']:.4f}",
+        "Bures": f"{population / ours['full']:.4f}",
+        "n - 1": f"{sample / population:.4f}",
+        "single": f"{single / sample:.4f}",
+        "ten steps": f"{default / single:.4f}",
+        "many steps": f"{theirs(a, b, gaussian(bures), scaling=0.9) / single:.4f}",
+        "Frobenius^2 / Bures^2": f"{apart.min():.2f} to {apart.max():.2f}",
+        "one message diagonal": message["diagonal"] / ours["diagonal"] - 1,
+        "one message full": message["full"] / ours["full"] - 1,
+    }
+
+
+def measure() -> list[dict[str, Any]]:
+    """One row a pair; then rank correlations with their default over the six; then statistics of more samples."""
+    rows = [{"pair": name, **row(a, b)} for name, (a, b) in problems().items()]
+    six = rows[: len(NAMES) * (len(NAMES) - 1) // 2]
+    default = [float(row["default"]) for row in six]
+    ranked = ("ours diagonal", "ours full", "diagonal_cov", "inner exact")
+    rank = {name: float(spearmanr(default, [float(row[name]) for row in six]).statistic) for name in ranked}
+    return [*rows, {"pair": "rank correlation with default", **rank}, *statistics()]
+
+
+def statistics() -> list[dict[str, Any]]:
+    """Their maxsamples: class statistics of 1000 or of all 5000 samples, the same 1000 transported."""
+    data = [load(name, samples=5000) for name in ("mnist", "usps")]
+    rows = []
+    for known in (1000, 5000):
+        a, b = (side(X[:known], y[:known], transported=1000) for X, y in data)
+        ours = fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance="full")
+        default = theirs(a, b, gaussian(bures))
+        rows.append(
+            {
+                "pair": f"mnist - usps, 1000 of {known}",
+                "ours full": ours,
+                "default": f"{default:.5g}",
+                "default / full^2/2": f"{2 * default / ours**2:.4f}",
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import show
+
+    show("otdd_conversion", measure())

@@ -1,0 +1,156 @@
+"""A whole deployment on this machine, for tests and measurements: certificates, keys, a SuperLink, and nodes.
+
+`scripts/flower-loopback.sh` does the same with the commands that the documentation gives.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fedwad.engines.flower._control import Control, environment, need_flower
+from fedwad.engines.flower._processes import Process, free_port, is_up
+from fedwad.engines.flower.submit import submit
+from fedwad.engines.job import Job
+from fedwad.errors import FederationError
+
+__all__ = ["Loopback"]
+
+
+class Loopback:
+    """A SuperLink with TLS and node authentication on a free port of this machine, for the time of a `with` block.
+
+    Parameters
+    ----------
+    folder : an empty folder for keys, certificates and logs
+    variables : further variables for the processes
+    database : whether the SuperLink keeps what it knows on disk, so that it can be started again
+    """
+
+    def __init__(self, folder: Path, variables: Mapping[str, str] | None = None, database: bool = False) -> None:
+        need_flower()
+        self.folder = folder
+        self.authority = folder / "ca.crt"
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._database = ["--database", "superlink.db"] if database else []
+        self._variables = environment(folder / "flwr", **(variables or {}))
+        self._processes: list[Process] = []
+
+    def __enter__(self) -> Loopback:
+        _write_certificates(self.folder)
+        self.control = Control(self.folder, self.address, self.authority)
+        self.start_superlink()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start_superlink(self) -> None:
+        """Start the SuperLink, at first or once more."""
+        self.superlink = self._start(
+            "superlink",
+            *["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), *self._database],
+            *["--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"],
+            *["--enable-supernode-auth", "--disable-runtime-dependency-installation"],
+        )
+        if not is_up(self.superlink, self.port):
+            self.close()
+            raise FederationError(f"The SuperLink did not start; {self.folder / 'superlink.log'} says why.")
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in reversed(self._processes):
+            process.end()
+
+    def key(self, name: str, register: bool = True) -> Path:
+        """Make a node's key, and tell the SuperLink its public half."""
+        path = self.folder / name
+        _write_key(path)
+        if register:
+            self.control.register(path.with_suffix(".pub"), name)
+        return path
+
+    def site(self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = "") -> Process:
+        """Start a node that runs fedwad and nothing else."""
+        key = self.key(name) if key is None else key
+        options = ["--superlink", self.address, "--root-certificates", str(self.authority), "--key", str(key)]
+        options += ["--data", str(data), "--policy", str(policy)]
+        return self._start(log or name, sys.executable, "-m", "fedwad.engines.flower.resident", *options)
+
+    def stock_site(self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = "") -> Process:
+        """Start one of Flower's own SuperNodes."""
+        key = self.key(name) if key is None else key
+        words = ["flower-supernode", "--superlink", self.address, "--root-certificates", str(self.authority)]
+        words += ["--auth-supernode-private-key", str(key), "--host", "127.0.0.1", "--port", str(free_port())]
+        return self._start(log or name, *words, "--node-config", f'data="{data}" policy="{policy}"')
+
+    def submit(self, job: Job, **options: Any) -> dict[str, Any]:
+        """Run a job here."""
+        return submit(job, connect=self.address, root_certificates=self.authority, **options)
+
+    def log(self, name: str) -> str:
+        """What a process has written so far."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def _start(self, name: str, *command: str) -> Process:
+        process = Process(command, self._variables, self.folder / f"{name}.log")
+        self._processes.append(process)
+        return process
+
+
+def _write_certificates(folder: Path) -> None:
+    """A certificate authority of one day, and a certificate for 127.0.0.1 that it signed."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    def named(word: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, word)])
+
+    authority_key, server_key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
+    now = datetime.now(UTC)
+
+    def builder(subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        start, end = now - timedelta(minutes=5), now + timedelta(days=1)
+        fresh = x509.CertificateBuilder(named("fedwad loopback"), named(subject), key, x509.random_serial_number())
+        return fresh.not_valid_before(start).not_valid_after(end)
+
+    root = builder("fedwad loopback", authority_key.public_key())
+    root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    leaf = builder("127.0.0.1", server_key.public_key())
+    leaf = leaf.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+    _write_pem(folder / "ca.crt", root.sign(authority_key, hashes.SHA256()))
+    _write_pem(folder / "server.pem", leaf.sign(authority_key, hashes.SHA256()))
+    _write_private(folder / "server.key", server_key, "TraditionalOpenSSL")
+
+
+def _write_pem(path: Path, certificate: Any) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    path.write_bytes(certificate.public_bytes(Encoding.PEM))
+
+
+def _write_private(path: Path, key: Any, form: str) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    path.touch(mode=0o600)
+    path.write_bytes(key.private_bytes(Encoding.PEM, getattr(PrivateFormat, form), NoEncryption()))
+
+
+def _write_key(path: Path) -> None:
+    """What `ssh-keygen -t ecdsa -b 384 -N ""` writes."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    _write_private(path, key, "OpenSSH")
+    path.with_suffix(".pub").write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))

@@ -1,0 +1,144 @@
+"""A Flower node that runs fedwad and nothing else, and that stays in memory between messages.
+
+A stock SuperNode installs and runs whatever app an analyst submits. This one takes messages from the SuperLink as a
+SuperNode does, with the same key and certificate, but never fetches the submitted app: each letter goes to the one
+client that was opened at the start, past its policy and into its ledger. And since the process stays, a round needs no
+new Python and no new reading of the data.
+
+    python -m fedwad.engines.flower.resident --superlink hub.example.org:8443 --root-certificates ca.crt \\
+        --key paris --data paris.csv --policy paris.toml
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from fedwad.engines.flower._control import QUIET, need_flower
+from fedwad.errors import FederationError, FedwadError
+from fedwad.federation import Client, open_client
+
+if TYPE_CHECKING:
+    from fedwad.engines.flower._fleet import Fleet
+
+__all__ = ["main", "serve"]
+
+_BUSY, _IDLE = 0.2, 2.0  # seconds between two looks for letters: during a run, and when none has come for a while
+_RUN = 120.0  # seconds without a letter after which no run is thought to go on
+_RETRY = 5.0
+
+
+def serve(
+    client: Client,
+    *,
+    superlink: str,
+    root_certificates: str | Path | None = None,
+    key: str | Path,
+    patience: float = 120.0,
+    stop: Event | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Answer letters until `stop` is set.
+
+    Parameters
+    ----------
+    client : the opened client
+    superlink : address of the SuperLink as host:port
+    root_certificates : file with the certificate that signed the SuperLink's; the system's own when left out
+    key : file with this node's private key, whose public half is registered with the SuperLink
+    patience : seconds to go on trying when the SuperLink is away or refuses
+    stop : set it to end
+    on_line : called with a sentence when something happens
+    """
+    need_flower()
+    os.environ.update(QUIET)
+    try:
+        from fedwad.engines.flower._fleet import Fleet, LostError, RefusedError
+    except ImportError as error:
+        missing = f"This version of Flower lacks {error.name or 'parts of 1.41'} that this node needs"
+        raise FederationError(f"{missing}; run: pip install 'flwr==1.41.*', or use flower-supernode.") from None
+
+    stop, say = stop or Event(), on_line or (lambda _: None)
+    deadline = time.monotonic() + patience
+    while not stop.is_set():
+        try:
+            with Fleet(superlink, root_certificates, key) as fleet:
+                say(f"Connected to {superlink} as '{client.policy.name}'.")
+                deadline = float("inf")
+                _loop(client, fleet, stop, say)
+        except LostError as error:
+            say(f"The SuperLink at {superlink} was lost: {error}")
+            deadline = time.monotonic() + patience
+        except RefusedError as error:
+            if time.monotonic() + _RETRY > deadline:
+                raise FederationError(f"The SuperLink at {superlink} does not take this node: {error}") from None
+            say(f"Not connected yet: {error}")
+        stop.wait(_RETRY)
+
+
+def _loop(client: Client, fleet: Fleet, stop: Event, say: Callable[[str], None]) -> None:
+    from fedwad.engines.flower._letters import KIND
+    from fedwad.engines.flower.node import NO_LETTER, answer, refusal
+
+    last = float("-inf")
+    while not stop.is_set():
+        arrived = fleet.receive()
+        if arrived is None:
+            stop.wait(_BUSY if time.monotonic() < last + _RUN else _IDLE)
+            continue
+        started = last = time.monotonic()
+        message = fleet.fetch(*arrived) if arrived[0].metadata.message_type == KIND else None
+        reply = refusal(arrived[0], NO_LETTER) if message is None else answer(client, message)
+        seconds = time.monotonic() - started
+        sent = fleet.send(reply, seconds)
+        say(f"Run {reply.metadata.run_id}: one letter, {seconds:.2f} s{'' if sent else ', no longer wanted'}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: options in, sentences out; status 2 for what the user can mend."""
+    options = _parser().parse_args(arguments)
+    stop = Event()
+    try:
+        need_flower()
+        client = open_client(options.data, options.policy, options.ledger, options.label_column)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        serve(
+            client,
+            superlink=options.superlink,
+            root_certificates=options.root_certificates,
+            key=options.key,
+            patience=options.patience,
+            stop=stop,
+            on_line=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    except FedwadError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m fedwad.engines.flower.resident", description="A Flower node that runs fedwad and nothing else."
+    )
+    parser.add_argument("--superlink", required=True, help="address of the SuperLink, as host:port")
+    parser.add_argument("--root-certificates", help="certificate that signed the SuperLink's; the system's by default")
+    parser.add_argument("--key", required=True, help="private key of this node")
+    parser.add_argument("--data", required=True, help="the data: .npy, .npz, .csv or .parquet")
+    parser.add_argument("--policy", required=True, help="what is answered: a TOML file")
+    parser.add_argument("--ledger", help="where each answer is written down; beside the policy by default")
+    parser.add_argument("--label-column", help="column of a table that is a label and no feature")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds to go on trying to connect (120)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
