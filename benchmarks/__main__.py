@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, matrices, speed
+from benchmarks import accuracy, matrices, otdd_conversion, speed
 
 TABLES = {
     "accuracy": accuracy.measure,
@@ -25,6 +25,7 @@ TABLES = {
     "clusters": matrices.clusters,
     "hundred": matrices.hundred,
     "many": matrices.many,
+    "otdd_conversion": otdd_conversion.measure,
 }
 
 

@@ -20,24 +20,33 @@ __all__ = ["end_family"]
 _GENTLE = 10.0  # seconds for processes to go by themselves
 
 
-def end_family(pid: int, family: set[int] | None = None) -> None:
+def end_family(pid: int) -> None:
     """End a process and all that it, or one of them, started: asked first, then told."""
-    family = _family(pid) if family is None else family
+    family = _grown({pid})
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _GENTLE
-    while family & set(_processes()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    for member in family & set(_processes()):
+    family = _left(family, _GENTLE)
+    for member in family:
         with suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
+    _left(family, _GENTLE)
 
 
-def _family(pid: int) -> set[int]:
-    family, processes = {pid}, _processes()
+def _left(family: set[int], seconds: float) -> set[int]:
+    """Who of a family is left after so many seconds, or as soon as nobody is; those born meanwhile included."""
+    deadline = time.monotonic() + seconds
+    while (family := _grown(family)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return family
+
+
+def _grown(family: set[int]) -> set[int]:
+    """The living of a family, with those that they started."""
+    processes = _processes()
+    family = family & set(processes)
     while more := {child for child, (parent, _) in processes.items() if parent in family} - family:
         family |= more
-    return family & set(processes)
+    return family
 
 
 def _processes() -> dict[int, tuple[int, str]]:
