@@ -127,6 +127,8 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == "x\n"
+            replies += 1
             time.sleep(float(rng.uniform(0.0, 0.1)))
             process.send_signal(signal.SIGKILL)
             replies += process.stdout.read().count("x")
