@@ -16,6 +16,8 @@ ROOMS = [
     "_steady",
     "ot",
     "datasets",
+    "training",
+    "privacy",
     "federation",
     "_files",
     "_fedwad",
@@ -25,8 +27,14 @@ ROOMS = [
     "clusters",
     "_matrix_result",
     "matrix",
+    "_coreset_result",
+    "_coreset",
+    "coreset",
+    "learning",
+    "audit",
     "engines",
     "report",
+    "experiments",
     "cli",
 ]
 

@@ -1,7 +1,6 @@
 """The one door: nothing leaves but declared replies, past the policy, into the ledger."""
 
 import dataclasses
-import inspect
 
 import numpy as np
 import pytest
@@ -15,11 +14,13 @@ from fedwad.federation import (
     DescribeRequest,
     MomentsRequest,
     Policy,
+    Reply,
+    Request,
     SummaryRequest,
     TransportRequest,
+    kinds,
     local,
     payload,
-    requests,
 )
 from fedwad.ot import Measure
 
@@ -32,7 +33,7 @@ def transport(support=SUPPORT, interpolant="barycentric"):
     return TransportRequest("run", support, 0.5, 2.0, interpolant, False)
 
 
-KINDS = tuple(requests.KINDS.values())
+KINDS = tuple(kinds.KINDS.values())
 EVERY_REQUEST = [
     DescribeRequest(),
     MomentsRequest(),
@@ -51,9 +52,10 @@ def test_by_default_nothing_is_answered():
 
 
 def test_every_kind_of_request_is_known_to_policies():
-    classes = [kind for _, kind in inspect.getmembers(requests, inspect.isclass) if kind.__name__.endswith("Request")]
-    assert set(classes) == set(requests.KINDS)
-    assert sorted(request.kind for request in EVERY_REQUEST) == sorted(KINDS)
+    for base, registry in ((Request, kinds.REQUESTS), (Reply, kinds.REPLIES)):
+        assert {kind for kind in base.__subclasses__() if kind.__module__.startswith("fedwad.")} == set(registry)
+    assert len({request.kind for request in kinds.REQUESTS}) == len(kinds.REQUESTS)
+    assert sorted(Policy.open().allow) == sorted(kinds.KINDS.values())
 
 
 def test_every_reply_is_recorded_with_its_size():

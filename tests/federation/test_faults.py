@@ -86,7 +86,7 @@ def late(client, letter, sent):
 
 
 def crashed(client, letter, sent):  # noqa: ARG001
-    client._work = None
+    client._desk = None
     return client.respond(letter)
 
 

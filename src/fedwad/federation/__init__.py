@@ -5,34 +5,20 @@ from fedwad.federation.codec import LARGEST, VERSION, Letter, pack, unpack
 from fedwad.federation.data import Dataset, aligned
 from fedwad.federation.federation import Answer, Federation, Line, Question, Site, Traffic
 from fedwad.federation.journal import Journal
+from fedwad.federation.kinds import KINDS
+from fedwad.federation.kinds.describe import DescribeRequest, Description
+from fedwad.federation.kinds.moments import Moments, MomentsRequest
+from fedwad.federation.kinds.summary import SummaryReply, SummaryRequest
+from fedwad.federation.kinds.transport import CellsRequest, TransportReply, TransportRequest
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, local
+from fedwad.federation.message import Classes, Reply, Request
 from fedwad.federation.node import open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import FORMATS, read
 from fedwad.federation.remote import RemoteFederation, describe_letter, encode_failure, site_name
-from fedwad.federation.replies import (
-    BundleReply,
-    Description,
-    Failure,
-    Moments,
-    Reply,
-    SummaryReply,
-    TransportReply,
-    error_of,
-    payload,
-)
-from fedwad.federation.requests import (
-    KINDS,
-    Bundle,
-    CellsRequest,
-    Classes,
-    DescribeRequest,
-    MomentsRequest,
-    Request,
-    SummaryRequest,
-    TransportRequest,
-)
+from fedwad.federation.replies import BundleReply, Failure, error_of, payload
+from fedwad.federation.requests import Bundle
 
 __all__ = [
     "FORMATS",

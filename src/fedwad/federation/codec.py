@@ -12,14 +12,15 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import FederationError, FedwadError
-from fedwad.federation.replies import BundleReply, Failure, Reply
-from fedwad.federation.requests import Bundle, Request
+from fedwad.federation.kinds import REPLIES, REQUESTS
+from fedwad.federation.replies import BundleReply, Failure
+from fedwad.federation.requests import Bundle
 from fedwad.ot import LabelledSummary, Measure, Summary
 
 __all__ = ["LARGEST", "VERSION", "Letter", "VersionError", "digest", "pack", "unpack"]
@@ -32,10 +33,13 @@ _MAGIC = b"fedwad"
 _START = len(_MAGIC) + 2 + 4
 _LARGEST_HEADER = 1 << 26
 _PARTS: tuple[type, ...] = (Measure, Summary, LabelledSummary)
-_MESSAGES: tuple[type, ...] = (*get_args(Request), Bundle, *get_args(Reply), BundleReply, Failure)
+_MESSAGES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
 _TYPES = {kind.__name__: kind for kind in (*_PARTS, *_MESSAGES)}
-_TUPLES = {"requests", "replies", "allow", "parts"}
-_ARRAYS = {"<f8": np.float64, "<i8": np.int64}
+_TUPLES = {
+    kind: {field.name for field in fields(kind) if str(field.type).startswith("tuple[")} for kind in _TYPES.values()
+}
+_ARRAYS: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}
+_MOST_AXES = 4
 
 
 class VersionError(FederationError):
@@ -70,7 +74,8 @@ def digest(message: Any) -> str:
 def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     """The value in JSON's types, its arrays put aside."""
     if isinstance(value, np.ndarray):
-        arrays.append(value.astype("<i8" if value.dtype.kind in "iu" else "<f8", copy=False))
+        kind = "<i8" if value.dtype.kind in "iu" else "<f4" if value.dtype == np.float32 else "<f8"
+        arrays.append(value.astype(kind, copy=False))
         return {"array": len(arrays) - 1}
     if type(value) in _TYPES.values():
         named = {field.name: _plain(getattr(value, field.name), arrays) for field in fields(value)}
@@ -108,12 +113,13 @@ def _read(data: bytes) -> Letter:
     head = json.loads(data[_START:end], parse_constant=_refuse)
     arrays = []
     for kind, shape in head["arrays"]:
-        if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 2:
+        if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > _MOST_AXES:
             raise FederationError("A letter arrived with an array of impossible shape.")
-        size = 8 * math.prod(shape)
+        count, dtype = math.prod(shape), np.dtype(_ARRAYS[kind]).newbyteorder("<")
+        size = count * dtype.itemsize
         if size > len(data) - end:
             raise FederationError("A letter arrived cut short.")
-        values = np.frombuffer(data, dtype=kind if kind in _ARRAYS else "", count=size // 8, offset=end)
+        values = np.frombuffer(data, dtype=dtype, count=count, offset=end)
         arrays.append(values.reshape(shape).astype(_ARRAYS[kind], copy=False))
         end += size
     if end != len(data):
@@ -144,7 +150,7 @@ def _built(value: Any, arrays: list[NDArray[Any]]) -> Any:
         raise FederationError(f"A {kind.__name__} arrived with other fields than it has.")
     found: dict[str, Any] = {}
     for name, part in value.items():
-        if name in _TUPLES and isinstance(part, list):
+        if name in _TUPLES[kind] and isinstance(part, list):
             found[name] = tuple(_built(item, arrays) for item in part)
         else:
             found[name] = _built(part, arrays)

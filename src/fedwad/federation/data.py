@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.federation.requests import Classes
+from fedwad.federation.message import Classes
 from fedwad.ot import Floats, Measure, class_codes, labelled
 
 __all__ = ["Dataset", "aligned"]

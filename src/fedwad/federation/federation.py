@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from fedwad.errors import FederationError
-from fedwad.federation.replies import BundleReply, Failure, Reply, check_reply, error_of, payload
-from fedwad.federation.requests import Bundle, Request
+from fedwad.federation.message import Reply, Request
+from fedwad.federation.replies import BundleReply, Failure, check_reply, error_of, payload
+from fedwad.federation.requests import Bundle
 
 __all__ = ["Answer", "Federation", "Line", "Question", "Site", "Traffic"]
 

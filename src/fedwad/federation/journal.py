@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +14,7 @@ from fedwad.errors import FederationError, FedwadError, InputError
 from fedwad.federation.codec import Letter, pack, unpack
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
 from fedwad.federation.replies import Failure
-from fedwad.federation.requests import Bundle, CellsRequest, TransportRequest
+from fedwad.federation.requests import Bundle
 
 __all__ = ["Journal"]
 
@@ -157,4 +157,4 @@ def _digest(requests: Mapping[str, Question]) -> str:
 def _nameless(request: Any) -> Any:
     if isinstance(request, Bundle):
         return Bundle(tuple(_nameless(part) for part in request.requests))
-    return replace(request, run="") if isinstance(request, TransportRequest | CellsRequest) else request
+    return replace(request, run="") if any(field.name == "run" for field in fields(request)) else request

@@ -9,17 +9,9 @@ from typing import Literal, get_args
 
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation.requests import (
-    KINDS,
-    CellsRequest,
-    DescribeRequest,
-    MomentsRequest,
-    Request,
-    SummaryRequest,
-    TransportRequest,
-    kind_of,
-)
-from fedwad.ot import Form, check_order
+from fedwad.federation.kinds import KINDS
+from fedwad.federation.message import Classes, Request
+from fedwad.ot import Form, Measure, check_order
 
 __all__ = ["Policy"]
 
@@ -126,25 +118,31 @@ class Policy:
 
     def admit(self, request: Request, looks: int) -> None:
         """Raise PolicyError unless `request` may be worked on, after so many earlier looks at the data."""
-        kind = kind_of(request)
+        kind = type(request).kind
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
         if self.answers is not None and looks >= self.answers and kind != "describe":
             raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
-        if isinstance(request, DescribeRequest):
-            return
-        if request.classes != "ignored" and not self.classes:
+        type(request).admit(request, self)
+
+    def check_classes(self, classes: Classes) -> None:
+        if classes != "ignored" and not self.classes:
             raise PolicyError("The statistics of classes are not told by this client's policy.")
-        if not isinstance(request, MomentsRequest) and request.p > self.largest_p:
-            raise PolicyError(f"Order p = {request.p:g} was asked for; this client answers up to {self.largest_p:g}.")
-        if isinstance(request, TransportRequest) and request.interpolant == "exact" and not self.exact_interpolant:
-            raise PolicyError("The exact interpolating measure reveals every sample and is not sent.")
-        if isinstance(request, TransportRequest | CellsRequest):
-            if self.uniform_support and not request.support.is_uniform:
-                raise PolicyError("This client transports only to supports of equal weights.")
-            self._check_size(len(request.support))
-        elif isinstance(request, SummaryRequest):
-            self._check_size(request.cells)
+
+    def check_order(self, p: float) -> None:
+        if p > self.largest_p:
+            raise PolicyError(f"Order p = {p:g} was asked for; this client answers up to {self.largest_p:g}.")
+
+    def check_support(self, support: Measure) -> None:
+        if self.uniform_support and not support.is_uniform:
+            raise PolicyError("This client transports only to supports of equal weights.")
+        self.check_size(len(support))
+
+    def check_size(self, size: int) -> None:
+        if self.largest_support is not None and size > self.largest_support:
+            raise PolicyError(
+                f"A support of {size} points was asked for; this client answers up to {self.largest_support}."
+            )
 
     def release(self, smallest: int) -> None:
         """Raise PolicyError unless a reply whose smallest cell holds `smallest` samples may leave."""
@@ -152,10 +150,4 @@ class Policy:
             raise PolicyError(
                 f"A cell of this reply holds fewer than the {self.smallest_cell} samples that this client's"
                 " policy asks for; ask for a smaller support."
-            )
-
-    def _check_size(self, size: int) -> None:
-        if self.largest_support is not None and size > self.largest_support:
-            raise PolicyError(
-                f"A support of {size} points was asked for; this client answers up to {self.largest_support}."
             )

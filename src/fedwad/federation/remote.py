@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.codec import Letter, VersionError, pack, unpack
 from fedwad.federation.federation import Answer, Question, Site, site
-from fedwad.federation.replies import BundleReply, Description, Failure, Reply
-from fedwad.federation.requests import DescribeRequest
+from fedwad.federation.kinds.describe import DescribeRequest, Description
+from fedwad.federation.message import Reply
+from fedwad.federation.replies import BundleReply, Failure
 
 __all__ = ["RemoteFederation", "describe_letter", "encode_failure", "site_name"]
 
