@@ -11,6 +11,7 @@ from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
 from fedwad.cli.matrix import cluster, matrix
 from fedwad.cli.node import check, show
+from fedwad.cli.reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -24,6 +25,7 @@ app.command()(demo)
 app.command()(distance)
 app.command()(matrix)
 app.command()(cluster)
+app.command()(reproduce)
 
 _node = typer.Typer(help="For those who hold data: what would a node answer?", no_args_is_help=True)
 _node.command()(check)

@@ -1,0 +1,74 @@
+"""`fedwad reproduce`: the paper's figures and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from fedwad.cli.console import errors, guarded, print_json, screen
+from fedwad.experiments import NAMES, Claim, Outcome, Progress, experiment
+from fedwad.experiments import reproduce as reproduced
+
+__all__ = ["reproduce"]
+
+_VERDICTS = {True: "held", False: "did not hold", None: "cannot be told from this run"}
+
+
+@guarded
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller and fewer settings: a first look.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder of results, a folder in it each.")] = Path("results"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has measured.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Make the paper's figures and tables again, with our methods and the exact reference beside the paper's.
+
+    What is measured is kept at once: an interrupted run goes on where it was when the command is given again.
+    Data sets come from the folder FEDWAD_DATA names, or are downloaded.
+    """
+    names = NAMES if name == "all" else (name,)
+    for wanted in names:
+        experiment(wanted)  # an unknown name is told before anything runs
+    outcomes = []
+    for wanted in names:
+        outcome = _run(wanted, out, quick, fresh)
+        outcomes.append(outcome)
+        if not as_json:
+            _print(outcome)
+    if as_json:
+        print_json({"experiments": [outcome.to_dict() for outcome in outcomes]})
+
+
+def _run(name: str, out: Path, quick: bool, fresh: bool) -> Outcome:
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    columns += [TimeElapsedColumn(), TextColumn("{task.fields[rest]}")]
+    with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
+        task = bars.add_task(name, total=None, rest="")
+
+        def show(step: Progress) -> None:
+            rest = "" if step.remaining is None else f"about {_in_words(step.remaining)} left"
+            bars.update(task, completed=step.done, total=step.total, rest=rest)
+
+        return reproduced(name, out, quick, fresh, show)
+
+
+def _print(outcome: Outcome) -> None:
+    screen.print(f"[bold]{outcome.name}[/]: {outcome.title} ({_in_words(outcome.seconds)} of work)")
+    for claim in outcome.claims:
+        screen.print(f"  {_sentence(claim)}", soft_wrap=True, markup=False)
+    screen.print(f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False)
+
+
+def _sentence(claim: Claim) -> str:
+    return f"“{claim.text}” {_VERDICTS[claim.holds]}: {claim.found}."
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

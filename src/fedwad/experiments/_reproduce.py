@@ -1,0 +1,169 @@
+"""Running an experiment: task by task, each kept as soon as it is measured, then table, pictures and judgement."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import fedwad
+from fedwad._files import write_atomically
+from fedwad.errors import InputError
+from fedwad.experiments._experiment import Claim, Experiment, Row, Settings
+
+__all__ = ["Outcome", "Progress", "run"]
+
+_PACKAGES = ("numpy", "scipy", "numba", "POT", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an experiment is: tasks done and all, and the seconds that the rest will take (None: not known yet)."""
+
+    done: int
+    total: int
+    remaining: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment left behind."""
+
+    name: str
+    title: str
+    folder: Path
+    files: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "folder": str(self.folder), "files": list(self.files)}
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Measure what is not measured yet, and write everything into `out`/name (name-quick for the quick version).
+
+    Each task's rows go into rows.jsonl when they are there, so that an interrupted run goes on where it was.
+    `fresh` throws earlier rows away. Rows of another version of fedwad are never mixed in: that is an error.
+    """
+    folder = Path(out) / (experiment.name + ("-quick" if quick else ""))
+    _make(folder)
+    journal = folder / "rows.jsonl"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    tasks = list(experiment.tasks(quick))
+    kept = _kept(journal)
+    ours = {_key(task) for task in tasks}
+    spent = [seconds for key, (_, seconds) in kept.items() if key in ours]
+    for number, task in enumerate(tasks):
+        if progress is not None:
+            rest = len([later for later in tasks if _key(later) not in kept])
+            progress(Progress(number, len(tasks), sum(spent) / len(spent) * rest if spent else None))
+        if _key(task) in kept:
+            continue
+        start = time.perf_counter()
+        rows = [task | row for row in experiment.measure(**task)]
+        seconds = time.perf_counter() - start
+        spent.append(seconds)
+        _keep(journal, task, rows, seconds)
+        kept[_key(task)] = rows, seconds
+    if progress is not None:
+        progress(Progress(len(tasks), len(tasks), 0.0))
+    rows = [row for task in tasks for row in kept[_key(task)][0]]
+    return _written(experiment, folder, rows, quick, sum(spent))
+
+
+def _written(experiment: Experiment, folder: Path, rows: Sequence[Row], quick: bool, seconds: float) -> Outcome:
+    files = ["table.csv"]
+    write_atomically(folder / "table.csv", _table(rows))
+    for name, figure in experiment.draw(rows).items():
+        for ending in ("svg", "png"):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=ending, dpi=110, metadata={"Date": None} if ending == "svg" else None)
+            write_atomically(folder / f"{name}.{ending}", buffer.getvalue())
+            files.append(f"{name}.{ending}")
+    claims = tuple(experiment.judge(rows))
+    facts = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "command": f"fedwad reproduce {experiment.name}{' --quick' if quick else ''}",
+        "seconds": round(seconds, 1),
+        "versions": _versions(),
+        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "claims": [asdict(claim) for claim in claims],
+    }
+    write_atomically(folder / "facts.json", json.dumps(facts, indent=2) + "\n")
+    return Outcome(experiment.name, experiment.title, folder, (*files, "facts.json"), claims, seconds)
+
+
+def _table(rows: Sequence[Row]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+    return text.getvalue()
+
+
+def _versions() -> dict[str, str]:
+    found = {"fedwad": fedwad.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}); choose another --out.") from None
+
+
+def _key(task: Settings) -> str:
+    return json.dumps(task, sort_keys=True)
+
+
+def _keep(journal: Path, task: Settings, rows: Sequence[Row], seconds: float) -> None:
+    line = json.dumps({"version": fedwad.__version__, "task": task, "rows": rows, "seconds": round(seconds, 3)})
+    with journal.open("ab") as file:
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _kept(journal: Path) -> dict[str, tuple[list[Row], float]]:
+    kept: dict[str, tuple[list[Row], float]] = {}
+    if not journal.exists():
+        return kept
+    text = journal.read_bytes()
+    if text and not text.endswith(b"\n"):  # cut by an interruption: that task is measured again
+        text = text[: text.rfind(b"\n") + 1]
+        write_atomically(journal, text)
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+            written, task, rows, seconds = (record[key] for key in ("version", "task", "rows", "seconds"))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{journal} is damaged; start again with --fresh.") from None
+        if written != fedwad.__version__:
+            raise InputError(f"{journal} was written by fedwad {written}; start again with --fresh.")
+        kept[_key(task)] = rows, float(seconds)
+    return kept
