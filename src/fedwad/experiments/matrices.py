@@ -102,7 +102,9 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 square[np.triu_indices(row["clients"], 1)] = row["matrix"]
                 panel = panels[4 * line + column]
                 panel.grid(False)
-                figure.colorbar(panel.imshow(square + square.T, cmap="viridis"), ax=panel, shrink=0.8)
+                square += square.T
+                np.fill_diagonal(square, np.nan)  # zero, and of no interest
+                figure.colorbar(panel.imshow(square, cmap="viridis"), ax=panel, shrink=0.8)
                 title = _TITLES[method] if line == 0 else ""
                 panel.set(xticks=[], yticks=[], title=title)
                 panel.set_ylabel("" if column else "groups" if groups else "no groups")

@@ -1,0 +1,27 @@
+"""Which public data set resembles a private one most? The private one sends one summary.
+
+Run it with `python examples/source_data.py`.
+"""
+
+import numpy as np
+
+import fedwad
+from fedwad.datasets import load
+
+X, y = load("digits")
+rng = np.random.default_rng(0)
+rows = rng.permutation(len(X))
+private, rest = rows[:400], rows[400:]
+image = X[rest].reshape(-1, 8, 8)
+
+candidates = {
+    "other digits": (X[rest], y[rest]),
+    "mirrored": (image[:, :, ::-1].reshape(-1, 64), y[rest]),
+    "upside down": (image[:, ::-1, :].reshape(-1, 64), y[rest]),
+    "noisy": (X[rest] + rng.normal(0, 4, (len(rest), 64)), y[rest]),
+    "negative": (16 - X[rest], y[rest]),
+}
+m = fedwad.matrix({"private": (X[private], y[private]), **candidates}, labels=True)
+for near in m.nearest("private"):
+    print(f"{near.id:>12}: {near.value:6.2f}   certainly between {near.lower:.2f} and {near.upper:.2f}")
+assert m.nearest("private")[0].id == "other digits"

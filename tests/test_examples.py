@@ -1,0 +1,28 @@
+"""The guides' scripts run as they stand, each in an empty folder."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs(script, tmp_path):
+    if script.stem == "boost":
+        pytest.importorskip("torch", reason="the extra `learn` is not installed")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_each_guide_shows_its_script():
+    guides = Path(__file__).parents[1] / "docs" / "guides"
+    shown = {page.stem.replace("-", "_") for page in guides.glob("*.md")}
+    assert shown == {script.stem for script in EXAMPLES}
+    for page in guides.glob("*.md"):
+        assert f'--8<-- "examples/{page.stem.replace("-", "_")}.py"' in page.read_text()
