@@ -26,3 +26,18 @@ def test_each_guide_shows_its_script():
     assert shown == {script.stem for script in EXAMPLES}
     for page in guides.glob("*.md"):
         assert f'--8<-- "examples/{page.stem.replace("-", "_")}.py"' in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # of Jupyter's own parts
+def test_the_notebook_runs(tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    import nbformat
+
+    place = Path(__file__).parents[1] / "examples" / "first_five_minutes.ipynb"
+    notebook = nbformat.read(place, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert len(shown) == 6
+    assert not any(output.output_type == "error" for output in shown)
