@@ -93,8 +93,8 @@ def clusters() -> list[dict[str, Any]]:
     for name, count, samples in (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300)):
         parts = _clients(name, count, samples)
         pairs = list(combinations(range(count), 2))
-        if len(pairs) > 400:  # a sample of them is enough for a rank correlation
-            pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:400]]
+        if len(pairs) > 1000:  # a sample of them is enough for a rank correlation
+            pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:1000]]
         exact = _exact(parts, pairs)
         i, j = np.array(pairs).T
         fed = fedwad.local(parts)

@@ -1,6 +1,7 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and their bounds."""
 
-from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound
+from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
+from fedwad.ot._cells import effective_counts
 from fedwad.ot._classes import (
     ClassCovariance,
     LabelledSummary,
@@ -14,23 +15,29 @@ from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
 from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._plan import TOLERANCE, Plan
+from fedwad.ot._prototypes import Atoms, LabelledAtoms, Masses, Per, distil, distil_labelled, large_classes
 from fedwad.ot._solve import check_order, solve, wasserstein
 from fedwad.ot._summary import Form, Summary, smallest_cell, summarise, summarise_plan
 from fedwad.ot._twin import LabelledTwin, Twin, twin_distance, twin_distances, twin_transports
 
 __all__ = [
     "TOLERANCE",
+    "Atoms",
     "ClassCovariance",
     "Estimate",
     "Floats",
     "Form",
     "Interpolant",
+    "LabelledAtoms",
     "LabelledMeasure",
     "LabelledSummary",
     "LabelledTwin",
+    "Masses",
     "Measure",
+    "Per",
     "Plan",
     "Summary",
     "Twin",
@@ -41,12 +48,17 @@ __all__ = [
     "check_order",
     "class_codes",
     "dataset_distance",
+    "distil",
+    "distil_labelled",
+    "effective_counts",
     "estimate",
     "ground_cost",
     "interpolate",
     "labelled",
+    "large_classes",
     "lower_bound",
     "lower_bounds",
+    "pair_distances",
     "reduce_support",
     "rounding",
     "same",
@@ -59,5 +71,6 @@ __all__ = [
     "twin_distances",
     "twin_transports",
     "upper_bound",
+    "upper_bounds",
     "wasserstein",
 ]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
-__all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound"]
+__all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound", "upper_bounds"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Up to so much work each pair is bounded by itself: pairs times features for diagonals, times their cube for matrices.
@@ -33,19 +34,15 @@ def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
     exact distance between the tables of classes add up, squared. Rounding is accounted for downwards.
     """
     if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary):
-        return math.hypot(lower_bound(a.merged, b.merged), _table_distance(a, b))
+        tables = solve(a.table, b.table).distance - rounding(a, b)
+        return math.hypot(lower_bound(a.merged, b.merged), max(0.0, tables))
     if isinstance(a, LabelledSummary) or isinstance(b, LabelledSummary):
         raise InputError("Data with labels and data without cannot be compared; give both labels, or none.")
     means = max(0.0, float(np.linalg.norm(a.mean - b.mean)) - rounding(a, b))
     return means if p < 2 else math.hypot(means, math.sqrt(_covariance_distance(a, b)))
 
 
-def _table_distance(a: LabelledSummary, b: LabelledSummary) -> float:
-    """Distance between the classes of both, rounded downwards."""
-    return max(0.0, solve(a.table, b.table).distance - _doubt_of(a) - _doubt_of(b))
-
-
-def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
+def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, threads: int = 1) -> Floats:
     """Lower bounds for all pairs, (N, N): for many pairs or features along shared directions, which is cheaper.
 
     Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2 with the standard
@@ -60,11 +57,13 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0) -> Floats:
     work = len(pairs) * (dimension**3 if least == 2 else dimension)
     along = _along_shared_directions(plain, least) if p >= 2 and least > 0 and work > _WORK[least] else None
     for i, j in pairs:
-        bound = lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
-        first, second = summaries[i], summaries[j]
-        if isinstance(first, LabelledSummary) and isinstance(second, LabelledSummary):
-            bound = math.hypot(bound, _table_distance(first, second))
-        bounds[i, j] = bounds[j, i] = bound
+        bounds[i, j] = bounds[j, i] = lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
+    tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}
+    doubts = {i: _doubt_of(summaries[i]) for i in tables}
+    both = [(i, j) for i, j in pairs if i in tables and j in tables]
+    for (i, j), distance in pair_distances(tables, both, 2.0, threads):
+        table = max(0.0, distance - doubts[i] - doubts[j])
+        bounds[i, j] = bounds[j, i] = math.hypot(bounds[i, j], table)
     return bounds
 
 
@@ -95,10 +94,27 @@ def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
     For p = 2 the cost of that coupling is W_2^2(means, means') + tr C + tr C'.
     For other p: W_p <= W_p(data, means) + W_p(means, means') + W_p(means', data').
     """
-    between = solve(a.cells, b.cells, p).distance + rounding(a, b)
-    if p == 2:
-        return math.hypot(between, a.spread, b.spread)
-    return a.spread + between + b.spread
+    return _upper(solve(a.cells, b.cells, p).distance + rounding(a, b), a.spread, b.spread, p)
+
+
+def _upper(between: float, spread: float, other: float, p: float) -> float:
+    return math.hypot(between, spread, other) if p == 2 else spread + between + other
+
+
+def upper_bounds(
+    summaries: Sequence[AnySummary], p: float = 2.0, threads: int = 1, on_pair: Callable[[], None] | None = None
+) -> Floats:
+    """Upper bounds for all pairs, (N, N), zero on the diagonal; `on_pair` is called after each pair."""
+    bounds = np.zeros((len(summaries), len(summaries)))
+    cells = {index: summary.cells for index, summary in enumerate(summaries)}
+    doubts, spreads = [_doubt_of(summary) for summary in summaries], [summary.spread for summary in summaries]
+    pairs = [(i, j) for i in cells for j in range(i + 1, len(summaries))]
+    for (i, j), distance in pair_distances(cells, pairs, p, threads):
+        between = distance + doubts[i] + doubts[j]
+        bounds[i, j] = bounds[j, i] = _upper(between, spreads[i], spreads[j], p)
+        if on_pair is not None:
+            on_pair()
+    return bounds
 
 
 def rounding(a: AnySummary, b: AnySummary) -> float:

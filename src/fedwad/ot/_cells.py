@@ -12,6 +12,9 @@ __all__ = ["effective_counts", "group_sums", "kmeans_cells"]
 
 _ITERATIONS = 25
 _BLOCK_ENTRIES = 1 << 22
+# As in `_cost`: few features are compared by differences, and so is what a product loses digits of.
+_FEW_FEATURES, _CANCELLATION = 8, 1e-4
+_FEW_CELLS = 16
 
 
 def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
@@ -26,14 +29,17 @@ def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -
     if cells == 1:
         return np.zeros(len(points), dtype=np.int64)
     centres = _spread_start(points, weights, cells, np.random.default_rng(seed))
-    labels = _nearest(points, centres)
+    middle = points.mean(axis=0)
+    near, centres = points - middle, centres - middle
+    norms = np.einsum("id,id->i", near, near)
+    labels = _nearest(near, norms, centres)
     for _ in range(_ITERATIONS):
-        mass, centres = _means(points, weights, labels, centres)
-        moved = _nearest(points, centres)
+        mass, centres = _means(near, weights, labels, centres)
+        moved = _nearest(near, norms, centres)
         if (moved == labels).all():
             break
         labels = moved
-    mass, centres = _means(points, weights, labels, centres)
+    mass, centres = _means(near, weights, labels, centres)
     return _merge_small(labels, weights, mass, centres, floor)
 
 
@@ -68,19 +74,34 @@ def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Ge
     return points[chosen]
 
 
-def _nearest(points: Floats, centres: Floats) -> NDArray[np.int64]:
+def _nearest(points: Floats, norms: Floats, centres: Floats) -> NDArray[np.int64]:
+    """The centre nearest to each point, from |x|^2 - 2 x.c + |c|^2 unless that loses digits."""
     labels = np.empty(len(points), dtype=np.int64)
     rows = max(1, _BLOCK_ENTRIES // len(centres))
+    squares = np.einsum("jd,jd->j", centres, centres)
     for start in range(0, len(points), rows):
-        labels[start : start + rows] = ground_cost(points[start : start + rows], centres).argmin(axis=1)
+        block = slice(start, start + rows)
+        costs = points[block] @ (-2 * centres.T)
+        costs += norms[block, None] + squares
+        if points.shape[1] <= _FEW_FEATURES or costs.min() < _CANCELLATION * (norms[block].max() + squares.max()):
+            costs = ground_cost(points[block], centres)
+        labels[block] = costs.argmin(axis=1)
     return labels
 
 
 def _means(points: Floats, weights: Floats, labels: NDArray[np.int64], centres: Floats) -> tuple[Floats, Floats]:
     """Mass and mean of each cell; an empty cell keeps its centre."""
     mass: Floats = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
-    pull = group_sums(weights[:, None] * (points - centres[labels]), labels, len(centres))
-    return mass, centres + pull / np.where(mass > 0, mass, 1.0)[:, None]
+    if len(centres) > _FEW_CELLS:
+        sums = group_sums(weights[:, None] * points, labels, len(centres))
+    else:  # a product does several times what is needed, and still takes less time than to set up a sparse matrix
+        sums = np.zeros_like(centres)
+        rows = max(1, _BLOCK_ENTRIES // len(centres))
+        for start in range(0, len(points), rows):
+            block = slice(start, start + rows)
+            members = np.where(labels[block] == np.arange(len(centres))[:, None], weights[block], 0.0)
+            sums += members @ points[block]
+    return mass, np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres)
 
 
 def _merge_small(

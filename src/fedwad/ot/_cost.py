@@ -44,9 +44,9 @@ def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Fl
     if isinstance(mu, LabelledMeasure) or isinstance(nu, LabelledMeasure):
         split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
         (x, x_table, x_codes), (y, y_table, y_codes) = (_parts(measure, split) for measure in (mu, nu))
-        kinds, which = np.unique(np.stack([x_codes[rows], y_codes[cols]]), axis=1, return_inverse=True)
-        between = _paired(x_table, y_table, kinds[0], kinds[1])
-        return np.asarray(_paired(x, y, rows, cols) + between[which.ravel()])
+        kinds, which = np.unique(x_codes[rows] * len(y_table) + y_codes[cols], return_inverse=True)
+        between = _paired(x_table, y_table, *np.divmod(kinds, len(y_table)))
+        return np.asarray(_paired(x, y, rows, cols) + between[which])
     return _paired(mu.points, nu.points, rows, cols)
 
 

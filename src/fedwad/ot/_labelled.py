@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._measure import Floats, Measure, as_points, as_weights, reach
+from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -54,9 +54,11 @@ class LabelledMeasure(Measure):
             )
         if numbers.min() < 0 or numbers.max() >= len(rows):
             raise InputError(f"codes reach from {numbers.min()} to {numbers.max()}; the table has {len(rows)} rows.")
-        masses = as_weights(weights, len(checked))
-        kept = masses > 0
-        self._keep(features=checked[kept], codes=numbers[kept].astype(np.int64), table=rows, weights=masses[kept])
+        masses, numbers = as_weights(weights, len(checked)), numbers.astype(np.int64)
+        if not masses.all():
+            kept = masses > 0
+            checked, numbers, masses = checked[kept], numbers[kept], masses[kept]
+        self._keep(features=checked, codes=numbers, table=rows, weights=masses)
 
     @property
     def points(self) -> Floats:
@@ -89,21 +91,29 @@ class LabelledMeasure(Measure):
         return np.concatenate([self.features[index], self.table[self.codes[index]]], axis=-1)
 
     def received(self, plan: csr_array) -> Floats:
-        from scipy.sparse import csr_array
-
-        n = len(self)
-        classes = csr_array((np.ones(n), self.codes, np.arange(n + 1)), shape=(n, len(self.table)))
-        return np.hstack([plan.T @ self.features, (plan.T @ classes) @ self.table])
+        size, targets = len(self.table), int(plan.shape[1])
+        kinds = plan.indices * size + np.repeat(self.codes, np.diff(plan.indptr))  # target and class of each entry
+        shares = np.bincount(kinds, plan.data, targets * size).reshape(targets, size)
+        return np.hstack([plan.T @ self.features, shares @ self.table])
 
     def moved(self, origin: Floats, factor: float = 1.0) -> LabelledMeasure:
         split = self.features.shape[1]
         other = object.__new__(LabelledMeasure)
         features, table = self.features - origin[:split], self.table - origin[split:]
-        features *= factor
-        table *= factor
+        if factor != 1:
+            features *= factor
+            table *= factor
         other._keep(features=features, table=table, codes=self.codes, weights=self.weights)
         return other
 
     def reach(self, origin: Floats) -> float:
         split = self.features.shape[1]
-        return max(reach(self.features, origin[:split]), reach(self.table, origin[split:]))
+        (low, high), (table_low, table_high) = self._ranges
+        far = max(float((high - origin[:split]).max()), float((origin[:split] - low).max()))
+        return max(far, float((table_high - origin[split:]).max()), float((origin[split:] - table_low).max()))
+
+    @cached_property
+    def _ranges(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Least and largest of each coordinate of the features and of the table: a client is asked many times."""
+        (x, table) = self.features, self.table
+        return (x.min(axis=0), x.max(axis=0)), (table.min(axis=0), table.max(axis=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._many import in_threads, pair_distances
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
 __all__ = ["LabelledTwin", "Twin", "twin_distance", "twin_distances", "twin_transports"]
@@ -170,9 +171,10 @@ class _Draws:
             totals = dict.fromkeys(pairs, 0.0)
             involved = sorted({index for pair in pairs for index in pair})
             for draw in range(draws):
-                drawn = {i: self._drawn(i, cap, draw) for i in involved}
-                for pair, cost in _transports(drawn, pairs, self._p, self._threads):
-                    totals[pair] += cost / draws
+                twins = in_threads(partial(self._drawn, cap=cap, draw=draw), involved, self._threads)
+                drawn = dict(zip(involved, twins, strict=True))
+                for pair, distance in pair_distances(drawn, pairs, self._p, self._threads):
+                    totals[pair] += distance**self._p / draws
                     self._on_pair()
             found.setdefault(cap, {}).update(totals)
         return found
@@ -243,24 +245,6 @@ def _draws(size: int, pairs: int) -> int:
     if pairs > _SOME_PAIRS:
         return 1
     return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
-
-
-def _transports(
-    drawn: dict[int, Measure], pairs: Sequence[Pair], p: float, threads: int
-) -> Iterator[tuple[Pair, float]]:
-    """W_p^p of each pair of twins."""
-    if threads <= 1 or len(pairs) == 1:
-        yield from ((pair, solve(drawn[pair[0]], drawn[pair[1]], p).cost) for pair in pairs)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(threads) as pool:
-        costs = pool.map(lambda pair: solve(drawn[pair[0]], drawn[pair[1]], p).cost, pairs)
-        try:
-            yield from zip(pairs, costs, strict=True)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
