@@ -1,0 +1,68 @@
+"""A node that answers one private request after another, killed at random moments, again and again.
+
+Each node is a process of its own, forked from this one, on one ledger. It writes down what it was answered as soon as
+it has it, which is later than the reply could have left. Prints what was told and what the ledger says was spent.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedwad.federation import Client, FileLedger, Policy, PrivateRequest, read, read_ledger
+from fedwad.privacy import DP, composed
+
+
+def serve(folder, number):
+    policy = Policy(allow=["private"], epsilon=8.0)
+    client = Client(read(np.random.default_rng(0).standard_normal((30, 2))), policy, FileLedger(folder / "node.jsonl"))
+    told = os.open(folder / "told.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(told, b"start\n")
+    for turn in range(10_000):
+        promise = DP(0.1, radius=1.0 + number + turn / 10_000, cells=0)  # never the same, so that each is paid for
+        client.answer(PrivateRequest.of(promise))
+        os.write(told, f"{promise.mu}\n".encode())
+
+
+def main(folder, kills):
+    random.seed(0)
+    Client(read([[0.0, 1.0]]), Policy.open()).answer(PrivateRequest.of(DP(1, radius=1)))  # loads what is loaded late
+    folder = Path(folder)
+    between = under = 0
+    for number in range(kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                serve(folder, number)
+            finally:
+                os._exit(0)
+        starts = number + 1
+        while lines(folder).count("start") < starts and os.waitpid(child, os.WNOHANG) == (0, 0):
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.15))  # noqa: S311
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        told = [float(line) for line in lines(folder) if line and line != "start"]
+        path = folder / "node.jsonl"
+        spent = [entry.mu for entry in read_ledger(path) if entry.outcome == "spent"]
+        under += composed(spent) < composed(told) * (1 - 1e-12)
+        between += len(spent) > len(told) + between
+    ledger = FileLedger(folder / "node.jsonl")
+    found = {"kills": kills, "under": under, "between": between, "told": len(told), "paid": len(spent)}
+    json.dump(found | {"spent": ledger.spent}, sys.stdout)
+
+
+def lines(folder):
+    try:
+        return (folder / "told.txt").read_text().split("\n")
+    except FileNotFoundError:
+        return []
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,156 @@
+"""One release and what a server makes of it, against moments computed without noise."""
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.errors import InputError
+from fedwad.privacy import DP, composed, mu_of, noise_effect, picture, release, split
+from fedwad.privacy._settle import fitted
+
+
+def told(points, mu=1e4, radius=20.0, cells=-1, own=None, seed=0):
+    n, d = points.shape
+    plan = split(n, d, mu, cells if own is None else len(own))
+    return release(points, radius, np.zeros(d), own, plan, np.random.default_rng(seed).bytes)
+
+
+@pytest.fixture
+def points():
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((3000, 3)) @ np.diag([1.0, 0.3, 2.0]) + [4.0, -2.0, 0.5]
+
+
+def test_without_noise_to_speak_of_the_moments_are_right(points):
+    found = picture(told(points, cells=0))
+    mean, covariance = found.moments
+    np.testing.assert_allclose(mean, points.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(covariance, np.cov(points.T), rtol=0.05, atol=0.02)
+    summary = found.summary
+    np.testing.assert_allclose(summary.covariance, covariance, rtol=1e-9, atol=1e-12)
+
+
+def test_cells_keep_the_total_moments(points):
+    found = picture(told(points, mu=30.0, cells=8))
+    summary = found.summary
+    assert len(summary.weights) == 8
+    assert summary.weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(summary.mean, found.moments[0], rtol=1e-9)
+    np.testing.assert_allclose(summary.total_covariance(), found.moments[1], rtol=0.02, atol=0.02)
+
+
+def test_cells_around_given_centres(points):
+    own = np.array([[4.0, -2.0, -2.0], [4.0, -2.0, 3.0]])
+    found = told(points, cells=2, own=own)
+    back = found.centre + found.reach * found.centres @ np.linalg.inv(found.frame)
+    np.testing.assert_allclose(back, own, atol=1e-9)
+    near = ((points[:, None] - own) @ found.frame) ** 2
+    share = (near.sum(axis=2).argmin(axis=1) == 0).mean()
+    assert found.masses[0] == pytest.approx(share, abs=1e-3)
+
+
+def test_a_frame_takes_nothing_but_noisy_numbers(points):
+    """The same noisy first look leads to the same frame, whatever the data: it costs nothing."""
+    changed = points.copy()
+    changed[0] += 1e-13
+    first, second = told(points, mu=0.3), told(changed, mu=0.3)
+    assert (first.first_mean == second.first_mean).all()
+    assert (first.frame == second.frame).all()
+
+
+@pytest.mark.parametrize(("n", "d", "mu", "cells"), [(2000, 2, 0.27, -1), (900, 8, 0.7, -1), (100, 3, 0.1, 16)])
+def test_a_split_spends_what_it_has_and_no_more(n, d, mu, cells):
+    plan = split(n, d, mu, cells)
+    assert composed((plan.first, plan.second, plan.cells)) == pytest.approx(mu, rel=1e-12)
+    assert (plan.cells > 0) == (plan.count > 0)
+
+
+def test_noise_of_both_looks_is_as_large_as_told(points):
+    """Over many releases, deviations from the exact sums, each by the noise it claims, have variance one."""
+    n, mu = 40, 0.8
+    some = points[:n]
+    residuals = []
+    for seed in range(300):
+        found = told(some, mu=mu, seed=seed, cells=0)
+        u = some / 20.0
+        residuals.append((found.first_mean - u.mean(axis=0)) / found.noise[0])
+        z = (20.0 * u - found.centre) @ found.frame / found.reach
+        z = z / np.maximum(1, np.linalg.norm(z, axis=1, keepdims=True))
+        residuals.append((found.mean - z.mean(axis=0)) / found.noise[1])
+        assert found.noise[0] == pytest.approx(np.sqrt(4.5) / (split(n, 3, mu, 0).first * n), rel=1e-4)
+        assert found.noise[1] == pytest.approx(np.sqrt(4.5) / (split(n, 3, mu, 0).second * n), rel=1e-4)
+    spread = np.concatenate(residuals).var()
+    assert spread == pytest.approx(1, abs=5 * np.sqrt(2 / (600 * 3)))
+
+
+def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        root = rng.standard_normal((4, 4))
+        good = root @ root.T
+        np.testing.assert_allclose(fitted(good), good, rtol=1e-9, atol=1e-9)
+        noise = rng.standard_normal((4, 4))
+        bad = good + 3 * (noise + noise.T)
+        found = fitted(bad)
+        assert np.linalg.eigvalsh(found).min() > -1e-9
+        if np.trace(bad) > 0:
+            assert np.trace(found) == pytest.approx(np.trace(bad))
+
+
+def test_the_effect_of_noise_shrinks_with_it(points):
+    sides = points, points + 1.0
+    wide, narrow = (
+        noise_effect([picture(told(side, mu=mu, seed=k)) for k, side in enumerate(sides)]) for mu in (0.2, 20.0)
+    )
+    assert wide.deviation[0, 1] > 10 * narrow.deviation[0, 1]
+    value, lower, upper = narrow.corrected(np.full((2, 2), 2.0))
+    assert lower[0, 1] < value[0, 1] < upper[0, 1]
+    assert value[0, 1] == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_distance_under_privacy_is_close(points):
+    other = points[:2500] + np.array([1.0, 1.0, 0.0])
+    exact = fedwad.wasserstein(points[:1000], other[:1000])
+    result = fedwad.distance(points, other, "summary", privacy=DP(3, radius=12))
+    assert result.value == pytest.approx(exact, rel=0.15)
+    assert result.lower < result.value < result.upper
+    assert not result.certified
+    assert result.privacy["epsilon"] == 3
+    assert fedwad.DistanceResult.from_dict(result.to_dict()) == result
+    assert "epsilon 3" in repr(result)
+
+
+def test_one_release_of_each_client_serves_distances_and_matrices(points):
+    fed = fedwad.local({"a": points, "b": points + 1, "c": points + 4})
+    promise = DP(3, radius=15)
+    m = fedwad.matrix(fed, privacy=promise)
+    r = fedwad.distance(fed["a"], fed["c"], "summary", privacy=promise)
+    assert r.value == pytest.approx(m.value[0, 2], rel=0.05)
+    assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3
+    assert not m.certified
+    assert m.nearest("a")[0].id == "b"
+    assert fedwad.MatrixResult.from_dict(m.to_dict()) == m
+
+
+@pytest.mark.parametrize("options", [{"method": "fedwad"}, {"p": 1}, {"labels": True}])
+def test_what_privacy_cannot_have_is_refused(points, options):
+    with pytest.raises(InputError, match="method='summary'"):
+        fedwad.distance(points, points + 1, **({"method": "summary"} | options), privacy=DP(1, radius=5))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"radius": 0}, {"radius": "wide"}, {"cells": "some"}, {"cells": -1}, {"cells": [1.0]}, {"centre": None}, {}],
+)
+def test_promises_are_checked(options):
+    with pytest.raises(InputError):
+        DP(1, **({"radius": 1.0} | options if options else {}))
+
+
+def test_a_promise_survives_the_wire():
+    for promise in (DP(1, radius=2), DP(0.5, 1e-6, 3, [1.0, 2.0], [[0.0, 0.0], [1.0, 1.0]])):
+        again = DP.of(promise.to_dict())
+        assert again.to_dict() == promise.to_dict()
+        assert again.mu == mu_of(promise.epsilon, promise.delta)
+    with pytest.raises(InputError):
+        DP.of({"epsilon": 1, "radius": 1, "trust": "me"})

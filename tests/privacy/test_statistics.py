@@ -1,0 +1,94 @@
+"""By how much one record can change what is summed: never more than is claimed, and in the worst case that much."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwad.privacy._mechanism import UNIT
+from fedwad.privacy._statistics import CELLS, MOMENTS, cell_sums, clipped, moment_sums, transformed, unfolded
+
+SCALES = st.sampled_from([1e-300, 1e-9, 0.3, 1.0, 1.0 + 1e-15, 5.0, 1e9, 1e300])
+
+
+@st.composite
+def neighbours(draw):
+    """Two data sets that differ in one record; records inside, on, and far outside of the ball."""
+    d, n = draw(st.integers(1, 6)), draw(st.integers(1, 7))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    points = rng.standard_normal((n + 1, d))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points *= np.array([draw(SCALES) for _ in range(n + 1)])[:, None]
+    if draw(st.booleans()):  # the worst of all: opposite, or at 120 degrees
+        points[n] = -points[0]
+    place = draw(st.integers(0, n - 1))
+    other = points[:n].copy()
+    other[place] = points[n]
+    centres = rng.standard_normal((draw(st.integers(1, 5)), d))
+    if draw(st.booleans()):
+        centres = np.vstack([centres, centres[:1]])  # a tie for everybody
+    return points[:n], other, centres
+
+
+def change(first, second):
+    return np.linalg.norm((first - second).ravel() * UNIT)
+
+
+@given(neighbours())
+def test_one_record_changes_moments_by_no_more_than_claimed(pair):
+    first, second = (moment_sums(clipped(one)) for one in pair[:2])
+    assert change(first, second) <= MOMENTS + math.sqrt(first.size) * UNIT
+
+
+@given(neighbours())
+def test_one_record_changes_cells_by_no_more_than_claimed(pair):
+    first, second = (cell_sums(clipped(one), pair[2]) for one in pair[:2])
+    assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
+
+
+def test_the_claims_are_reached():
+    u, v = np.array([[1.0, 0.0]]), np.array([[-0.5, math.sqrt(0.75)]])
+    assert change(moment_sums(u), moment_sums(v)) > MOMENTS - 1e-8
+    centres = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    assert change(cell_sums(u, centres), cell_sums(-u, centres)) > CELLS - 1e-8
+    assert change(cell_sums(u, centres[:1]), cell_sums(-u, centres[:1])) > CELLS - 1e-8
+
+
+def test_no_pair_in_a_fine_search_exceeds_the_claim_for_moments():
+    lengths, angles = np.meshgrid(np.linspace(0, 1, 41), np.linspace(0, math.pi, 181))
+    for length in np.linspace(0, 1, 41):
+        u = np.array([length, 0.0])
+        v = np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=-1).reshape(-1, 2)
+        outer = np.outer(u, u) - v[:, :, None] * v[:, None, :]
+        assert np.sqrt(((u - v) ** 2).sum(axis=1) + (outer**2).sum(axis=(1, 2))).max() <= MOMENTS + 1e-12
+
+
+@given(neighbours(), st.integers(0, 2**32))
+def test_no_record_changes_the_contribution_of_another(pair, seed):
+    points, _, centres = pair
+    d = points.shape[1]
+    frame = np.random.default_rng(seed).standard_normal((d, d))
+    together = clipped(transformed(clipped(points), frame))
+    alone = np.vstack([clipped(transformed(clipped(row[None]), frame)) for row in points])
+    assert (together == alone).all()
+    assert (moment_sums(together) == sum(moment_sums(row[None]) for row in alone)).all()
+    assert (cell_sums(together, centres) == sum(cell_sums(row[None], centres) for row in alone)).all()
+
+
+@given(neighbours())
+def test_clipping_ends_in_the_ball_and_leaves_what_is_inside(pair):
+    points = pair[0]
+    found = clipped(points)
+    assert (np.linalg.norm(found, axis=1) <= 1 + 1e-15 * points.shape[1]).all()
+    with np.errstate(over="ignore"):
+        inside = np.linalg.norm(points, axis=1) <= 1 - 1e-12
+    assert (found[inside] == points[inside]).all()
+
+
+def test_sums_are_those_of_numpy():
+    points = clipped(np.random.default_rng(0).standard_normal((500, 3)))
+    mean, second = unfolded(moment_sums(points) * UNIT, 3)
+    np.testing.assert_allclose(mean, points.sum(axis=0), atol=1e-6)
+    np.testing.assert_allclose(second, points.T @ points, atol=1e-6)
+    assert (second == second.T).all()
