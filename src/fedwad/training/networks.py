@@ -1,0 +1,208 @@
+"""Networks by a word: those of the paper's experiments, and any of the user's by the place it is imported from."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedwad.errors import InputError
+from fedwad.training._layers import Image, Patches, Pool
+
+__all__ = ["BUILT_IN", "Network", "build", "device"]
+
+_PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_drawing = Lock()  # initial weights come from PyTorch's one generator
+
+
+def mlp(features: int, classes: int) -> nn.Module:
+    """Fully connected: features-512-256-64-classes with rectifiers between, the paper's network for MNIST.
+
+    It gives logits. The authors' own code puts them through a softmax and then into a cross-entropy that takes logits,
+    which trains slowly and never to certainty.
+    """
+    sizes = {"first": (features, 512), "second": (512, 256), "third": (256, 64)}
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for name, (into, out) in sizes.items():
+        layers[name] = nn.Linear(into, out)
+        layers[f"{name}_rectifier"] = nn.ReLU()
+    layers["head"] = nn.Linear(64, classes)
+    return nn.Sequential(layers)
+
+
+def cnn(features: int, classes: int) -> nn.Module:
+    """Two 5x5 convolutions of 64 channels, each with pooling by 2, then 120-64-classes: the paper's for CIFAR-10.
+
+    For square images of one or three channels, whose rows have side * side * channels features, channels last.
+    """
+    channels = 3 if features % 3 == 0 and math.isqrt(features // 3) ** 2 == features // 3 else 1
+    side = math.isqrt(features // channels)
+    if side * side * channels != features or side < 16:
+        raise InputError(
+            f"Samples of {features} features are no square images of one or three channels and a side of at least 16;"
+            " take the model 'mlp'."
+        )
+    left = ((side - 4) // 2 - 4) // 2
+    layers: OrderedDict[str, nn.Module] = OrderedDict(image=Image(side, channels))
+    for name, into in (("first", channels), ("second", 64)):
+        layers[f"{name}_patches"] = Patches()
+        layers[name] = nn.Linear(25 * into, 64)
+        layers[f"{name}_pool"] = Pool()
+        layers[f"{name}_rectifier"] = nn.ReLU()  # after pooling: both orders give the same, this one is cheaper
+    layers["flat"] = nn.Flatten()
+    for name, into, out in (("third", 64 * left * left, 120), ("fourth", 120, 64)):
+        layers[name] = nn.Linear(into, out)
+        layers[f"{name}_rectifier"] = nn.ReLU()
+    layers["head"] = nn.Linear(64, classes)
+    return nn.Sequential(layers)
+
+
+#: The networks that every client can build.
+BUILT_IN: dict[str, Callable[[int, int], nn.Module]] = {"mlp": mlp, "cnn": cnn}
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network, and which of its parameters are personal: they stay with the client that trained them.
+
+    Weights go as one vector of float32, all parameters one after another in the network's own order. `personal`
+    marks the places in that vector which do not travel.
+    """
+
+    module: nn.Module
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    personal_names: frozenset[str]
+    personal: NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """How many numbers the weights are."""
+        return len(self.personal)
+
+    def initial(self) -> NDArray[np.float32]:
+        """The weights that the network was built with."""
+        return np.concatenate([p.detach().numpy().ravel() for p in self.module.parameters()])
+
+    def joined(self, travelling: NDArray[np.float32], personal: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The whole vector from the part that travels and the part that does not."""
+        whole = np.empty(self.size, dtype=np.float32)
+        whole[~self.personal], whole[self.personal] = travelling, personal
+        return whole
+
+    def tensors(self, flat: Tensor) -> dict[str, Tensor]:
+        """Parameters by name as views of vectors (..., size)."""
+        parts = torch.split(flat, [shape.numel() for shape in self.shapes], dim=-1)
+        return {
+            name: part.reshape(*flat.shape[:-1], *shape)
+            for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+        }
+
+    def flat(self, tensors: dict[str, Tensor]) -> Tensor:
+        """The vectors (M, size) of stacked parameters (M, ...)."""
+        return torch.cat([tensors[name].flatten(1) for name in self.names], dim=1)
+
+    def halves(self) -> tuple[nn.Sequential, nn.Sequential] | None:
+        """What comes before the personal layers and those layers, for a chain of layers that ends in them."""
+        if not isinstance(self.module, nn.Sequential):
+            return None
+        children = list(self.module.named_children())
+        owners = [
+            {f"{name}.{inner}" in self.personal_names for inner, _ in child.named_parameters()}
+            for name, child in children
+        ]
+        first = next((place for place, owner in enumerate(owners) if owner == {True}), len(children))
+        if not 0 < first < len(children) or any(False in owner for owner in owners[first:]):
+            return None
+        if any(True in owner for owner in owners[:first]):
+            return None
+        return (
+            nn.Sequential(OrderedDict(children[:first])),
+            nn.Sequential(OrderedDict(children[first:])),
+        )
+
+
+def build(word: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None) -> Network:
+    """The network of this word with random weights: the same seed, the same weights.
+
+    Parameters
+    ----------
+    word : "mlp", "cnn", or the place of a function "package.module:name" that is called with the numbers of
+        features and classes and returns a `torch.nn.Module` which takes rows (n, features) to logits (n, classes)
+    personal : names of layers or parameters that stay with each client; the last layer when left out, none when empty
+    """
+    factory = BUILT_IN.get(word) or _imported(word)
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = _made(factory, word, features, classes)
+    parameters = dict(module.named_parameters())
+    if not parameters or any(p.dtype != torch.float32 for p in parameters.values()):
+        raise InputError(f"The model {word!r} must have parameters, all of float32.")
+    if any(True for _ in module.buffers()):
+        raise InputError(
+            f"The model {word!r} keeps running statistics, which cannot be averaged between clients;"
+            " take GroupNorm or LayerNorm instead of BatchNorm."
+        )
+    chosen = _personal(tuple(parameters), personal)
+    marks = [np.full(p.numel(), name in chosen) for name, p in parameters.items()]
+    return Network(
+        module, tuple(parameters), tuple(p.shape for p in parameters.values()), chosen, np.concatenate(marks)
+    )
+
+
+def device() -> torch.device:
+    """Where training is fastest: a CUDA device if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _imported(word: str) -> Callable[[int, int], Any]:
+    if not isinstance(word, str) or not _PLACE.fullmatch(word):
+        raise InputError(
+            f"There is no model {word!r}; choose {', '.join(BUILT_IN)}, or give 'package.module:function'."
+        )
+    place, name = word.split(":")
+    try:
+        factory = getattr(importlib.import_module(place), name)
+    except Exception:
+        raise InputError(f"The model {word!r} cannot be imported here; install its package.") from None
+    if not callable(factory):
+        raise InputError(f"{word!r} is no function that makes a model.")
+    return cast("Callable[[int, int], Any]", factory)
+
+
+def _made(factory: Callable[[int, int], Any], word: str, features: int, classes: int) -> nn.Module:
+    try:
+        module = factory(features, classes)
+    except InputError:
+        raise
+    except Exception:
+        raise InputError(f"The model {word!r} cannot be made for {features} features and {classes} classes.") from None
+    if not isinstance(module, nn.Module):
+        raise InputError(f"{word!r} made a {type(module).__name__}; it must make a torch.nn.Module.")
+    return module
+
+
+def _personal(names: tuple[str, ...], wanted: Sequence[str] | None) -> frozenset[str]:
+    if wanted is None:
+        last = names[-1].rpartition(".")[0]
+        wanted = (last or names[-1],)
+    chosen: set[str] = set()
+    for layer in wanted:
+        found = {name for name in names if name == layer or name.startswith(f"{layer}.")}
+        if not found:
+            layers = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
+            raise InputError(f"The model has no layer {layer!r}; it has {', '.join(layers)}.")
+        chosen |= found
+    if len(chosen) == len(names):
+        raise InputError("All layers were named as personal; at least one has to be shared.")
+    return frozenset(chosen)

@@ -1,0 +1,155 @@
+"""Training many networks at once does what training each by itself does, and what a loop written by hand does."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from fedwad.training import networks  # noqa: E402
+from fedwad.training.descent import Phase, Pool, Recipe, Task, correct, order, train  # noqa: E402
+
+CPU = torch.device("cpu")
+PHASES = {
+    "fedavg": (Phase(2),),
+    "fedrep": (Phase(2, "personal"), Phase(1, "shared")),
+    "closing": (Phase(3, "personal"),),
+}
+
+
+def two_layers(features, classes):
+    return nn.Sequential(nn.Linear(features, 7), nn.Tanh(), nn.Linear(7, classes))
+
+
+def dropping(features, classes):
+    return nn.Sequential(nn.Linear(features, 7), nn.Dropout(0.5), nn.Linear(7, classes))
+
+
+def residual(features, classes):
+    class Residual(nn.Module):  # no chain of layers
+        def __init__(self):
+            super().__init__()
+            self.head, self.body = nn.Linear(features, classes), nn.Linear(features, features)
+
+        def forward(self, x):
+            return self.head(x + torch.relu(self.body(x)))
+
+    return Residual()
+
+
+def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
+    rng = np.random.default_rng(seed)
+    network = networks.build(word, features, 4, seed=seed)
+    pool = Pool.of(rng.standard_normal((60, features)), rng.integers(4, size=60), CPU)
+    start = torch.as_tensor(network.initial())
+    tasks = [Task(start, rng.permutation(60)[:size], seed=5 + place) for place, size in enumerate(sizes)]
+    return network, pool, tasks
+
+
+@pytest.mark.parametrize("phases", PHASES.values(), ids=PHASES)
+@pytest.mark.parametrize(("word", "features"), [("mlp", 6), ("cnn", 256), ("test_descent:two_layers", 5)])
+def test_together_and_alone_agree(word, features, phases):
+    network, pool, tasks = problem(word, features)
+    recipe = Recipe(phases, batch=10, rate=0.1)
+    alone = train(network, pool, tasks, recipe, together=False)
+    together = train(network, pool, tasks, recipe, together=True)
+    for one, other, task in zip(alone, together, tasks, strict=True):
+        assert torch.linalg.vector_norm(one.weights - task.weights) > 1e-3  # it learned something
+        torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
+        assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+def test_a_network_that_is_no_chain_of_layers_is_trained_too():
+    network = networks.build("test_descent:residual", 5, 4, personal=["head"])
+    assert network.halves() is None
+    _, pool, _ = problem("mlp", 5)
+    tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
+    recipe = Recipe(PHASES["fedrep"], rate=0.1)
+    alone, together = (train(network, pool, tasks, recipe, together=choice) for choice in (False, True))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
+
+
+def test_a_linear_model_by_hand():
+    """SGD with momentum on softmax regression, in NumPy."""
+    network = networks.build("test_descent:two_layers", 5, 4, personal=["2"])
+    _, pool, _ = problem("mlp", 5)
+    task = Task(torch.as_tensor(network.initial()), np.arange(7, 30), 11)
+    recipe = Recipe((Phase(2, "personal"),), batch=10, rate=0.2, momentum=0.5)
+    values = {name: value.numpy().astype(np.float64) for name, value in network.tensors(task.weights).items()}
+    hidden = np.tanh(pool.X.numpy() @ values["0.weight"].T + values["0.bias"])
+    w, b = values["2.weight"].copy(), values["2.bias"].copy()
+    v, u, losses = np.zeros_like(w), np.zeros_like(b), []
+    for epoch in range(2):
+        losses = []
+        for rows in np.split(order(task, epoch), [10, 20]):
+            logits = hidden[rows] @ w.T + b
+            chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+            y = pool.y.numpy()[rows]
+            losses.append(-np.log(chance[np.arange(len(rows)), y]).mean())
+            error = (chance - np.eye(4)[y]) / len(rows)
+            v, u = 0.5 * v + error.T @ hidden[rows], 0.5 * u + error.sum(axis=0)
+            w, b = w - 0.2 * v, b - 0.2 * u
+    for together in (False, True):
+        (found,) = train(network, pool, [task], recipe, together=together)
+        moved = network.tensors(found.weights)
+        np.testing.assert_allclose(moved["2.weight"], w, atol=1e-5)
+        np.testing.assert_allclose(moved["2.bias"], b, atol=1e-5)
+        torch.testing.assert_close(moved["0.weight"], network.tensors(task.weights)["0.weight"], rtol=0, atol=0)
+        assert found.loss == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_the_seed_decides_and_the_company_does_not():
+    network, pool, tasks = problem("mlp", 6)
+    recipe = Recipe((Phase(1),), rate=0.1)
+    first = train(network, pool, tasks, recipe)
+    again = train(network, pool, tasks, recipe)
+    assert all(torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True))
+    pair = train(network, pool, tasks[1:3], recipe)
+    torch.testing.assert_close(pair[0].weights, first[1].weights, rtol=1e-5, atol=1e-7)
+    other = train(network, pool, [Task(tasks[0].weights, tasks[0].rows, 99)], recipe)[0]
+    assert not torch.allclose(other.weights, first[0].weights, atol=1e-6)
+
+
+def test_dropout_is_trained_one_by_one_and_repeats():
+    network, pool, tasks = problem("test_descent:dropping", 5)
+    state = torch.random.get_rng_state()
+    first = train(network, pool, tasks, Recipe(rate=0.1))
+    again = train(network, pool, tasks, Recipe(rate=0.1))
+    assert all(torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True))
+    assert torch.equal(state, torch.random.get_rng_state())  # nobody else's random numbers were used up
+
+
+def test_augmentation_touches_shared_layers_only():
+    network, pool, tasks = problem("mlp", 6)
+    seen = []
+
+    def alter(x, chance):
+        seen.append(x.shape)
+        return x + torch.randn(x.shape, generator=chance)
+
+    plain = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True)
+    altered = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True, alter)
+    assert not seen
+    assert all(torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True))
+    train(network, pool, tasks, Recipe((Phase(1),)), True, alter)
+    assert seen[0] == (4, 10, 6)
+
+
+def test_half_precision_is_close():
+    network, pool, tasks = problem("mlp", 6)
+    recipe = Recipe((Phase(2),), rate=0.1)
+    for one, other in zip(
+        train(network, pool, tasks, recipe, True), train(network, pool, tasks, recipe, True, None, True), strict=True
+    ):
+        assert other.weights.dtype == torch.float32
+        assert 0 < torch.linalg.vector_norm(one.weights - other.weights) < 0.05 * torch.linalg.vector_norm(one.weights)
+
+
+def test_correct_counts():
+    network, pool, tasks = problem("mlp", 6)
+    weights = tasks[0].weights
+    with torch.no_grad():
+        network.module.load_state_dict(network.tensors(weights))
+        expected = (network.module(pool.X).argmax(1) == pool.y).numpy()
+    np.testing.assert_array_equal(correct(network, pool, weights, np.array([5, 3, 59])), expected[[5, 3, 59]])
