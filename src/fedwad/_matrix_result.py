@@ -60,6 +60,9 @@ class MatrixResult:
         Certified bounds, given honest clients and up to rounding (1e-9 relative).
     fedwad : array (N, N) or None
         The paper's estimates, for method "pairs".
+    privacy : dict or None
+        With differential privacy the promise of each client's release; `lower` and `upper` are then no certificate,
+        see DistanceResult.
     lost : mapping
         Clients that did not answer, each with the reason; they are not among `ids`.
     history, traffic, smallest, forms
@@ -83,6 +86,7 @@ class MatrixResult:
     smallest: int | None = None
     forms: tuple[str, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
+    privacy: dict[str, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -95,7 +99,13 @@ class MatrixResult:
     def __repr__(self) -> str:
         what = "dataset distances" if self.labels else f"W{self.p:g} distances"
         lost = f", without {', '.join(self.lost)}" if self.lost else ""
-        return f"<{what} between {len(self)} clients, method {self.method}{lost}>"
+        private = "" if self.privacy is None else f", epsilon {self.privacy['epsilon']:g}"
+        return f"<{what} between {len(self)} clients, method {self.method}{private}{lost}>"
+
+    @property
+    def certified(self) -> bool:
+        """Whether `lower` and `upper` are proven, given honest clients. Nothing is proven about noisy numbers."""
+        return self.privacy is None
 
     def cluster(
         self,
@@ -146,7 +156,7 @@ class MatrixResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists: what --json prints and `save` writes."""
-        names = ("method", "support", "rounds", "seed", "labels", "covariance", "p", "smallest")
+        names = ("method", "support", "rounds", "seed", "labels", "covariance", "p", "smallest", "privacy")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {"ids": list(self.ids), "forms": list(self.forms), "lost": dict(self.lost)}
         content |= {name: None if (table := getattr(self, name)) is None else table.tolist() for name in _TABLES}

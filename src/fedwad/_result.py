@@ -40,6 +40,9 @@ class DistanceResult:
         How much of the covariance each client told: "full", "diagonal" or "isotropic".
     smallest : int or None
         Fewest samples behind one of the cell means that the clients sent: 1 means that a sample was sent as it is.
+    privacy : dict or None
+        With differential privacy the promise of each client's release (`fedwad.DP`). `lower` and `upper` are then no
+        certificate: they tell where noise and what summaries leave out are likely to let the distance be.
     classes : str
         "ignored", or what classes were compared by in a dataset distance: "diagonal" or "full".
     """
@@ -58,6 +61,7 @@ class DistanceResult:
     forms: tuple[str, ...] = ()
     smallest: int | None = None
     classes: str = "ignored"
+    privacy: dict[str, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
@@ -72,11 +76,18 @@ class DistanceResult:
 
     def __repr__(self) -> str:
         a, b = self.clients
-        return f"<distance {a} - {b}: {self.value:.6g} in [{self.lower:.6g}, {self.upper:.6g}], method {self.method}>"
+        private = "" if self.privacy is None else f", epsilon {self.privacy['epsilon']:g}"
+        interval = f"[{self.lower:.6g}, {self.upper:.6g}]"
+        return f"<distance {a} - {b}: {self.value:.6g} in {interval}, method {self.method}{private}>"
+
+    @property
+    def certified(self) -> bool:
+        """Whether `lower` and `upper` are proven, given honest clients. Nothing is proven about noisy numbers."""
+        return self.privacy is None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists: what --json prints and `save` writes."""
-        names = ("value", "lower", "upper", "fedwad", "method", "p", "seed", "smallest", "classes")
+        names = ("value", "lower", "upper", "fedwad", "method", "p", "seed", "smallest", "classes", "privacy")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["clients"], content["forms"] = list(self.clients), list(self.forms)
         content["traffic"] = asdict(self.traffic)

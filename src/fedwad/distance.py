@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,8 @@ from fedwad.federation import (
     Line,
     Moments,
     MomentsRequest,
+    PrivateReply,
+    PrivateRequest,
     Site,
     SummaryReply,
     SummaryRequest,
@@ -33,10 +35,12 @@ from fedwad.ot import (
     check_order,
     estimate,
     lower_bound,
+    twin_distance,
     upper_bound,
 )
+from fedwad.privacy import DP, noise_effect, picture
 
-__all__ = ["conclude", "distance", "features_of", "pooled_start"]
+__all__ = ["check_private", "conclude", "distance", "features_of", "pooled_start"]
 
 Method = Literal["fedwad", "summary"]
 
@@ -58,6 +62,7 @@ def distance(
     form: Form = "auto",
     labels: bool = False,
     covariance: ClassCovariance = "diagonal",
+    privacy: DP | Mapping[str, Any] | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> DistanceResult:
     """Estimate W_p between the data of two clients without bringing the data together.
@@ -74,12 +79,15 @@ def distance(
     interpolant : "barycentric" keeps the support small; "exact" is the paper's exact interpolating measure, which
         reveals every sample to the server
     seed : the same seed gives the same bits
-    reveal : whether clients tell their distance to the support in the "last" message only or in "every" round
+    reveal : whether clients tell their distance to the support in the "last" message only or in "every" round. Telling
+        it last, as the paper proposes, protects no data either: what is told in between gives as much away.
     tolerance : stop when the server's running estimate changes by less than this fraction
     max_support : most atoms that an exact interpolating measure may keep
     form : what clients tell of the covariance within cells: "full", "lowrank", "diagonal" or "isotropic"; "auto" is
         full up to 1024 features
     labels, covariance : dataset distance between labelled data, see `fedwad.otdd`
+    privacy : `fedwad.DP`: each client makes one release under differential privacy, and the distance is estimated from
+        those; for method "summary" and p = 2, without labels. `lower` and `upper` then are no certificate.
     on_round : called with each finished `Round`, for progress bars
 
     Returns
@@ -112,6 +120,8 @@ def distance(
         return DistanceResult.zero(method, p, seed, names, classes)
     line = Line(first.federation)
     with steady():
+        if privacy is not None:
+            return _by_release(line, names, check_private(privacy, method, p, labels), seed)
         if method == "summary":
             cells = check_whole(10 if support is None else support, "support")
             return _by_summary(line, names, SummaryRequest(cells, form, p, seed, classes))
@@ -160,6 +170,28 @@ def _by_summary(line: Line, names: tuple[str, str], request: SummaryRequest) -> 
         value=found.value, lower=found.lower, upper=found.upper, fedwad=None, history=(), support=None,
         traffic=line.traffic, method="summary", p=p, seed=seed, clients=names, forms=(a.form, b.form),
         smallest=min(a.smallest, b.smallest), classes=request.classes,
+    )  # fmt: skip
+
+
+def check_private(privacy: Any, method: str, p: float, labels: bool) -> DP:
+    """The promise; InputError for what cannot be had with it."""
+    promise = DP.of(privacy)
+    if method != "summary" or p != 2 or labels:
+        raise InputError("Differential privacy is for method='summary' with p = 2 and without labels; change that.")
+    return promise
+
+
+def _by_release(line: Line, names: tuple[str, str], promise: DP, seed: int) -> DistanceResult:
+    """One release from each client, and all the rest on the server, from noisy numbers."""
+    replies = line.ask(dict.fromkeys(names, PrivateRequest.of(promise)), PrivateReply)
+    _same_features(names, [len(replies[name].mean) for name in names])
+    pictures = [picture(replies[name]) for name in names]
+    value = twin_distance(pictures[0].summary, pictures[1].summary, 2.0, seed)
+    found = noise_effect(pictures, seed).corrected(np.full((2, 2), value))
+    value, lower, upper = (float(table[0, 1]) for table in found)
+    return DistanceResult(
+        value=value, lower=lower, upper=upper, fedwad=None, history=(), support=None, traffic=line.traffic,
+        method="summary", p=2.0, seed=seed, clients=names, forms=("full", "full"), privacy=promise.to_dict(),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from fedwad._checks import check_choice, check_whole
 from fedwad._fedwad import FedWaD
 from fedwad._matrix_result import MatrixResult, MatrixRound
 from fedwad._steady import steady
-from fedwad.distance import conclude, features_of, pooled_start
+from fedwad.distance import check_private, conclude, features_of, pooled_start
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
     Bundle,
@@ -28,6 +28,8 @@ from fedwad.federation import (
     Line,
     Moments,
     MomentsRequest,
+    PrivateReply,
+    PrivateRequest,
     SummaryReply,
     SummaryRequest,
     TransportReply,
@@ -44,13 +46,15 @@ from fedwad.ot import (
     check_order,
     ground_cost,
     lower_bounds,
+    pair_distances,
     rounding,
     same,
     solve,
     twin_distances,
     twin_transports,
-    upper_bound,
+    upper_bounds,
 )
+from fedwad.privacy import DP, noise_effect, picture
 
 __all__ = ["Progress", "matrix"]
 
@@ -100,6 +104,7 @@ def matrix(
     form: Form = "auto",
     p: float = 2.0,
     clients: Sequence[str] | None = None,
+    privacy: DP | Mapping[str, Any] | None = None,
     threads: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> MatrixResult:
@@ -120,6 +125,8 @@ def matrix(
         beyond that 40 main directions and the diagonal of each class
     p : order of the distance, at least 1; 2 for labelled data, "hub" and "pairs"
     clients : some of the names, if not all
+    privacy : `fedwad.DP`: one release from each client under differential privacy serves all pairs, see
+        `fedwad.distance`
     threads : that work on pairs at the same time; as many as cores when left out. They change no number.
     on_progress : called with each bit of progress
 
@@ -157,16 +164,20 @@ def matrix(
         tell=on_progress or (lambda _: None),
     )
     line = Line(federation)
+    promise = None if privacy is None else check_private(privacy, method, plan.p, labels)
     with steady():
-        found = {"summary": _by_summary, "hub": _by_hub, "pairs": _by_pairs}[method](line, plan)
-    smallest = [summary.smallest for summary in found.summaries]
+        if promise is not None:
+            found = _by_release(line, plan, promise)
+        else:
+            found = {"summary": _by_summary, "hub": _by_hub, "pairs": _by_pairs}[method](line, plan)
+    smallest = [] if promise is not None else [summary.smallest for summary in found.summaries]
     lower = np.minimum(found.lower, found.upper)
     return MatrixResult(
         ids=found.ids, value=np.clip(found.value, lower, found.upper), lower=lower, upper=found.upper,
         fedwad=found.fedwad, method=method, support=plan.support, rounds=plan.rounds if found.history else 0,
         seed=plan.seed, labels=labels, covariance=covariance, p=plan.p, history=found.history, traffic=line.traffic,
         smallest=min(smallest, default=None), forms=tuple(sorted({summary.form for summary in found.summaries})),
-        lost=line.lost,
+        lost=line.lost, privacy=None if promise is None else promise.to_dict(),
     )  # fmt: skip
 
 
@@ -213,33 +224,49 @@ def _by_summary(line: Line, plan: _Plan) -> _Found:
     summaries = [reply.summary for reply in replies.values()]
     _same_features({name: reply.summary.dimension for name, reply in replies.items()})
     pairs = _pairs(len(ids))
-    upper, lower = _uppers(summaries, plan), lower_bounds(summaries, plan.p)
+    upper = upper_bounds(summaries, plan.p, plan.threads, _counted("bounding distances", len(pairs), plan))
+    lower = lower_bounds(summaries, plan.p, plan.threads)
     different = [pair for pair in pairs if not same(summaries[pair[0]], summaries[pair[1]])]
     value = lower.copy()
     total = twin_transports([summary.count for summary in summaries], different, plan.seed)
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        plan.tell(Progress("estimating distances", done, total))
-
     if different:
-        keys = [int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little") for name in ids]
-        twins = twin_distances(summaries, different, plan.p, plan.seed, keys, plan.threads, count)
+        count = _counted("estimating distances", total, plan)
+        twins = twin_distances(summaries, different, plan.p, plan.seed, _keys(ids), plan.threads, count)
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = twins[rows, cols]
     return _Found(ids, value, lower, upper, summaries)
 
 
-def _uppers(summaries: Sequence[Summary | LabelledSummary], plan: _Plan) -> Floats:
-    upper = np.zeros((len(summaries), len(summaries)))
-    pairs = _pairs(len(summaries))
-    for done, (i, j) in enumerate(pairs, 1):
-        upper[i, j] = upper[j, i] = upper_bound(summaries[i], summaries[j], plan.p)
-        if done % 100 == 0 or done == len(pairs):
-            plan.tell(Progress("bounding distances", done, len(pairs)))
-    return upper
+def _by_release(line: Line, plan: _Plan, promise: DP) -> _Found:
+    """One release from each client, and all the rest on the server, from noisy numbers."""
+    plan.tell(Progress("asking clients", 0, len(plan.names)))
+    replies = line.gather(dict.fromkeys(plan.names, PrivateRequest.of(promise)), PrivateReply)
+    plan.tell(Progress("asking clients", len(plan.names), len(plan.names)))
+    _same_features({name: len(reply.mean) for name, reply in replies.items()})
+    pictures = [picture(reply) for reply in replies.values()]
+    summaries = [one.summary for one in pictures]
+    pairs = _pairs(len(replies))
+    total = twin_transports([summary.count for summary in summaries], pairs, plan.seed)
+    count = _counted("estimating distances", total, plan)
+    twins = twin_distances(summaries, pairs, 2.0, plan.seed, _keys(tuple(replies)), plan.threads, count)
+    value, lower, upper = noise_effect(pictures, plan.seed).corrected(twins)
+    return _Found(tuple(replies), value, lower, upper, summaries)
+
+
+def _keys(ids: Sequence[str]) -> list[int]:
+    return [int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little") for name in ids]
+
+
+def _counted(stage: str, total: int, plan: _Plan) -> Callable[[], None]:
+    """What to call after each of `total` steps of a stage."""
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        plan.tell(Progress(stage, done, total))
+
+    return count
 
 
 def _pairs(count: int) -> list[Pair]:
@@ -268,12 +295,12 @@ def _by_hub(line: Line, plan: _Plan) -> _Found:
     closing = line.gather(requests, SummaryReply)
     plan.tell(Progress("rounds", plan.rounds, plan.rounds))
     summaries = [reply.summary for reply in closing.values()]
-    between = _between(summaries, [_means(reply, support) for reply in closing.values()], support.weights)
+    between = _between(summaries, [_means(reply, support) for reply in closing.values()], support.weights, plan.threads)
     spread = np.array([summary.spread for summary in summaries])
     within = np.hypot(spread[:, None], spread[None, :])
     chosen = [index for index, name in enumerate(closing) if forms[name] != "diagonal"] or list(range(len(summaries)))
     value = np.hypot(between, math.sqrt(_share(summaries, chosen, between, within, plan)) * within)
-    upper, lower = np.hypot(between, within), lower_bounds(summaries)
+    upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, plan.threads)
     alike = [(summary.count, summary.cells.points.tobytes(), summary.spread) for summary in summaries]
     for i, j in _pairs(len(summaries)):
         if alike[i] == alike[j]:  # they may have told more or less of the same covariance
@@ -299,19 +326,23 @@ def _means(reply: SummaryReply, support: Measure) -> Floats:
     return summary.means
 
 
-def _between(summaries: Sequence[Summary | LabelledSummary], means: Sequence[Floats], weights: Floats) -> Floats:
+def _between(
+    summaries: Sequence[Summary | LabelledSummary], means: Sequence[Floats], weights: Floats, threads: int
+) -> Floats:
     """Distances between the cell means of all pairs: cells of the same point of the hub are coupled.
 
     Unless there are many pairs, the best coupling, which is a little better, is looked for.
     """
     flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
-    unit = float(np.abs(flat - flat[0]).max()) or 1.0  # in which squares do not vanish
-    between = unit * np.sqrt(ground_cost((flat - flat[0]) / unit, (flat - flat[0]) / unit))
+    flat -= flat[0].copy()
+    unit = float(np.abs(flat).max()) or 1.0  # in which squares do not vanish
+    flat /= unit
+    between = unit * np.sqrt(ground_cost(flat, flat))
     pairs = _pairs(len(summaries))
     if len(pairs) <= _BEST_COUPLINGS:
-        for i, j in pairs:
-            best = min(solve(summaries[i].cells, summaries[j].cells).distance, float(between[i, j]))
-            between[i, j] = between[j, i] = best
+        cells = {index: summary.cells for index, summary in enumerate(summaries)}
+        for (i, j), best in pair_distances(cells, pairs, 2.0, threads):
+            between[i, j] = between[j, i] = min(best, float(between[i, j]))
     doubt = np.array([rounding(summary, summary) for summary in summaries])
     return np.asarray(np.maximum(between, between.T) + doubt[:, None] + doubt[None, :])
 

@@ -5,7 +5,7 @@ import pytest
 
 import fedwad
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, Policy
+from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, MomentsRequest, Policy
 from fedwad.ot import Measure
 
 RNG = np.random.default_rng(0)
@@ -137,3 +137,18 @@ def test_a_journal_is_for_its_owner_only(tmp_path):
     with Journal(Fragile(), tmp_path / "run.journal") as fed:
         RUNS["summary"](fed)
     assert (tmp_path / "run.journal").stat().st_mode & 0o077 == 0
+
+
+def test_the_same_question_in_two_rounds_is_answered_twice(tmp_path):
+    question = dict.fromkeys(DATA, MomentsRequest())
+    with Journal(Fragile(), tmp_path / "run.journal") as fed:
+        first = [fed.ask(question) for _ in range(2)]
+    cut = Fragile(1)
+    with Journal(cut, tmp_path / "run.journal", resume=True) as fed:
+        again = [fed.ask(question) for _ in range(3)]
+        assert fed.replayed == 2
+    assert cut.looks() == dict.fromkeys(DATA, 1)  # the third round alone
+    for known, replayed in zip(first, again, strict=False):
+        assert {name: reply.mean.tolist() for name, reply in known.items()} == {
+            name: reply.mean.tolist() for name, reply in replayed.items()
+        }

@@ -16,7 +16,10 @@ TASKS = {
     "summary": lambda fed: (fedwad.distance(fed["a"], fed["b"], method="summary"), fedwad.matrix(fed)),
     "classes": lambda fed: fedwad.matrix(fed, labels=True),
     "rounds": lambda fed: fedwad.distance(fed["a"], fed["b"], support=10),
+    "classifier": lambda fed: fedwad.CoresetClassifier(size=10).fit(fed),
     "hub": lambda fed: fedwad.matrix(fed, method="hub"),
+    "private": lambda fed: fedwad.matrix(fed, privacy=fedwad.DP(3, radius=5)),
+    "coreset": lambda fed: fedwad.coreset(fed, 10),
 }
 
 
@@ -47,13 +50,20 @@ def test_a_ready_policy_refuses_other_tasks(name, other):
         TASKS[other](federation(name))
 
 
+def test_the_policy_to_start_with_serves_a_coreset_too():
+    assert len(fedwad.coreset(federation("summary"), 10, "summary")) == 10
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_a_ready_policy_ends_after_its_answers(name):
     fed = federation(name)
 
     def go_on_asking():
-        for _ in range(30):
-            TASKS[name](fed)
+        for number in range(30):
+            if name == "private":  # the same release is repeated for nothing; another is not
+                fedwad.matrix(fed, privacy=fedwad.DP(3, radius=5 + number))
+            else:
+                TASKS[name](fed)
 
-    with pytest.raises(PolicyError, match="has given all"):
+    with pytest.raises(PolicyError, match=r"has given all|budget"):
         go_on_asking()

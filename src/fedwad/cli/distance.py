@@ -17,6 +17,7 @@ from fedwad.cli.checkpoint import Checkpoint, journalled
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, round_progress, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files
+from fedwad.cli.private import Delta, Epsilon, Radius, promise
 from fedwad.engines.job import Job
 from fedwad.errors import CertificateError, InputError
 from fedwad.federation import Dataset, aligned, read
@@ -43,7 +44,9 @@ def distance(
     ] = None,
     rounds: Annotated[int, typer.Option(help="Most rounds of method fedwad.")] = 20,
     p: Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")] = 2.0,
-    t: Annotated[str, typer.Option("--t", help="Place on the geodesic, in (0, 1), or 'random'.")] = "0.5",
+    t: Annotated[
+        str, typer.Option("--t", help="Place on the geodesic, in (0, 1), or 'random'. It protects no data.")
+    ] = "0.5",
     interpolant: Annotated[
         Literal["barycentric", "exact"], typer.Option(help="'exact' gives every sample away to the server.")
     ] = "barycentric",
@@ -73,6 +76,9 @@ def distance(
         typer.Option(help="Draw the rounds into a .png, .svg or .pdf file; distances are then told every round."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    radius: Radius = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     engine: Engine = None,
@@ -97,6 +103,7 @@ def distance(
         "seed": seed, "tolerance": tolerance, "form": form, "labels": labels, "covariance": covariance,
         "reveal": "every" if plot is not None or report is not None else "last",
     }  # fmt: skip
+    options |= promise(epsilon, delta, radius)
     reference = None
     if engine is not None or connect is not None:
         if exact or checkpoint is not None:
@@ -163,7 +170,7 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
     """The exact distance, which must lie in the certified interval."""
     classes: Any = result.classes
     exact = fedwad.ot.solve(mu.view(classes), nu.view(classes), result.p).distance
-    if not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
+    if result.certified and not result.lower * (1 - 1e-9) <= exact <= result.upper * (1 + 1e-9):
         raise CertificateError(
             f"The exact distance {exact:.6g} lies outside the certified {result.lower:.6g} to {result.upper:.6g};"
             " please report the data."
@@ -174,7 +181,10 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
 def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_row("estimate", f"[bold]{result.value:.6g}[/]")
-    table.add_row("certified", f"{result.lower:.6g} to {result.upper:.6g}")
+    table.add_row("certified" if result.certified else "likely", f"{result.lower:.6g} to {result.upper:.6g}")
+    if result.privacy is not None:
+        kept = f"epsilon {result.privacy['epsilon']:g}, delta {result.privacy['delta']:g}"
+        table.add_row("privacy", f"{kept} for each party's one release")
     if exact is not None:
         table.add_row("exact", f"{exact:.6g}")
     if result.fedwad is not None:

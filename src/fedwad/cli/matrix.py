@@ -18,6 +18,7 @@ from fedwad.cli.checkpoint import Checkpoint, journalled
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
+from fedwad.cli.private import Delta, Epsilon, Radius, promise
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 
@@ -74,6 +75,9 @@ def matrix(
     threads: Annotated[int | None, typer.Option(help="Threads; as many as cores when left out.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the matrix to this .json file.")] = None,
     report: Report = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    radius: Radius = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     engine: Engine = None,
@@ -94,6 +98,7 @@ def matrix(
         "method": method, "support": support, "rounds": rounds, "labels": labels, "covariance": covariance,
         "form": form, "p": p, "seed": seed,
     }  # fmt: skip
+    options |= promise(epsilon, delta, radius)
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
             if checkpoint is not None:
@@ -217,10 +222,15 @@ def _show(result: fedwad.MatrixResult, clusters: NDArray[np.int64] | None) -> No
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
     traffic = result.traffic
+    kind = "certified" if result.certified else "likely (not certified)"
+    smallest = f"; smallest cell {result.smallest}" if result.privacy is None else ""
+    if result.privacy is not None:
+        kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
+        screen.print(f"Under differential privacy: {kept} for each party's one release.")
     screen.print(
-        f"Estimates; certified intervals are {np.median(width):.0%} of them wide in the median (--save, --report).\n"
+        f"Estimates; {kind} intervals are {np.median(width):.0%} of them wide in the median (--save, --report).\n"
         f"Sent: {bytes_in_words(traffic.up)} by the parties in {traffic.messages} messages,"
-        f" {bytes_in_words(traffic.down)} to them; smallest cell {result.smallest}.",
+        f" {bytes_in_words(traffic.down)} to them{smallest}.",
         soft_wrap=True,
     )
     for name, reason in result.lost.items():

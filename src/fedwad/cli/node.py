@@ -16,12 +16,16 @@ from rich.table import Table
 from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
 from fedwad.errors import FedwadError
 from fedwad.federation import (
+    AtomsRequest,
     CellsRequest,
     Client,
     DescribeRequest,
     Entry,
+    LabelsRequest,
     MomentsRequest,
     Policy,
+    PrivateRequest,
+    PrototypesRequest,
     Request,
     SummaryRequest,
     TransportRequest,
@@ -29,6 +33,7 @@ from fedwad.federation import (
     read_ledger,
 )
 from fedwad.ot import Measure
+from fedwad.privacy import DP
 
 __all__ = ["check", "show"]
 
@@ -98,6 +103,8 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
     if "summary" in rules.allow:
         yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diagonal")
         yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
+    epsilon = min(1.0, rules.epsilon or 1.0)
+    yield f"private, epsilon {epsilon:g}", PrivateRequest.of(DP(epsilon, rules.delta, 1.0))
     for size in sizes("transport"):
         request = TransportRequest("check", support[size], 0.5, 2.0, "barycentric", False)
         yield f"round, {size} points", request
@@ -106,6 +113,9 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
         yield "round, exact interpolant", TransportRequest("check", support[1], 0.5, 2.0, "exact", False)
     for size in sizes("cells"):
         yield f"cells, {size} points", CellsRequest("check", support[size], 2.0, "auto")
+    yield "sums of cells, 10 atoms", AtomsRequest(support[10].points, np.zeros(10), 0.0)
+    yield "names of labels", LabelsRequest()
+    yield "10 prototypes", PrototypesRequest(10, "class", "equal", 0)
 
 
 def _tried(client: Client, name: str, request: Request) -> dict[str, Any]:

@@ -6,9 +6,14 @@ from fedwad.federation.data import Dataset, aligned
 from fedwad.federation.federation import Answer, Federation, Line, Question, Site, Traffic
 from fedwad.federation.journal import Journal
 from fedwad.federation.kinds import KINDS
+from fedwad.federation.kinds.atoms import AtomsRequest, CellSums
 from fedwad.federation.kinds.describe import DescribeRequest, Description
+from fedwad.federation.kinds.labels import LabelName, Labels, LabelsRequest, agreed_names
 from fedwad.federation.kinds.moments import Moments, MomentsRequest
+from fedwad.federation.kinds.private import PrivateReply, PrivateRequest
+from fedwad.federation.kinds.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.kinds.summary import SummaryReply, SummaryRequest
+from fedwad.federation.kinds.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.kinds.transport import CellsRequest, TransportReply, TransportRequest
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, local
@@ -26,8 +31,10 @@ __all__ = [
     "LARGEST",
     "VERSION",
     "Answer",
+    "AtomsRequest",
     "Bundle",
     "BundleReply",
+    "CellSums",
     "CellsRequest",
     "Classes",
     "Client",
@@ -35,10 +42,15 @@ __all__ = [
     "DescribeRequest",
     "Description",
     "Entry",
+    "EvaluateRequest",
+    "Evaluation",
     "Failure",
     "Federation",
     "FileLedger",
     "Journal",
+    "LabelName",
+    "Labels",
+    "LabelsRequest",
     "Ledger",
     "Letter",
     "Line",
@@ -46,6 +58,10 @@ __all__ = [
     "Moments",
     "MomentsRequest",
     "Policy",
+    "PrivateReply",
+    "PrivateRequest",
+    "Prototypes",
+    "PrototypesRequest",
     "Question",
     "RemoteFederation",
     "Reply",
@@ -54,8 +70,11 @@ __all__ = [
     "SummaryReply",
     "SummaryRequest",
     "Traffic",
+    "TrainReply",
+    "TrainRequest",
     "TransportReply",
     "TransportRequest",
+    "agreed_names",
     "aligned",
     "describe_letter",
     "encode_failure",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 
@@ -12,13 +15,15 @@ from fedwad.errors import FederationError, FedwadError
 from fedwad.federation.codec import Letter, VersionError, digest, pack, unpack
 from fedwad.federation.data import Dataset
 from fedwad.federation.desk import Desk
-from fedwad.federation.ledger import Ledger
+from fedwad.federation.kinds.train import TrainRequest, train_together
+from fedwad.federation.ledger import FileLedger, Ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
+from fedwad.federation.purse import Purse
 from fedwad.federation.replies import BundleReply, Failure, failure_of, payload
 from fedwad.federation.requests import Bundle, cleaned, kind_of
 
-__all__ = ["Client"]
+__all__ = ["Client", "answer_together"]
 
 _LARGEST_BUNDLE = 10_000
 _log = logging.getLogger("fedwad.client")
@@ -33,10 +38,12 @@ class Client:
     """
 
     def __init__(self, data: Dataset, policy: Policy | None = None, ledger: Ledger | None = None) -> None:
-        self._desk = Desk(data, Policy() if policy is None else policy)
-        self._digest = _digest(self._desk.data)
-        self._features = "" if data.features is None else hashlib.sha256(repr(data.features).encode()).hexdigest()[:16]
         self.ledger = Ledger() if ledger is None else ledger
+        beside = self.ledger.path.with_suffix(".layers") if isinstance(self.ledger, FileLedger) else None
+        self._desk = Desk(data, Policy() if policy is None else policy, folder=beside)
+        self._digest = _digest(self._desk.data)
+        self._desk.purse = Purse(self.ledger, self._desk.policy, self._digest)
+        self._features = "" if data.features is None else hashlib.sha256(repr(data.features).encode()).hexdigest()[:16]
 
     @property
     def policy(self) -> Policy:
@@ -83,24 +90,65 @@ class Client:
 
     def answer(self, request: Request) -> Reply:
         """Reply to one request, or raise PolicyError. Requests of several threads take turns."""
-        kind = kind_of(request)
         with self.ledger.turn(), steady():
+            request = self._admitted(request)
+            return self._released(request, lambda: type(request).work(request, self._desk))
+
+    def _admitted(self, request: Request) -> Request:
+        """The request as it may be worked on, or PolicyError and a line in the ledger. Within the ledger's turn."""
+        kind = kind_of(request)
+        try:
+            request = cleaned(request)
+            self.policy.admit(request, self.ledger.looks)
+            type(request).fits(request, self._desk)
+        except BaseException:
+            self.ledger.record(kind, "refused", data=self._digest)
+            raise
+        return request
+
+    def _released(self, request: Request, work: Callable[[], tuple[Reply, int | None]]) -> Reply:
+        """The reply that `work` gives, past the policy and into the ledger. Within the ledger's turn."""
+        kind = kind_of(request)
+        try:
+            reply, smallest = work()
+            told = digest(reply)
+            if smallest is not None:  # else it averages no samples: a description, or noise that has its own budget
+                self.policy.release(smallest)
+                self.policy.check_new(told, self.ledger.told(kind))
+        except BaseException:  # whatever it was, the data were looked at
+            self.ledger.record(kind, "withheld", data=self._digest)
+            raise
+        self.ledger.record(kind, "answered", payload(reply), smallest or 0, told, self._digest)
+        return reply
+
+
+def answer_together(clients: Mapping[str, Client], requests: Mapping[str, TrainRequest]) -> dict[str, Reply | Failure]:
+    """Replies of several clients of this process to trainings of one network, which are worked on as one stack.
+
+    Each client admits, releases and records its own, as in `answer`.
+    """
+    answers: dict[str, Reply | Failure] = {}
+    admitted: dict[str, TrainRequest] = {}
+    with ExitStack() as turns:
+        for name in sorted(requests):  # one order for all threads, so that none waits for the other
+            turns.enter_context(clients[name].ledger.turn())
+        turns.enter_context(steady())
+        for name, request in requests.items():
             try:
-                request = cleaned(request)
-                self.policy.admit(request, self.ledger.looks)
-                type(request).fits(request, self._desk)
-            except BaseException:
-                self.ledger.record(kind, "refused", data=self._digest)
-                raise
+                admitted[name] = clients[name]._admitted(request)  # type: ignore[assignment]
+            except FedwadError as error:
+                answers[name] = failure_of(error)
+        try:
+            done = train_together(list(admitted.values()), [clients[name]._desk for name in admitted])
+        except FedwadError:  # one of them is to blame: each works by itself and tells
+            done = []
+        for place, (name, request) in enumerate(admitted.items()):
+            work = partial(done.__getitem__, place) if done else partial(request.work, clients[name]._desk)
             try:
-                reply, smallest = type(request).work(request, self._desk)
-                if smallest is not None:
-                    self.policy.release(smallest)
-            except BaseException:  # whatever it was, the data were looked at
-                self.ledger.record(kind, "withheld", data=self._digest)
-                raise
-            self.ledger.record(kind, "answered", payload(reply), smallest or 0, digest(reply), self._digest)
-            return reply
+                answers[name] = clients[name]._released(request, work)
+            except FedwadError as error:
+                answers[name] = failure_of(error)
+    return {name: answers[name] for name in requests}
 
 
 def _digest(data: Dataset) -> str:

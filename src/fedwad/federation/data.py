@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.federation.message import Classes
-from fedwad.ot import Floats, Measure, class_codes, labelled
+from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
 
 __all__ = ["Dataset", "aligned"]
 
@@ -25,6 +25,7 @@ class Dataset:
     labels: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None
     wrong_labels: str = ""  # what is wrong with the labels that are left out
+    names: tuple[Any, ...] = ()  # the label that each class number stands for, once `canonical` has numbered them
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
@@ -38,7 +39,8 @@ class Dataset:
     def canonical(self) -> Dataset:
         """The same data in an order that depends on the rows alone, so that no answer depends on theirs.
 
-        Classes are numbered by the samples they hold, so none depends on the names of labels either.
+        Classes are numbered by the samples they hold, so none depends on the names of labels either; `names` keeps
+        those, for answers that may tell them.
         """
         points, weights = self.measure.points + 0.0, self.measure.weights  # -0.0 and 0.0 are the same number
         order = np.argsort(_sortable(np.column_stack([points, weights])), kind="stable")
@@ -47,11 +49,14 @@ class Dataset:
             codes = None if self.labels is None else class_codes(self.labels)[order]
         except InputError as error:  # told to whoever asks for classes, and to nobody else
             return Dataset(Measure(points, weights), None, self.features, str(error))
+        names: tuple[Any, ...] = ()
         if codes is not None:
             codes = _by_content(codes, points, weights)
+            names = tuple(as_labels(self.labels)[order][np.unique(codes, return_index=True)[1]].tolist())
+            names = tuple(self.names[name] for name in names) if self.names else names
             order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
             points, weights, codes = points[order], weights[order], codes[order]
-        return Dataset(Measure(points, weights), codes, self.features)
+        return Dataset(Measure(points, weights), codes, self.features, names=names)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
@@ -74,7 +79,7 @@ class Dataset:
     def ordered(self, features: tuple[str, ...]) -> Dataset:
         """The same data with their named features in this order."""
         order = [(self.features or ()).index(name) for name in features]
-        return Dataset(Measure(self.measure.points[:, order], self.measure.weights), self.labels, features)
+        return replace(self, measure=Measure(self.measure.points[:, order], self.measure.weights), features=features)
 
 
 def _by_content(codes: NDArray[np.int64], points: Floats, weights: Floats) -> NDArray[np.int64]:

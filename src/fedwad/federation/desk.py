@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from fedwad.federation.data import Dataset
+from fedwad.federation.ledger import Ledger
 from fedwad.federation.message import Classes
 from fedwad.federation.policy import Policy
+from fedwad.federation.purse import Purse
 from fedwad.federation.session import Session
 from fedwad.ot import LabelledMeasure, Measure, smallest_cell
 
@@ -18,10 +22,11 @@ _FEWEST_IN_A_CELL = 10
 class Desk:
     """A client's data in canonical order, its policy, and its memory between rounds. It never leaves the client."""
 
-    def __init__(self, data: Dataset, policy: Policy) -> None:
+    def __init__(self, data: Dataset, policy: Policy, purse: Purse | None = None, folder: Path | None = None) -> None:
         self.data = data.canonical()
         self.policy = policy
-        self.session = Session()
+        self.purse = Purse(Ledger(), policy, "") if purse is None else purse
+        self.session = Session(folder)
         self._views: dict[Classes, Measure] = {}
 
     @property

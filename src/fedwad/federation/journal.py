@@ -86,7 +86,7 @@ class Journal:
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         question = _digest(requests)
         known: dict[str, Answer] = {}
-        while self._kept and self._kept[0][0] == question:
+        while self._kept and self._kept[0][0] == question and not _answered(known, self._kept[0][1]):
             known |= self._kept.pop(0)[1]
         if not self._kept:  # the round in which the run ended
             known = {name: answer for name, answer in known.items() if not isinstance(answer, Failure)}
@@ -109,6 +109,11 @@ class Journal:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise FederationError(f"The journal {self.path} cannot be written ({error.strerror}).") from None
+
+
+def _answered(known: Mapping[str, Answer], more: Mapping[str, Answer]) -> bool:
+    """Whether these clients have replied already: then more is about a later round that asked the same."""
+    return any(name in known and not isinstance(known[name], Failure) for name in more)
 
 
 def _record(question: str, name: str, answer: Answer) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +13,15 @@ from pathlib import Path
 from threading import RLock
 from typing import IO, Any, Literal
 
+from fedwad._files import write_atomically
 from fedwad.errors import FederationError, InputError
+from fedwad.privacy import composed
 
 __all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger"]
 
-#: "refused" before the data were looked at, "withheld" after, or "answered"; "torn" for a line cut by a crash.
-Outcome = Literal["answered", "refused", "withheld", "torn"]
+#: "refused" before the data were looked at, "withheld" after, or "answered"; "spent" when a private release is paid
+#: for, before its noise is drawn; "torn" for a line cut by a crash.
+Outcome = Literal["answered", "refused", "withheld", "spent", "torn"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,13 @@ class Entry:
     smallest: int = 0
     digest: str = ""
     data: str = ""
+    mu: float = 0.0  # what a private release cost
 
     @property
     def is_look(self) -> bool:
         """Whether the data were looked at; a withheld reply counts, since even its absence tells something."""
+        if self.kind == "private" and self.outcome == "answered":
+            return False  # the line before it, "spent", was the look; a release that is told again is none
         return self.outcome != "refused" and self.kind != "describe"
 
 
@@ -47,6 +54,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self._turn = RLock()
+        self._releases: dict[str, bytes] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -56,17 +64,46 @@ class Ledger:
         """How often the data were looked at."""
         return sum(entry.is_look for entry in self.entries)
 
+    def told(self, kind: str) -> set[str]:
+        """Digests of the replies of a kind that left."""
+        return {entry.digest for entry in self.entries if entry.kind == kind and entry.outcome == "answered"}
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """From asking the policy to recording the answer nobody else may count or write."""
         with self._turn:
             yield
 
+    @property
+    def spent(self) -> float:
+        """What all private releases cost together, mu^2 = sum of mu_i^2, whichever version of the data they were about.
+
+        Infinite if anything else about the data left, or if a line cannot be read: it may have told that.
+        """
+        if any(entry.is_look and entry.kind != "private" for entry in self.entries):
+            return math.inf
+        return composed(entry.mu for entry in self.entries)
+
+    def kept(self, key: str) -> bytes | None:
+        """The release that was kept under this name, if there is one."""
+        return self._releases.get(key)
+
+    def keep(self, key: str, content: bytes) -> None:
+        """Keep a private release, so that it can be told again at no cost."""
+        self._releases[key] = content
+
     def record(
-        self, kind: str, outcome: Outcome, size: int = 0, smallest: int = 0, digest: str = "", data: str = ""
+        self,
+        kind: str,
+        outcome: Outcome,
+        size: int = 0,
+        smallest: int = 0,
+        digest: str = "",
+        data: str = "",
+        mu: float = 0.0,
     ) -> None:
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        self._append(Entry(when, kind, outcome, size, smallest, digest, data))
+        self._append(Entry(when, kind, outcome, size, smallest, digest, data, mu))
 
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -132,6 +169,24 @@ class FileLedger(Ledger):
         self._read_up_to += len(line)
         super()._append(entry)
 
+    @property
+    def releases(self) -> Path:
+        """The folder of private releases that were kept, beside the file."""
+        return self.path.with_suffix(".releases")
+
+    def kept(self, key: str) -> bytes | None:
+        try:
+            return (self.releases / key).read_bytes()
+        except OSError:
+            return None
+
+    def keep(self, key: str, content: bytes) -> None:
+        try:
+            self.releases.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FederationError(f"The folder of releases cannot be written ({error.strerror}).") from None
+        write_atomically(self.releases / key, content)
+
     def _write(self, data: bytes) -> None:
         if self._handle is None:
             raise FederationError("A ledger is written only during its turn.")
@@ -148,8 +203,10 @@ def _parsed(text: bytes) -> list[Entry]:
         try:
             content: dict[str, Any] = json.loads(line)
             entry = Entry(**content)
-            if entry.outcome not in ("answered", "refused", "withheld") or type(entry.bytes) is not int:
+            if entry.outcome not in ("answered", "refused", "withheld", "spent") or type(entry.bytes) is not int:
                 raise ValueError(entry.outcome)
+            if type(entry.mu) not in (float, int) or not 0 <= entry.mu < math.inf:
+                raise ValueError(entry.mu)
         except (ValueError, TypeError):
             entry = Entry("", "unreadable", "torn")
         entries.append(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +13,7 @@ from fedwad.errors import InputError, PolicyError
 from fedwad.federation.kinds import KINDS
 from fedwad.federation.message import Classes, Request
 from fedwad.ot import Form, Measure, check_order
+from fedwad.privacy import check_promise
 
 __all__ = ["Policy"]
 
@@ -28,16 +30,27 @@ class Policy:
 
     Parameters
     ----------
-    allow : kinds of requests that are answered, out of "describe", "moments", "summary", "transport", "cells"
+    allow : kinds of requests that are answered, out of "describe", "moments", "summary", "transport", "cells", "atoms",
+        "labels", "prototypes", "private", "train", "evaluate"
     smallest_cell : least number of samples that a cell mean may average
     largest_support : most points that a support or a summary may have
+    smallest_support : fewest points of a support; equal to the largest it leaves one size, since answers to supports of
+        two sizes differ by single records
     answers : most looks at the data over the client's life, replies that were withheld included; None for no limit
+    different_replies : most replies of each kind over the client's life that differ from each other; asked again for
+        one of those it repeats it, and anything new is withheld: two different summaries can differ by a single record
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
     largest_p : highest order of a distance; high orders tell the farthest sample instead of a mean over many
-    classes : whether answers may tell the statistics of each class of labelled data
+    classes : whether answers may tell the statistics of each class of labelled data, and the names of labels where
+        "labels" or "prototypes" are allowed
     form : most that is told of a covariance: "full", "lowrank", "diagonal" or "isotropic"; asked for more, the
         client tells this much, and the result says so
+    epsilon, delta : the budget of differential privacy for all releases of kind "private" over the client's life; no
+        epsilon, no private release. With one, nothing else about the data may be allowed: the promise is about all
+        that leaves
+    models : networks that "train" and "evaluate" may build: built-in words, or places "package.module:function" of the
+        client's own installation, whose code the client thereby agrees to run; "*" for any. No code ever arrives.
     name, contact : who the client is, for "describe"
     """
 
@@ -45,11 +58,16 @@ class Policy:
     smallest_cell: int = 10
     largest_support: int | None = 1000
     answers: int | None = None
+    different_replies: int | None = None
+    smallest_support: int = 1
     exact_interpolant: bool = False
     uniform_support: bool = True
     largest_p: float = 4.0
     classes: bool = False
     form: Literal["full", "lowrank", "diagonal", "isotropic"] = "full"
+    epsilon: float | None = None
+    delta: float = 1e-5
+    models: Collection[str] = ("mlp", "cnn")
     name: str = ""
     contact: str = ""
 
@@ -59,6 +77,10 @@ class Policy:
         if any(kind not in known for kind in allow):
             raise InputError(f"allow is {self.allow!r}; give a list with some of {', '.join(known)}.")
         object.__setattr__(self, "allow", allow)  # a copy, which nobody can add to
+        models = tuple(self.models) if isinstance(self.models, list | tuple | set | frozenset) else (None,)
+        if not all(type(word) is str for word in models):
+            raise InputError(f"models is {self.models!r}; give a list of words such as 'mlp'.")
+        object.__setattr__(self, "models", models)
         for option in ("exact_interpolant", "uniform_support", "classes"):
             if type(getattr(self, option)) is not bool:
                 raise InputError(f"{option} is {getattr(self, option)!r}; give true or false.")
@@ -69,10 +91,25 @@ class Policy:
         check_choice(self.form, "form", _FORMS)
         check_order(self.largest_p)
         check_whole(self.smallest_cell, "smallest_cell")
+        check_whole(self.smallest_support, "smallest_support")
+        if self.different_replies is not None:
+            check_whole(self.different_replies, "different_replies", 0)
         if self.largest_support is not None:
             check_whole(self.largest_support, "largest_support")
         if self.answers is not None:
             check_whole(self.answers, "answers", 0)
+        self._check_budget()
+
+    def _check_budget(self) -> None:
+        if self.epsilon is None or self.epsilon == math.inf:  # nothing is granted, or nothing is promised
+            return
+        check_promise(self.epsilon, self.delta)
+        others = [kind for kind in self.allow if kind not in ("describe", "private")]
+        if others:
+            raise InputError(
+                f"A policy with an epsilon promises it for all that leaves, so it can allow 'describe' and 'private'"
+                f" but not '{others[0]}'; give the two purposes clients of their own, and never the same data."
+            )
 
     @classmethod
     def open(cls) -> Policy:
@@ -86,6 +123,8 @@ class Policy:
             uniform_support=False,
             largest_p=100,
             classes=True,
+            epsilon=math.inf,
+            models=("*",),
         )
 
     @classmethod
@@ -136,12 +175,24 @@ class Policy:
     def check_support(self, support: Measure) -> None:
         if self.uniform_support and not support.is_uniform:
             raise PolicyError("This client transports only to supports of equal weights.")
+        if len(support) < self.smallest_support:
+            raise PolicyError(
+                f"A support of {len(support)} points was asked for; this client answers from {self.smallest_support}."
+            )
         self.check_size(len(support))
 
     def check_size(self, size: int) -> None:
         if self.largest_support is not None and size > self.largest_support:
             raise PolicyError(
                 f"A support of {size} points was asked for; this client answers up to {self.largest_support}."
+            )
+
+    def check_new(self, digest: str, told: Collection[str]) -> None:
+        """Raise PolicyError unless a reply of this digest may follow those that were `told`."""
+        if self.different_replies is not None and digest not in told and len(told) >= self.different_replies:
+            raise PolicyError(
+                f"This client has told the {self.different_replies} different replies of this kind that its policy"
+                " allows; ask again for one of those."
             )
 
     def release(self, smallest: int) -> None:

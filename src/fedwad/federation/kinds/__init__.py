@@ -1,8 +1,13 @@
 """The questions that there are, one file each: the request, its reply, and what a client and a server do with them."""
 
+from fedwad.federation.kinds.atoms import AtomsRequest, CellSums
 from fedwad.federation.kinds.describe import DescribeRequest, Description
+from fedwad.federation.kinds.labels import Labels, LabelsRequest
 from fedwad.federation.kinds.moments import Moments, MomentsRequest
+from fedwad.federation.kinds.private import PrivateReply, PrivateRequest
+from fedwad.federation.kinds.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.kinds.summary import SummaryReply, SummaryRequest
+from fedwad.federation.kinds.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.kinds.transport import CellsRequest, TransportReply, TransportRequest
 from fedwad.federation.message import Reply, Request
 
@@ -15,6 +20,12 @@ REQUESTS: tuple[type[Request], ...] = (
     SummaryRequest,
     TransportRequest,
     CellsRequest,
+    AtomsRequest,
+    LabelsRequest,
+    PrototypesRequest,
+    PrivateRequest,
+    TrainRequest,
+    EvaluateRequest,
 )
 #: All replies. What is not here does not leave a client.
 REPLIES: tuple[type[Reply], ...] = (
@@ -22,6 +33,12 @@ REPLIES: tuple[type[Reply], ...] = (
     Moments,
     SummaryReply,
     TransportReply,
+    CellSums,
+    Labels,
+    Prototypes,
+    PrivateReply,
+    TrainReply,
+    Evaluation,
 )
 #: The kind of each request, by its exact type: a subclass or a changed attribute passes for nothing else.
 KINDS: dict[type, str] = {request: request.kind for request in REQUESTS}

@@ -1,0 +1,74 @@
+"""`fedwad plan`, `fedwad budget show`, and --epsilon."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedwad.federation import PrivateRequest, open_client
+from fedwad.privacy import DP, epsilon_of, mu_of, plan
+
+
+def run(*words):
+    command = [sys.executable, "-m", "fedwad", *map(str, words)]
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        np.save(tmp_path / f"site{k}.npy", rng.standard_normal((300, 2)) + k)
+    return tmp_path
+
+
+def test_a_distance_under_privacy(files):
+    promise = ("--epsilon", 5, "--radius", 8)
+    done = run("distance", files / "site0.npy", files / "site2.npy", "--method", "summary", *promise)
+    assert done.returncode == 0, done.stderr
+    assert "epsilon 5" in done.stdout
+    assert "certified" not in done.stdout
+    done = run("matrix", files, *promise, "--json")
+    assert json.loads(done.stdout)["privacy"]["epsilon"] == 5
+
+
+def test_a_promise_without_a_radius_is_refused(files):
+    done = run("matrix", files, "--epsilon", 1)
+    assert done.returncode == 2
+    assert run("matrix", files, "--radius", 1).returncode == 2
+
+
+def test_the_budget_is_shown(files):
+    (files / "paris.toml").write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
+    client = open_client(files / "site0.npy", files / "paris.toml")
+    for radius in (5.0, 5.0, 6.0):
+        client.answer(PrivateRequest.of(DP(1, radius=radius)))
+    found = json.loads(run("budget", "show", files / "paris.ledger.jsonl", "--json").stdout)
+    mu = mu_of(1, 1e-5)
+    assert found["mu"] == pytest.approx(mu * 2**0.5)
+    assert found["epsilon"] == pytest.approx(epsilon_of(mu * 2**0.5, 1e-5))
+    assert found["granted"] == 2
+    assert found["left"] == pytest.approx(epsilon_of((mu_of(2, 1e-5) ** 2 - 2 * mu**2) ** 0.5, 1e-5))
+    assert [(row["releases"], row["answered"]) for row in found["data"]] == [(2, 3)]
+    done = run("budget", "show", files / "paris.ledger.jsonl")
+    assert "of 2" in done.stdout
+    assert run("budget", "show", files / "nowhere.jsonl").returncode == 2
+
+
+def test_a_plan_tells_what_is_not_feasible():
+    done = run("plan", "--n", 200, "--d", 30, "--epsilon", 1, "--epsilon", 50, "--json")
+    plans = json.loads(done.stdout)["plans"]
+    assert [one["verdict"] for one in plans] == ["not feasible", "feasible"]
+    assert plans[0]["enough"] > 200
+    assert "Not feasible at your n and d" in " ".join(run("plan", "--n", 200, "--d", 30, "--epsilon", 1).stdout.split())
+    assert run("plan", "--n", 200, "--d", 30, "--epsilon", -1).returncode == 2
+
+
+def test_a_plan_is_the_same_twice_and_better_with_more_samples():
+    few, many = plan(500, 6, 1.0), plan(20_000, 6, 1.0)
+    assert few == plan(500, 6, 1.0)
+    assert many.error < few.error / 3
