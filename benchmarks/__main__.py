@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, matrices, otdd_conversion, speed
+from benchmarks import accuracy, classifier, coresets, matrices, otdd_conversion, private, speed
 
 TABLES = {
     "accuracy": accuracy.measure,
@@ -26,6 +26,11 @@ TABLES = {
     "hundred": matrices.hundred,
     "many": matrices.many,
     "otdd_conversion": otdd_conversion.measure,
+    "coresets": coresets.measure,
+    "classifier": classifier.measure,
+    "classifier_choices": classifier.choices,
+    "private": private.measure,
+    "private_clusters": private.clusters,
 }
 
 

@@ -1,6 +1,15 @@
 """Pictures and pages of results. Matplotlib loads when the first picture is drawn."""
 
-from fedwad.report.page import write_report
+from fedwad.report.coresets import coreset_curves, coreset_picture
+from fedwad.report.page import write_report, write_training
 from fedwad.report.pictures import convergence, demo_picture, eigengap
 
-__all__ = ["convergence", "demo_picture", "eigengap", "write_report"]
+__all__ = [
+    "convergence",
+    "coreset_curves",
+    "coreset_picture",
+    "demo_picture",
+    "eigengap",
+    "write_report",
+    "write_training",
+]

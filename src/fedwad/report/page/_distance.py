@@ -29,8 +29,12 @@ def distance_lead(result: DistanceResult) -> str:
     first, second = (tag("b", name(client)) for client in result.clients)
     return tag(
         "p", f"Between {first} and {second}: ", tag("b", escape(digits.text(result.value)), class_="number"), ", ",
-        escape(f"certified {digits.interval(result.lower, result.upper)}."), class_="lead answer",
+        escape(f"{_sure(result)} {digits.interval(result.lower, result.upper)}."), class_="lead answer",
     )  # fmt: skip
+
+
+def _sure(result: DistanceResult) -> str:
+    return "certified" if result.certified else "likely"
 
 
 def _digits(result: DistanceResult) -> Digits:
@@ -45,7 +49,7 @@ def distance_sections(result: DistanceResult, exact: float | None) -> list[Secti
     made = Section("How it was made", _made(result), "right")
     sent = what_was_sent(result.traffic, 2, result.smallest, result.forms)
     sections += [made, Section("What was sent", sent, "right" if result.history else "left")]
-    sections.append(Section("How to read it", how_to_read(_is_labelled(result), result.p)))
+    sections.append(Section("How to read it", how_to_read(_is_labelled(result), result.p, result.privacy)))
     if result.history:
         sections.append(Section("The numbers", _table(result)))
     return sections
@@ -109,7 +113,7 @@ def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], wi
             upper = result.upper if math.isfinite(result.upper) else high
             rows.append(tag("path", d=f"M{across(result.lower):.1f} {y:.1f}H{across(upper):.1f}", class_="reach"))
         rows.append(tag("path", d=f"M{across(number):.1f} {y:.1f}h0", class_=f"dots large {style}"))
-    said = f"{digits.text(result.value)}, certified {digits.interval(result.lower, result.upper)}"
+    said = f"{digits.text(result.value)}, {_sure(result)} {digits.interval(result.lower, result.upper)}"
     return tag(
         "svg", tag("g", *drawn, class_="axis"), tag("g", *rows, class_="answers"),
         viewBox=f"0 0 {width} {bottom:.0f}", role="img", aria_label=f"Our estimate {said}",

@@ -47,6 +47,7 @@ def heat_data(subject: Subject) -> dict[str, object]:
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),
+        "sure": subject.sure,
         "lower": digits.whole(np.asarray(matrix.lower)[pairs], "down"),
         "upper": digits.whole(np.asarray(matrix.upper)[pairs], "up"),
         "others": [{"label": label, "value": digits.whole(numbers[pairs])} for label, numbers in subject.others()],
@@ -71,7 +72,7 @@ def _reading(subject: Subject) -> str:
         + tag("span", ": ", class_="unseen")
         + tag("b", escape(digits.text(value)), class_="number")
         + tag("span", ", ", class_="unseen")
-        + tag("span", escape(f"certified {digits.interval(lower, upper)}"), class_="interval")
+        + tag("span", escape(f"{subject.sure} {digits.interval(lower, upper)}"), class_="interval")
     )
     return tag(
         "div",

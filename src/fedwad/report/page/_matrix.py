@@ -54,7 +54,7 @@ def matrix_lead(subject: Subject) -> str:
     if len(known) > 1:
         sentences.append(f"The closest are {told(known[0])}, the farthest {told(known[-1])}.")
     elif known:
-        sentences.append(f"Between {told(known[0])[:-1]}, certified {_interval(subject, known[0])}).")
+        sentences.append(f"Between {told(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])}).")
     return tag("p", " ".join(sentences), class_="lead")
 
 
@@ -91,7 +91,7 @@ def matrix_sections(subject: Subject) -> list[Section]:
     sections.append(Section("How it was made", _made(subject), "right"))
     sent = what_was_sent(matrix.traffic, subject.size, matrix.smallest, tuple(matrix.forms))
     sections.append(Section("What was sent", sent, "right"))
-    sections.append(Section("How to read it", how_to_read(matrix.labels, matrix.p)))
+    sections.append(Section("How to read it", how_to_read(matrix.labels, matrix.p, matrix.privacy)))
     if subject.size > 1:
         sections.append(Section("The numbers", table_of_pairs(subject)))
     return sections
@@ -142,7 +142,7 @@ def _made(subject: Subject) -> str:
         below, above = (
             float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
         )  # fmt: skip
-        rows.append(("certified", f"{below:.0%} below to {above:.0%} above the value (medians)"))
+        rows.append((subject.sure, f"{below:.0%} below to {above:.0%} above the value (medians)"))
     rows += _against_exact(subject)
     return facts(rows)
 

@@ -35,7 +35,7 @@ def table_of_pairs(subject: Subject) -> str:
         )
         title = f"Show the nearest of each of {size} clients"
     others = subject.others()
-    head = ["client", "nearest" if size > _ALL else "client", "value", "certified", *(label for label, _ in others)]
+    head = ["client", "nearest" if size > _ALL else "client", "value", subject.sure, *(label for label, _ in others)]
     digits, matrix = subject.digits, subject.matrix
     rows = [
         [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fedwad.federation import Traffic
 from fedwad.report.page._text import bytes_in_words, counted, escape, name, tag
@@ -53,7 +54,7 @@ def lost_clients(lost: Mapping[str, str]) -> str:
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 
 
-def how_to_read(labels: bool, p: float = 2.0) -> str:
+def how_to_read(labels: bool, p: float = 2.0, privacy: Mapping[str, Any] | None = None) -> str:
     """The three things to know before believing a number."""
     measured = (
         "the dataset distance between two clients' labelled samples: the 2-Wasserstein distance in which classes count"
@@ -78,4 +79,17 @@ def how_to_read(labels: bool, p: float = 2.0) -> str:
             " samples is close to those samples.",
         ),
     ]
+    if privacy is not None:
+        rows[1:] = [
+            (
+                "The likely interval",
+                "tells what noise, and what a summary leaves out, often change. It is no certificate: nothing is proven"
+                " about noisy numbers.",
+            ),
+            (
+                "Differential privacy",
+                f"holds for each client's one release: epsilon {privacy['epsilon']:g} and delta {privacy['delta']:g}"
+                " for each record, if the radius was chosen without looking at the data.",
+            ),
+        ]
     return tag("div", *(tag("p", tag("b", term), " ", said) for term, said in rows), class_="three")

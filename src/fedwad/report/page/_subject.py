@@ -46,6 +46,11 @@ class Subject:
         return cls(matrix, clusters, exact)
 
     @property
+    def sure(self) -> str:
+        """What its intervals are."""
+        return "certified" if self.matrix.certified else "likely"
+
+    @property
     def size(self) -> int:
         return len(self.matrix.ids)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedwad._coreset_result import CoresetResult
 from fedwad._matrix_result import MatrixResult
 from fedwad._result import DistanceResult
 from fedwad.errors import InputError
+from fedwad.report.page._coreset import coreset_lead, coreset_sections, coreset_title
 from fedwad.report.page._distance import distance_lead, distance_sections, distance_title
 from fedwad.report.page._frame import write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
@@ -20,24 +23,28 @@ __all__ = ["write_report"]
 
 
 def write_report(
-    result: DistanceResult | MatrixResult,
+    result: DistanceResult | MatrixResult | CoresetResult,
     path: str | Path,
     *,
     clusters: Any = None,
     command: str | None = None,
     exact: Any = None,
+    others: Mapping[str, CoresetResult] | None = None,
+    shape: tuple[int, ...] | None = None,
     title: str | None = None,
     when: datetime | None = None,
 ) -> None:
-    """Write what there is to see of a distance or a matrix into one HTML file that needs nothing else.
+    """Write what there is to see of a distance, a matrix or a coreset into one HTML file that needs nothing else.
 
     Parameters
     ----------
-    result : the answer of `fedwad.distance` or `fedwad.matrix`
+    result : the answer of `fedwad.distance`, `fedwad.matrix` or `fedwad.coreset`
     path : the file to write, all of it or nothing
     clusters : for a matrix, a whole number for each client
     command : the command that made the result, to make it again
     exact : the exact distance, or the N x N exact distances of a matrix, where they are known
+    others : for a coreset, further ones of the same data to show beside it, by name
+    shape : of the images that a coreset's points are, (28, 28) or (32, 32, 3); a square when left out
     title : the heading; a question unless given
     when : the date on the page; now unless given
     """
@@ -52,9 +59,17 @@ def write_report(
             lead=distance_lead(result), command=command, when=when,
         )  # fmt: skip
         return
+    if isinstance(result, CoresetResult):
+        if clusters is not None or exact is not None:
+            raise InputError("clusters and exact distances belong to a matrix; a coreset has others and shape.")
+        write_page(
+            path, title or coreset_title(result), coreset_sections(result, dict(others or {}), shape),
+            lead=coreset_lead(result), command=command, when=when,
+        )  # fmt: skip
+        return
     if not isinstance(result, MatrixResult):
         raise InputError(
-            f"The result is a {type(result).__name__}; give the answer of fedwad.distance or fedwad.matrix."
+            f"The result is a {type(result).__name__}; give the answer of fedwad.distance, matrix or coreset."
         )
     subject = Subject.of(result, clusters, exact)
     write_page(

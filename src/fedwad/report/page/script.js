@@ -19,8 +19,8 @@
     whole === null ? "unknown" : (whole / 10 ** data.decimals).toFixed(data.decimals) + data.suffix;
   const interval = (pair) =>
     data.upper[pair] === null
-      ? `certified at least ${text(data.lower[pair])}`
-      : `certified ${text(data.lower[pair])} to ${text(data.upper[pair])}`;
+      ? `${data.sure} at least ${text(data.lower[pair])}`
+      : `${data.sure} ${text(data.lower[pair])} to ${text(data.upper[pair])}`;
   const element = (tag, className, content) => {
     const made = document.createElement(tag);
     if (className) made.className = className;

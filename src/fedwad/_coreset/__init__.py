@@ -1,0 +1,1 @@
+"""How `fedwad.coreset` works inside: seeding, the union of the clients, and the paper's way."""

@@ -1,0 +1,254 @@
+"""A nearest-neighbour classifier of a few labelled points from each client."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from fedwad._checks import check_choice, check_whole
+from fedwad._files import write_atomically
+from fedwad._steady import steady
+from fedwad.errors import InputError
+from fedwad.federation import Federation, LabelName, Line, Prototypes, PrototypesRequest, agreed_names, local
+from fedwad.ot import Floats, ground_cost
+
+__all__ = ["CoresetClassifier"]
+
+_FORMAT = "fedwad coreset classifier 1"
+_BLOCK_ENTRIES = 1 << 22
+_ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
+
+
+class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learn from many clients in one message each, and classify by the nearest of the points they sent.
+
+    Each client distils its samples to `size` atoms, its Wasserstein coreset, and labels them; all atoms together make
+    one classifier by nearest neighbours, which every client can use. It follows scikit-learn's conventions.
+
+    Parameters
+    ----------
+    size : atoms of each client, at most, unless it has more classes than that
+    per : "class": each client distils its classes one by one, with atoms in proportion to their samples. "client":
+        all its samples together, and an atom takes the label of the sample nearest to it, as in the paper.
+    neighbors : atoms that vote on a sample, with one vote each
+    weights : "equal": all atoms of a class (or client) stand for equally many samples. "free": for those that are
+        nearest to them, which is k-means
+    seed : the same seed gives the same bits
+
+    Attributes
+    ----------
+    classes_ : array
+        All labels that clients told, in ascending order.
+    points_, weights_, labels_, owners_ : arrays
+        The atoms (S, d), the share of its client's samples that each stands for, the place of its label in
+        `classes_`, and the place of its client in `clients_`.
+    clients_ : tuple of str
+        Clients that answered.
+    lost_, notes_ : mappings
+        Clients that did not answer, each with the reason, and clients that left something out, each with what.
+    traffic_ : Traffic
+        Bytes that travelled.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import fedwad
+    >>> from fedwad.datasets import load, partition
+    >>> X, y = load("digits")
+    >>> sites = partition.classes_per_client(X[:1500], y[:1500], classes=2, clients=10, samples=None, seed=0)
+    >>> model = fedwad.CoresetClassifier(size=20).fit(sites)
+    >>> len(model.points_), round(model.score(X[1500:], y[1500:]), 1)
+    (200, 0.9)
+    """
+
+    def __init__(
+        self, size: int = 100, per: str = "class", neighbors: int = 1, weights: str = "equal", seed: int = 0
+    ) -> None:
+        self.size = size
+        self.per = per
+        self.neighbors = neighbors
+        self.weights = weights
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
+        """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with labels y (n,)."""
+        if hasattr(type(X), "ask") or (isinstance(X, Mapping) and not hasattr(X, "toarray")):  # some sparse ones are
+            if y is not None:
+                raise InputError("y came beside a federation; its clients hold the labels, so leave y out.")
+            told = self._asked(X if hasattr(type(X), "ask") else local(X))
+            names = agreed_names({name: reply.names for name, reply in told.items()})
+            self.classes_ = np.array(names)
+            self._pool(told, names)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
+            return self
+        samples, labels = self._validated(X, y)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self._pool(self._asked(local({"data": (samples, codes)})), tuple(range(len(self.classes_))))
+        return self
+
+    def _asked(self, federation: Federation) -> dict[str, Prototypes]:
+        check_choice(self.per, "per", ("class", "client"))
+        check_choice(self.weights, "weights", ("equal", "free"))
+        check_whole(self.neighbors, "neighbors")
+        size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
+        request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
+        line = Line(federation)
+        told = line.gather(dict.fromkeys(federation.names, request), Prototypes, least=1)
+        self.lost_, self.traffic_ = dict(line.lost), line.traffic
+        return dict(sorted(told.items()))  # so that the order in which clients are listed changes nothing
+
+    def _pool(self, told: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
+        first, width = next((name, reply.points.shape[1]) for name, reply in told.items())
+        for name, reply in told.items():
+            if reply.points.shape[1] != width:
+                raise InputError(
+                    f"{first} has {width} features and {name} has {reply.points.shape[1]}; a classifier needs the same"
+                    " features at all clients."
+                )
+        place = {name: index for index, name in enumerate(names)}
+        self.clients_ = tuple(told)
+        self.n_features_in_ = width
+        self.points_ = np.concatenate([reply.points for reply in told.values()])
+        self.weights_ = np.concatenate([reply.weights for reply in told.values()])
+        self.labels_ = np.concatenate(
+            [np.array([place[name] for name in reply.names])[reply.labels] for reply in told.values()]
+        )
+        self.owners_ = np.repeat(np.arange(len(told)), [len(reply.points) for reply in told.values()])
+        self.notes_ = {
+            name: "left out classes of fewer samples than its policy asks for"
+            for name, reply in told.items()
+            if not reply.complete
+        }
+
+    def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
+        """The label of each sample of X (n, d): the one most of its nearest atoms have, the first of equally many.
+
+        `among` names the labels that come into question, if not all: a client that holds two classes may know that
+        its new samples are of these.
+        """
+        best = self.predict_proba(X, among).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: Any, among: Sequence[Any] | None = None) -> Floats:
+        """Share of the votes of nearest atoms for each class, shape (n, number of classes)."""
+        check_is_fitted(self, "points_")
+        samples = self._validated(X)
+        chosen = np.arange(len(self.points_)) if among is None else self._atoms_of(among)
+        points, labels = self.points_[chosen], self.labels_[chosen]
+        voters = min(check_whole(self.neighbors, "neighbors"), len(points))
+        shares = np.zeros((len(samples), len(self.classes_)))
+        rows = max(1, _BLOCK_ENTRIES // len(points))
+        with steady():
+            for start in range(0, len(samples), rows):
+                cost = ground_cost(samples[start : start + rows], points)
+                nearest = cost.argmin(axis=1)[:, None] if voters == 1 else np.argpartition(cost, voters - 1)[:, :voters]
+                np.add.at(shares, (np.arange(start, start + len(cost))[:, None], labels[nearest]), 1 / voters)
+        return shares
+
+    def _atoms_of(self, among: Sequence[Any]) -> NDArray[np.int64]:
+        unknown = [label for label in among if label not in self.classes_]
+        if unknown:
+            raise InputError(f"No client told a label {unknown[0]!r}; the labels are in classes_.")
+        chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(among)))
+        if not len(chosen):
+            raise InputError("None of these labels has an atom; name more of them, or fit more atoms.")
+        return chosen
+
+    def _validated(self, X: Any, *y: Any) -> Any:
+        """Samples, and labels if asked for, as scikit-learn wants them; its complaints in one sentence."""
+        options = {"y": y[0], "reset": True} if y else {"reset": False}
+        try:
+            found = validate_data(self, X, dtype=np.float64, **options)
+            return (found[0], column_or_1d(found[1], warn=True)) if y else found
+        except ValueError as error:
+            text = str(error)
+            if "Reshape your data" in text:
+                sentence = f"X has shape {np.shape(X)}: Reshape your data to (samples, features)"
+            elif "NaN" in text or "infinity" in text:
+                which = "y" if "Input y" in text else "X"
+                sentence = f"Input {which} contains NaN or infinity; remove or fill them first"
+            else:
+                sentence = text.splitlines()[0].rstrip(".")
+            raise InputError(f"{sentence}.") from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True  # for arrays; a federation brings its own labels
+        return tags
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted classifier as one .npz file, all of it or nothing; no pickled objects are in it."""
+        check_is_fitted(self, "points_")
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        if arrays["classes_"].dtype.kind == "O":  # words that came in an array of objects
+            arrays["classes_"] = np.array(arrays["classes_"].tolist())
+        if arrays["classes_"].dtype.kind == "O":
+            raise InputError("The labels are of a type that cannot be saved; give words or numbers.")
+        plain = {
+            "format": _FORMAT,
+            "options": {name: _plain(value) for name, value in self.get_params().items()},
+            "clients": list(self.clients_),
+            "lost": self.lost_,
+            "notes": self.notes_,
+            "traffic": [self.traffic_.up, self.traffic_.down, self.traffic_.messages],
+            "features": np.asarray(getattr(self, "feature_names_in_", [])).tolist(),
+        }
+        content = io.BytesIO()
+        np.savez_compressed(content, about=np.array(json.dumps(plain)), **arrays)
+        write_atomically(path, content.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> CoresetClassifier:
+        """Read a classifier that `save` wrote; it predicts the same, bit for bit."""
+        from fedwad.federation import Traffic
+
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            about = json.loads(str(arrays.pop("about")))
+        except FileNotFoundError:
+            raise InputError(f"There is no file at {path}; check the path.") from None
+        except Exception:  # NumPy raises half a dozen kinds
+            about = None
+        if not isinstance(about, dict) or about.get("format") != _FORMAT:
+            raise InputError(f"{path} is not a saved classifier; give a file written by `save`.")
+        try:
+            model = cls(**about["options"])
+            for name in _ARRAYS:
+                setattr(model, name, arrays[name])
+            model.clients_, model.lost_, model.notes_ = tuple(about["clients"]), about["lost"], about["notes"]
+            model.traffic_ = Traffic(*about["traffic"])
+            model.n_features_in_ = model.points_.shape[1]
+            if about["features"]:
+                model.feature_names_in_ = np.array(about["features"], dtype=object)
+            if not model._is_whole():
+                raise ValueError("shapes")
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise InputError(f"{path} is damaged: parts of the classifier are missing or were changed.") from None
+        return model
+
+    def _is_whole(self) -> bool:
+        count = len(self.points_)
+        return bool(
+            count > 0
+            and self.points_.dtype == self.weights_.dtype == np.float64
+            and np.isfinite(self.points_).all()
+            and self.weights_.shape == self.labels_.shape == self.owners_.shape == (count,)
+            and 0 <= self.labels_.min() <= self.labels_.max() < len(self.classes_)
+            and 0 <= self.owners_.min() <= self.owners_.max() < len(self.clients_)
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,129 @@
+"""Pictures of coresets: sheets of images, points in two directions, and how the loss fell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedwad._coreset_result import CoresetResult
+from fedwad.errors import InputError
+from fedwad.ot import Floats
+from fedwad.report.pictures import _figure as new_figure
+from fedwad.report.pictures import _tidy as tidy
+from fedwad.report.pictures import _write as write_figure
+
+__all__ = ["coreset_curves", "coreset_picture", "image_shape"]
+
+_FEWEST_PIXELS = 16  # fewer features are no image
+_MOST_COLUMNS = 20
+_COLOURS = ("#1f6f8b", "#c1440e", "#7a9e35", "#8c5fa8", "#222222")
+
+
+def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+    """The shape of an image of so many numbers: the given one, a square if they make one, None if they make none."""
+    if shape is not None:
+        if math.prod(shape) != features or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
+            raise InputError(f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features} numbers.")
+        return shape
+    side = math.isqrt(features)
+    return (side, side) if side * side == features >= _FEWEST_PIXELS else None
+
+
+def coreset_picture(
+    results: Mapping[str, CoresetResult], path: str | Path, *, shape: tuple[int, ...] | None = None
+) -> None:
+    """Draw one or several coresets of the same data, by name, into a .png, .svg or .pdf file.
+
+    Points whose features make an image become a row of images each, the heaviest first; others are drawn in the two
+    main directions of all of them, larger the heavier they are.
+    """
+    if not results:
+        raise InputError("No coreset came; give at least one to draw.")
+    features = {result.points.shape[1] for result in results.values()}
+    if len(features) > 1:
+        raise InputError("The coresets have different numbers of features; draw those of one data set together.")
+    form = image_shape(features.pop(), shape)
+    if form is None:
+        _draw_points(results, path)
+    else:
+        _draw_sheet(results, path, form)
+
+
+def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high: float) -> Floats:
+    """Images side by side in one array, grey levels from 0 to 1, with a rim of one pixel between them."""
+    rows = -(-len(points) // columns)
+    height, width = shape[0] + 1, shape[1] + 1
+    canvas = np.ones((rows * height - 1, columns * width - 1, *shape[2:]))
+    scaled = np.clip((points - low) / ((high - low) or 1.0), 0.0, 1.0)
+    for number, image in enumerate(scaled):
+        top, left = (number // columns) * height, (number % columns) * width
+        canvas[top : top + shape[0], left : left + shape[1]] = image.reshape(shape)
+    return canvas
+
+
+def _draw_sheet(results: Mapping[str, CoresetResult], path: str | Path, shape: tuple[int, ...]) -> None:
+    first = next(iter(results.values())).points  # sets the grey levels; what lies outside is black or white
+    low, high = float(first.min()), float(first.max())
+    columns = min(_MOST_COLUMNS, max(len(result) for result in results.values()))
+    heights = [-(-len(result) // columns) for result in results.values()]
+    figure = new_figure(0.55 * columns + 0.2, sum(0.55 * height * shape[0] / shape[1] + 0.3 for height in heights))
+    rows = figure.subplots(len(results), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for axes, (name, result) in zip(rows, results.items(), strict=True):
+        order = np.argsort(-result.weights, kind="stable")
+        picture = sheet(result.points[order], shape, columns, low, high)
+        axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(_title(name, result), fontsize=8, loc="left")
+        axes.set_axis_off()
+    write_figure(figure, path)
+
+
+def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None:
+    figure = new_figure(6.4, 4.8)
+    axes = figure.subplots()
+    stacked = np.concatenate([result.points for result in results.values()])
+    centre = stacked.mean(axis=0)
+    directions = np.linalg.svd(stacked - centre, full_matrices=False)[2][:2].T
+    for number, (name, result) in enumerate(results.items()):
+        flat = (result.points - centre) @ directions
+        flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2]  # one feature: on a line
+        size = 60 * len(result) * result.weights
+        axes.scatter(
+            flat[:, 0],
+            flat[:, 1],
+            s=size,
+            alpha=0.7,
+            color=_COLOURS[number % len(_COLOURS)],
+            label=_title(name, result),
+        )
+    axes.set(title=f"{stacked.shape[1]} dimensions, seen from one side", xticks=[], yticks=[])
+    axes.legend(fontsize=8, frameon=False)
+    tidy(axes)
+    write_figure(figure, path)
+
+
+def _title(name: str, result: CoresetResult) -> str:
+    told = f"W2 {result.value:.4g}" if result.upper - result.lower <= 1e-3 * result.upper else (
+        f"W2 {result.lower:.4g} to {result.upper:.4g}"
+    )  # fmt: skip
+    return f"{name}: {told}" if name else told
+
+
+def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> None:
+    """Draw what each method made small, round by round, and for the union its certified interval."""
+    figure = new_figure(6.4, 4.2)
+    axes = figure.subplots()
+    for number, (name, result) in enumerate(results.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        rounds = [record.number for record in result.history]
+        axes.plot(rounds, [record.loss for record in result.history], "-", color=colour, label=name or result.method)
+        known = [record for record in result.history if record.lower is not None and record.upper is not None]
+        lows, highs = ([getattr(record, side) for record in known] for side in ("lower", "upper"))
+        axes.fill_between([record.number for record in known], lows, highs, color=colour, alpha=0.2, linewidth=0)
+    axes.set(xlabel="round", ylabel="$W_2$", title="What each method makes small")
+    axes.locator_params(axis="x", integer=True)
+    axes.legend(fontsize=8, frameon=False)
+    tidy(axes)
+    write_figure(figure, path)

@@ -1,0 +1,309 @@
+"""The classifier made of clients' coresets: scikit-learn's rules, known answers, and wrong input."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fedwad
+from fedwad.datasets import load, partition
+from fedwad.errors import FederationError, InputError, PolicyError
+from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, Policy, RemoteFederation
+from fedwad.learning import classifier_accuracy
+from fedwad.ot import Measure
+
+X, Y = load("digits")
+SITES = partition.classes_per_client(X[:1000], Y[:1000], classes=2, clients=8, samples=None, seed=0, balanced=True)
+TEST = X[1000:], Y[1000:]
+
+
+@parametrize_with_checks(
+    [
+        fedwad.CoresetClassifier(),
+        fedwad.CoresetClassifier(per="client"),
+        fedwad.CoresetClassifier(neighbors=3, weights="free"),
+    ]
+)
+def test_scikit_learns_own_checks(estimator, check, monkeypatch):
+    import warnings
+
+    monkeypatch.delenv("SCIPY_ARRAY_API", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks warn about themselves
+        check(estimator)
+
+
+def test_import_does_not_load_scikit_learn():
+    code = "import sys, fedwad, fedwad.learning; print('sklearn' in sys.modules, 'CoresetClassifier' in fedwad.__all__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+    assert fedwad.CoresetClassifier is fedwad.learning.CoresetClassifier
+    with pytest.raises(AttributeError, match="no attribute 'CoresetClassifer'"):
+        _ = fedwad.CoresetClassifer
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = fedwad.learning.nothing
+
+
+@pytest.mark.parametrize("per", ["class", "client"])
+@pytest.mark.parametrize("neighbors", [1, 5])
+def test_it_is_the_nearest_neighbours_of_all_atoms(per, neighbors):
+    model = fedwad.CoresetClassifier(size=15, per=per, neighbors=neighbors).fit(SITES)
+    oracle = KNeighborsClassifier(neighbors).fit(model.points_, model.classes_[model.labels_])
+    np.testing.assert_allclose(model.predict_proba(TEST[0]), oracle.predict_proba(TEST[0]))
+    np.testing.assert_array_equal(model.predict(TEST[0]), oracle.predict(TEST[0]))
+    assert model.score(*TEST) > 0.85
+    assert len(model.points_) == 8 * 15
+    assert model.classes_.tolist() == list(range(10))
+    assert model.clients_ == tuple(sorted(SITES))
+
+
+def test_as_many_atoms_as_samples_are_nearest_neighbours_on_the_pooled_data():
+    model = fedwad.CoresetClassifier(size=10_000).fit(SITES)
+    pooled = np.concatenate([x for x, _ in SITES.values()]), np.concatenate([y for _, y in SITES.values()])
+    oracle = KNeighborsClassifier(1).fit(*pooled)
+    assert len(model.points_) == len(pooled[0])
+    assert np.mean(model.predict(TEST[0]) == oracle.predict(TEST[0])) > 0.998  # up to ties
+
+
+def test_arrays_are_one_client():
+    alone = fedwad.CoresetClassifier(size=40).fit(X[:300], Y[:300])
+    one = fedwad.CoresetClassifier(size=40).fit({"data": (X[:300], Y[:300])})
+    np.testing.assert_array_equal(alone.points_, one.points_)
+    np.testing.assert_array_equal(alone.predict(TEST[0]), one.predict(TEST[0]))
+
+
+class Wire(RemoteFederation):
+    """Clients behind letters, of which some are dead."""
+
+    def __init__(self, clients, dead=()):
+        super().__init__(tuple(clients), timeout=5.0)
+        self.clients, self.dead = clients, dead
+
+    def exchange(self, letters, timeout):  # noqa: ARG002
+        silent = Failure("silent", "no reply came.")
+        return {
+            name: silent if name in self.dead else self.clients[name].respond(each) for name, each in letters.items()
+        }
+
+
+def clients(policy=None, sites=SITES):
+    return {name: Client(Dataset(Measure(x), y), policy or Policy.open()) for name, (x, y) in sites.items()}
+
+
+def test_every_federation_gives_the_same_bits(tmp_path):
+    first = fedwad.CoresetClassifier(size=6).fit(SITES)
+    turned = dict(reversed([(name, (x[::-1], y[::-1])) for name, (x, y) in SITES.items()]))
+    with Journal(fedwad.local(SITES), tmp_path / "journal") as journal:
+        others = [fedwad.local(SITES), turned, Wire(clients()), journal]
+        for other in others:
+            again = fedwad.CoresetClassifier(size=6).fit(other)
+            np.testing.assert_array_equal(again.points_, first.points_)
+            np.testing.assert_array_equal(again.labels_, first.labels_)
+            assert again.traffic_ == first.traffic_
+    assert first.traffic_.messages == 8
+    assert first.traffic_.up < 8 * (6 * (64 + 2) * 8 + 100)
+
+
+def test_a_dead_client_is_left_out_and_named():
+    name = next(iter(SITES))
+    model = fedwad.CoresetClassifier(size=6).fit(Wire(clients(), dead=[name]))
+    assert list(model.lost_) == [name]
+    assert name not in model.clients_
+    with pytest.raises(FederationError, match="no reply"):
+        fedwad.CoresetClassifier().fit(Wire(clients(), dead=list(SITES)))
+
+
+def test_policies_decide():
+    strict = Policy(["prototypes"], classes=True, smallest_cell=10)
+    fed = LocalFederation(clients(strict))
+    model = fedwad.CoresetClassifier(size=100).fit(fed)
+    assert len(model.points_) < 800
+    assert all(ledger.entries[-1].smallest >= 10 for ledger in fed.ledgers.values())
+    assert not model.notes_
+    x, y = next(iter(SITES.values()))
+    rare = y.copy()
+    rare[:5] = 77
+    model = fedwad.CoresetClassifier().fit(LocalFederation(clients(strict, {"a": (x, rare), "b": (x, y)})))
+    assert 77 not in model.classes_
+    assert list(model.notes_) == ["a"]
+    assert "left out classes" in model.notes_["a"]
+    with pytest.raises(PolicyError, match="names of labels"):
+        fedwad.CoresetClassifier().fit(LocalFederation(clients(Policy(["prototypes"]))))
+
+
+LABELLINGS = {
+    "words": np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]),
+    "gaps": np.arange(10) * 1000 - 3,
+    "odd or even": np.arange(10) % 2 == 0,
+    "floats": np.arange(10) / 1.0,
+    "objects": np.array(list("abcdefghij"), dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", LABELLINGS)
+def test_any_type_of_label(kind, tmp_path):
+    renamed = LABELLINGS[kind]
+    model = fedwad.CoresetClassifier(size=10).fit({name: (x, renamed[y]) for name, (x, y) in SITES.items()})
+    truth = renamed[TEST[1]]
+    assert model.score(TEST[0], truth) > 0.8
+    assert model.classes_.tolist() == sorted(set(renamed.tolist()))
+    arrays = fedwad.CoresetClassifier(size=50).fit(X[:1000], renamed[Y[:1000]])
+    assert arrays.classes_.dtype == renamed.dtype
+    for one in (model, arrays):
+        one.save(tmp_path / "model.npz")
+        loaded = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
+        assert loaded.predict(TEST[0]).tolist() == one.predict(TEST[0]).tolist()
+
+
+def test_among_asks_for_some_classes_only():
+    model = fedwad.CoresetClassifier(size=10).fit(SITES)
+    pair = np.isin(TEST[1], [3, 8])
+    found = model.predict(TEST[0][pair], among=[3, 8])
+    assert set(found.tolist()) == {3, 8}
+    assert np.mean(found == TEST[1][pair]) >= model.score(TEST[0][pair], TEST[1][pair])
+    with pytest.raises(InputError, match="No client told a label 12"):
+        model.predict(TEST[0], among=[3, 12])
+
+
+def test_saved_copied_and_pickled_classifiers_predict_the_same(tmp_path):
+    model = fedwad.CoresetClassifier(size=5, neighbors=3, weights="free", seed=np.int64(4)).fit(
+        Wire(clients(), dead=["client02"])
+    )
+    model.save(tmp_path / "model.npz")
+    for other in (fedwad.CoresetClassifier.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        np.testing.assert_array_equal(other.predict_proba(TEST[0]), model.predict_proba(TEST[0]))
+        assert other.get_params() == model.get_params()
+        assert other.n_features_in_ == 64
+        assert (other.clients_, other.lost_, other.traffic_) == (model.clients_, model.lost_, model.traffic_)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_names_of_features_are_kept(tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X[:200, :3], columns=["a", "b", "c"])
+    model = fedwad.CoresetClassifier().fit(table, Y[:200])
+    model.save(tmp_path / "model.npz")
+    loaded = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    with pytest.raises(InputError, match="feature names should match"):
+        loaded.predict(table[["c", "b", "a"]])
+    assert not hasattr(model.fit(SITES), "feature_names_in_")
+
+
+def test_files_that_are_no_classifier(tmp_path):
+    with pytest.raises(InputError, match="no file"):
+        fedwad.CoresetClassifier.load(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "other.npz", X=X)
+    for name in ("text.npz", "other.npz"):
+        with pytest.raises(InputError, match="not a saved classifier"):
+            fedwad.CoresetClassifier.load(tmp_path / name)
+    fedwad.CoresetClassifier(size=3).fit(SITES).save(tmp_path / "whole.npz")
+    with np.load(tmp_path / "whole.npz") as archive:
+        parts = dict(archive)
+    cut = {name: part for name, part in parts.items() if name != "labels_"}
+    for k, damaged in enumerate([cut, parts | {"labels_": parts["labels_"] + 50}, parts | {"points_": X[:3]}]):
+        np.savez(tmp_path / f"{k}.npz", **damaged)
+        with pytest.raises(InputError, match="damaged"):
+            fedwad.CoresetClassifier.load(tmp_path / f"{k}.npz")
+
+
+def test_small_and_odd_clients():
+    sites = {
+        "one sample": (X[:1], Y[:1]),
+        "one class": (X[Y == 3][:40], Y[Y == 3][:40]),
+        "copies": (np.repeat(X[:2], 30, axis=0), np.repeat(Y[:2], 30)),
+        "all": (X[:200], Y[:200]),
+    }
+    for per in ("class", "client"):
+        model = fedwad.CoresetClassifier(size=1000, per=per).fit(sites)
+        assert np.bincount(model.owners_).tolist() == [200, 2, 40, 1]
+        np.testing.assert_array_equal(model.predict(X[:1]), Y[:1])
+    only = fedwad.CoresetClassifier().fit({"one": (X[:1], Y[:1])})
+    assert set(only.predict(TEST[0]).tolist()) == {Y[0]}
+    assert only.predict_proba(TEST[0]).tolist() == [[1.0]] * len(TEST[0])
+
+
+def test_the_same_sample_under_two_labels():
+    model = fedwad.CoresetClassifier(neighbors=2).fit(
+        {"a": (np.zeros((5, 2)), [0] * 5), "b": (np.zeros((5, 2)), [1] * 5)}
+    )
+    np.testing.assert_allclose(model.predict_proba([[1.0, 1.0]]), [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"size": 0}, "size is 0"),
+        ({"size": 2.5}, "size is 2.5"),
+        ({"per": "site"}, "choose 'class' or 'client'"),
+        ({"neighbors": 0}, "neighbors is 0"),
+        ({"weights": "uniform"}, "choose 'equal' or 'free'"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_wrong_options_are_refused_at_fit(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        fedwad.CoresetClassifier(**options).fit(SITES)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (
+            {"paris": (X[:50], Y[:50]), "oslo": (X[:50], Y[:50].astype(str))},
+            "oslo are words and those of paris are whole",
+        ),
+        ({"paris": (X[:50], Y[:50]), "oslo": (X[:50, :7], Y[:50])}, "oslo has 7 features and paris has 64"),
+        ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "no labels"),
+        ({"paris": (X[:50], Y[:50] / 3)}, "fractions"),
+        ({"paris": (X[:50], Y[:49])}, "one label per sample"),
+        ({}, "at least one client"),
+    ],
+)
+def test_wrong_federations(data, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        fedwad.CoresetClassifier().fit(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_arrays():
+    model = fedwad.CoresetClassifier(size=5)
+    with pytest.raises(InputError, match="y came beside a federation"):
+        model.fit(SITES, Y)
+    with pytest.raises(InputError, match="requires y"):
+        model.fit(X)
+    model.fit(SITES)
+    holed = X[:5].copy()
+    holed[2, 3] = np.nan
+    for wrong, sentence in (
+        (holed, "contains NaN"),
+        (X[:5, :9], "9 features.*expecting 64"),
+        (X[0], "Reshape your data"),
+    ):
+        with pytest.raises(InputError, match=sentence) as caught:
+            model.predict(wrong)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 150  # no samples in it
+
+
+def test_rows_for_a_table():
+    test = partition.classes_per_client(*TEST, classes=2, clients=8, samples=None, seed=0, balanced=True)
+    rows = list(classifier_accuracy(SITES, test, sizes=(4, 12), per=("class", "client"), neighbors=(1, 3), seed=0))
+    assert len(rows) == 8
+    assert {(row.size, row.per, row.neighbors) for row in rows} == {
+        (size, per, k) for size in (4, 12) for per in ("class", "client") for k in (1, 3)
+    }
+    first = rows[0]
+    model = fedwad.CoresetClassifier(size=4).fit(SITES)
+    own = [np.mean(model.predict(x) == y) for x, y in test.values()]
+    np.testing.assert_allclose(first.accuracy, np.mean(own))
+    assert first.own >= first.accuracy
+    assert first.atoms == 32
+    with pytest.raises(InputError, match="no training or no test"):
+        next(classifier_accuracy(SITES, {"elsewhere": TEST}))

@@ -1,0 +1,91 @@
+"""The page of a coreset: pictures that are the points, numbers that are the result's, nothing unescaped."""
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.report import coreset_curves, coreset_picture, write_report
+from fedwad.report.coresets import image_shape, sheet
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    return {"a": rng.random((40, 16)), "b": rng.random((30, 16))}
+
+
+@pytest.fixture(scope="module")
+def result(images):
+    return fedwad.coreset(images, 4)
+
+
+def test_images_are_the_points(result, tmp_path):
+    from PIL import Image
+
+    write_report(result, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
+    (tmp_path / "sheet.png").write_bytes(base64.b64decode(data))
+    pixels = np.asarray(Image.open(tmp_path / "sheet.png"), dtype=float) / 255
+    low, high = result.points.min(), result.points.max()
+    wanted = ((result.points - low) / (high - low)).reshape(-1, 4, 4)
+    assert pixels.shape == (4, 4 * 5 - 1)
+    for k in range(4):
+        np.testing.assert_allclose(pixels[:, 5 * k : 5 * k + 4], wanted[k], atol=0.003)
+
+
+def test_colours_and_rows_of_a_sheet():
+    points = np.arange(3 * 12, dtype=float).reshape(3, 12)
+    drawn = sheet(points, (2, 2, 3), 2, 0.0, 35.0)
+    assert drawn.shape == (5, 5, 3)
+    np.testing.assert_allclose(drawn[3:, :2], points[2].reshape(2, 2, 3) / 35)
+
+
+def test_points_of_few_features_are_a_scatter(tmp_path):
+    found = fedwad.coreset(np.random.default_rng(0).normal(size=(50, 3)), 4)
+    write_report(found, tmp_path / "page.html", others={"<b>": fedwad.coreset(np.ones((5, 3)), 2)})
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<circle") == 6
+    assert "<b>:" not in page
+    assert "&lt;b&gt;" in page
+    on_line = fedwad.coreset(np.arange(20.0), 2)
+    write_report(on_line, tmp_path / "line.html")
+    assert (tmp_path / "line.html").read_text().count("<circle") == 2
+
+
+def test_lost_clients_and_title(result, tmp_path):
+    import dataclasses
+
+    lost = dataclasses.replace(result, lost={"<oslo>": "no reply came."})
+    write_report(lost, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;oslo&gt;" in page
+    assert "4 points that stand for the data" in page
+
+
+def test_what_does_not_belong_is_refused(result, tmp_path):
+    with pytest.raises(fedwad.InputError, match="belong to a matrix"):
+        write_report(result, tmp_path / "page.html", clusters=[0, 1])
+    with pytest.raises(fedwad.InputError, match="different numbers"):
+        write_report(result, tmp_path / "page.html", others={"x": fedwad.coreset(np.ones((5, 3)), 2)})
+    with pytest.raises(fedwad.InputError, match="No coreset"):
+        coreset_picture({}, tmp_path / "x.png")
+    with pytest.raises(fedwad.InputError, match="different numbers"):
+        coreset_picture({"a": result, "b": fedwad.coreset(np.ones((5, 3)), 2)}, tmp_path / "x.png")
+
+
+def test_shapes():
+    assert image_shape(784) == (28, 28)
+    assert image_shape(9) is None
+    assert image_shape(20) is None
+    assert image_shape(20, (4, 5)) == (4, 5)
+    with pytest.raises(fedwad.InputError, match="20 numbers"):
+        image_shape(20, (5, 5))
+
+
+def test_curves_are_drawn(result, tmp_path):
+    coreset_curves({"union": result}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5000
