@@ -1,0 +1,61 @@
+"""Differencing by the weights and by the sizes of supports on a line; see `_curve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from fedwad.audit._curve import Curve, a_line
+from fedwad.audit._door import Door
+from fedwad.ot import Floats, Measure
+
+__all__ = ["by_sizes", "by_weights"]
+
+_LINES, _LOOKS = 3, 200
+
+
+def by_weights(door: Door, rng: np.random.Generator) -> Floats:
+    """Cells of f samples each, the first of f, f + 1, ..., 2 f - 1: their ends pass through every record."""
+    floor = max(1, door.policy.smallest_cell)
+    count = door.count
+
+    def looks() -> Iterable[list[int]]:
+        for shift in range(floor + 1):
+            ends = [*range(floor + shift, count - floor + 1, floor), count]
+            most = door.policy.largest_support
+            if most is not None and len(ends) > most:
+                ends = [*ends[: most - 1], count]
+            yield np.diff([0, *ends]).tolist()
+
+    return _attack(door, rng, lambda: ([Fraction(cell) for cell in cells] for cells in looks()))
+
+
+def by_sizes(door: Door, rng: np.random.Generator) -> Floats:
+    """Equal weights, as a policy may ask for, but supports of many sizes S: their cells end at k n / S."""
+    most, least = min(door.most, max(1, door.count // 2)), max(1, door.policy.smallest_support - 1)
+    sizes = range(most, least - 1, -1)
+    return _attack(door, rng, lambda: ([Fraction(door.count, size)] * size for size in sizes))
+
+
+def _attack(door: Door, rng: np.random.Generator, looks: object) -> Floats:
+    mean, scale = door.sketch()
+    found: list[Floats] = []
+    asked = 0
+    for _ in range(_LINES):
+        curve = Curve(door.count, door.features)
+        direction = a_line(door.features, rng)
+        for cells in looks():  # type: ignore[operator]
+            if door.is_spent or asked >= _LOOKS:
+                break
+            weights = np.array([float(cell) for cell in cells])
+            along = np.arange(len(cells)) - (len(cells) - 1) / 2
+            seen = door.look(Measure(mean + np.outer(along, direction) * float(scale.mean()), weights))
+            asked += 1
+            if seen is not None:
+                curve.add(list(np.cumsum(cells)), weights[:, None] * (seen.means - mean))
+            elif not door.answered:  # refused by its kind or its weights: another will be too
+                return np.empty((0, door.features))
+        found += [mean + record for record in curve.records()]
+    return np.array(found).reshape(-1, door.features)

@@ -1,0 +1,73 @@
+"""Attacks on summaries: drawing from one, and differencing many."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.audit._door import Door
+from fedwad.federation import Reply, SummaryReply, SummaryRequest
+from fedwad.ot import Floats, Summary
+
+__all__ = ["many_summaries", "one_summary"]
+
+_LOOKS = 60
+
+
+def one_summary(door: Door, rng: np.random.Generator) -> Floats:
+    """n draws from the cells of one summary, each a Gaussian with its mean and the pooled covariance."""
+    summary = _summary(door.ask(SummaryRequest(min(10, door.most), "auto", 2.0, 0)))
+    if summary is None:
+        return np.empty((0, door.features))
+    cells = rng.choice(len(summary.weights), size=door.count, p=summary.weights)
+    within = summary.within
+    noise = rng.standard_normal((door.count, door.features))
+    if within.ndim == 2:
+        values, vectors = np.linalg.eigh(within)
+        noise = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    else:
+        noise = noise * np.sqrt(within)
+    return np.asarray(summary.means[cells] + noise)
+
+
+def many_summaries(door: Door, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """Summaries with other cells and seeds: two cells that differ by one record give that record away.
+
+    Weights tell how many records a cell holds. Where one holds c and another c + 1, the candidate is the difference of
+    their sums. If the cells are the same but for one record, that is the record; otherwise it lies far away, since the
+    difference of the means is magnified c times. The candidates nearest to their cell are the guesses.
+    """
+    most = max(1, min(door.most, door.count // 10))
+    looks = _LOOKS if door.policy.answers is None else min(_LOOKS, door.policy.answers)
+    counts: list[NDArray[np.int64]] = []
+    means: list[Floats] = []
+    for k in range(looks):
+        summary = _summary(door.ask(SummaryRequest(max(1, most - k // 20), "isotropic", 2.0, k)))
+        if summary is None:
+            if not door.answered or door.is_spent:
+                break
+            continue
+        counts.append(np.rint(summary.weights * door.count).astype(np.int64))
+        means.append(summary.means)
+    if not means:
+        return np.empty((0, door.features))
+    return candidates(np.concatenate(counts), np.concatenate(means), door.count)
+
+
+def candidates(counts: NDArray[np.int64], means: Floats, most: int) -> Floats:
+    """Differences of the sums of cells that hold c and c + 1 records, nearest to their cell first, each once."""
+    fewer, more = np.nonzero(counts[None, :] - counts[:, None] == 1)
+    if not len(fewer):
+        return np.asarray(means[:most])
+    found = means[fewer] + counts[more][:, None] * (means[more] - means[fewer])
+    order = np.argsort(((found - means[fewer]) ** 2).sum(axis=1), kind="stable")[: 20 * most]
+    size = float(np.abs(means).max()) or 1.0
+    rounded = np.round(found[order] / (1e-8 * size))
+    _, first = np.unique(rounded, axis=0, return_index=True)
+    return np.asarray(found[order][np.sort(first)][:most])
+
+
+def _summary(reply: Reply | None) -> Summary | None:
+    if isinstance(reply, SummaryReply) and isinstance(reply.summary, Summary):
+        return reply.summary
+    return None

@@ -1,0 +1,100 @@
+"""`fedwad audit DATA`: the curious server, played against your own data before anything is sent."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+import fedwad
+from fedwad.audit import AuditResult
+from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.errors import InputError
+from fedwad.federation import read
+from fedwad.matrix import Progress
+
+__all__ = ["audit"]
+
+
+@guarded
+def audit(
+    data: Annotated[Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)],
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="The policy of your node, a .toml file; without it everything is answered."),
+    ] = None,
+    method: Annotated[
+        Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"] | None,
+        typer.Option(help="Attack one method only.", show_default=False),
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the result, without records, to this .json file.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a page into this .html file. It shows some of your records: keep it with the data."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if records came back.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """What could a curious server reconstruct of your data?
+
+    Plays the known attacks against a client with your data and your policy, here on this machine: nothing is sent, and
+    no ledger is written. Counts the records that come back, beside what a fresh draw from the same law would give.
+    """
+    if save is not None and (save.suffix != ".json" or save.resolve() == data.resolve()):
+        raise InputError(f"--save is {save}; give the name of a .json file.")
+    if report is not None and report.suffix != ".html":
+        raise InputError(f"--report is {report}; give the name of a .html file.")
+    with progress_bar("Attacking") as bar:
+        dataset = read(data, label_column=label_column).by_name()
+        result = fedwad.audit(
+            dataset, policy, method, seed, on_attack=lambda name, done, total: bar.progress(Progress(name, done, total))
+        )
+    if save is not None:
+        result.save(save)
+    if report is not None:
+        from fedwad.report.page import write_audit
+
+        write_audit(result, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _show(result, data)
+    if strict and result.leaks:
+        raise typer.Exit(1)
+
+
+def _show(result: AuditResult, data: Path) -> None:
+    part = f", {result.count} of {result.of}" if result.count < result.of else f", {result.count}"
+    screen.print(f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}", soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
+        table.add_column(title, justify="left" if title in ("method", "attack") else "right", no_wrap=True)
+    for row in result.rows:
+        if math.isfinite(row.score.closest):
+            numbers = [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
+        else:
+            numbers = ["refused" if row.refused else "", "", ""]
+        style = "bold red" if row.leaks else ""
+        table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
+    base = result.baseline
+    table.add_row("", "a fresh draw, for comparison", "", str(base.exact), str(base.near), f"{base.closest:.2f}")
+    screen.print(table)
+    reasons = dict.fromkeys(row.refused for row in result.rows if row.refused and not math.isfinite(row.score.closest))
+    for reason in reasons:
+        screen.print(f"Refused: {reason}", soft_wrap=True, markup=False)
+    screen.print()
+    for method in result.methods:
+        screen.print(result.verdict(method), soft_wrap=True, markup=False)
+    screen.print(
+        "Exactly: within a millionth of the typical distance between nearest neighbours. Closest: the median distance"
+        " to a guess, in such distances. That known attacks fail is no proof; differential privacy gives one.",
+        soft_wrap=True,
+    )

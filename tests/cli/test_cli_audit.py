@@ -1,0 +1,66 @@
+"""`fedwad audit` as a process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("audit")
+    np.save(place / "paris.npy", np.random.default_rng(0).standard_normal((30, 2)))
+    (place / "paris.toml").write_text('name = "paris"\nallow = ["summary"]\ndifferent_replies = 1\n')
+    return place
+
+
+def run(folder, *arguments):
+    command = [sys.executable, "-m", "fedwad", "audit", *map(str, arguments)]
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=False
+    )
+
+
+def test_it_tells_a_verdict_and_exits_with_0(folder):
+    done = run(folder, "paris.npy", "--method", "fedwad")
+    assert done.returncode == 0, done.stderr
+    assert "exact interpolant, t known" in done.stdout
+    assert "Method fedwad under the open policy: records came back, all of 30 records exactly" in done.stdout
+
+
+def test_strict_exits_with_1_when_records_came_back(folder):
+    assert run(folder, "paris.npy", "--method", "fedwad", "--strict").returncode == 1
+    done = run(folder, "paris.npy", "--policy", "paris.toml", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert "Refused: Requests of kind 'transport' are not allowed" in done.stdout
+
+
+def test_json_save_and_report(folder):
+    done = run(folder, "paris.npy", "--policy", "paris.toml", "--json", "--save", "a.json", "--report", "a.html")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["leaks"] is False
+    assert content["policy"] == "paris.toml"
+    assert json.loads((folder / "a.json").read_text())["rows"] == content["rows"]
+    assert "fedwad audit paris.npy" in (folder / "a.html").read_text()
+    assert not list(folder.glob("*.jsonl"))  # no ledger was written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.npy"], "There is no file at nowhere.npy"),
+        (["paris.npy", "--policy", "nowhere.toml"], "no readable policy"),
+        (["paris.npy", "--save", "paris.npy"], "give the name of a .json file"),
+        (["paris.npy", "--report", "a.txt"], "give the name of a .html file"),
+    ],
+)
+def test_errors_are_one_sentence_and_status_2(folder, arguments, sentence):
+    done = run(folder, *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
