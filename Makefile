@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
-.PHONY: demo test test-all lint format bench bench-json clean
+.PHONY: demo test test-all lint format bench bench-json docs clean
 
 demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, which takes a minute or two
 	$(BIN)/fedwad demo
@@ -38,8 +38,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 $(ENGINES): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,flower,flare,learn]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,flower,flare,learn]"
 	touch $@
+
+docs: $(ENGINES)  ## the documentation as a site, in build/site/index.html; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,21 +8,35 @@
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from fedwad import datasets, ot
+from fedwad._coreset_result import CoresetResult, CoresetRound
 from fedwad._fedwad import Round
 from fedwad._matrix_result import MatrixResult
 from fedwad._result import DistanceResult
+from fedwad.audit import AuditResult, audit
+from fedwad.coreset import coreset
 from fedwad.distance import distance
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import Policy, local
 from fedwad.matrix import matrix
 from fedwad.ot import Measure, wasserstein
 from fedwad.otdd import otdd
+from fedwad.privacy import DP
+
+if TYPE_CHECKING:
+    from fedwad.learning import CoresetClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DP",
+    "AuditResult",
     "CertificateError",
+    "CoresetClassifier",
+    "CoresetResult",
+    "CoresetRound",
     "DistanceResult",
     "FederationError",
     "FedwadError",
@@ -32,6 +46,8 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Round",
+    "audit",
+    "coreset",
     "datasets",
     "distance",
     "local",
@@ -40,3 +56,11 @@ __all__ = [
     "otdd",
     "wasserstein",
 ]
+
+
+def __getattr__(name: str) -> Any:  # what needs scikit-learn loads when it is first needed
+    if name == "CoresetClassifier":
+        from fedwad.learning import CoresetClassifier
+
+        return CoresetClassifier
+    raise AttributeError(f"module 'fedwad' has no attribute '{name}'")

@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 import fedwad
+from fedwad.cli.audit import audit
+from fedwad.cli.budget import show_budget
+from fedwad.cli.coreset import coreset
 from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
 from fedwad.cli.matrix import cluster, matrix
 from fedwad.cli.node import check, show
+from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce
+from fedwad.cli.train import train
 
 __all__ = ["app", "main"]
 
@@ -25,6 +30,10 @@ app.command()(demo)
 app.command()(distance)
 app.command()(matrix)
 app.command()(cluster)
+app.command()(coreset)
+app.command()(plan)
+app.command()(audit)
+app.command()(train)
 app.command()(reproduce)
 
 _node = typer.Typer(help="For those who hold data: what would a node answer?", no_args_is_help=True)
@@ -35,9 +44,14 @@ _ledger = typer.Typer(help="For those who hold data: what left a node?", no_args
 _ledger.command()(show)
 app.add_typer(_ledger, name="ledger")
 
+_budget = typer.Typer(help="For those who hold data: what of a privacy budget is spent?", no_args_is_help=True)
+_budget.command("show")(show_budget)
+app.add_typer(_budget, name="budget")
+
 
 @_node.callback()
 @_ledger.callback()
+@_budget.callback()
 def _group() -> None:  # keeps `node check` two words although there is one command
     pass
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedwad.coreset import coreset
 from fedwad.distance import distance
 from fedwad.errors import InputError
 from fedwad.federation import Federation, Journal, Site
+from fedwad.learning import train
 from fedwad.matrix import matrix
 
 __all__ = ["Job", "run"]
@@ -19,7 +21,7 @@ __all__ = ["Job", "run"]
 
 @dataclass(frozen=True)
 class Job:
-    """An algorithm ("distance" or "matrix"), the names of its clients (all when empty), and its keyword arguments."""
+    """An algorithm ("distance", "matrix", "coreset", "train"), its clients by name (none: all), and its options."""
 
     algorithm: str
     clients: tuple[str, ...] = ()
@@ -63,4 +65,17 @@ def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
     return matrix(federation, clients=job.clients or None, **job.options).to_dict()
 
 
-_ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {"distance": _distance, "matrix": _matrix}
+def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
+    return coreset(federation, clients=job.clients or None, **job.options).to_dict()
+
+
+def _train(federation: Federation, job: Job) -> dict[str, Any]:
+    return train(federation, clients=job.clients or None, **job.options).to_dict()
+
+
+_ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {
+    "distance": _distance,
+    "matrix": _matrix,
+    "coreset": _coreset,
+    "train": _train,
+}

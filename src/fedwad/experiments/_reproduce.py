@@ -111,9 +111,9 @@ def _written(experiment: Experiment, folder: Path, rows: Sequence[Row], quick: b
 
 
 def _table(rows: Sequence[Row]) -> str:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if not isinstance(value, list)))
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")  # lists are for the pictures
     writer.writeheader()
     for row in rows:
         writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})

@@ -1,0 +1,147 @@
+"""All trainings of the experiment `boosting` in lockstep: every round of every run is one stack of small networks.
+
+The plan of rounds is that of `fedwad.learning`; clients are rows of one pool of samples instead of a federation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedwad.experiments._boosting_setting import Setting, divided, pixels
+from fedwad.learning._plan import Algorithm, Plan, Step, task_seed
+from fedwad.training.descent import Alter, Phase, Pool, Recipe, Task, correct, train
+from fedwad.training.networks import Network, build, mlp
+
+__all__ = ["Run", "run_all", "softmax_mlp"]
+
+_IMAGE_SIDE, _PADDING = 32, 4
+_MOST = 5000  # networks at once
+
+
+@dataclass(eq=False)
+class Run:
+    """One algorithm on one clustering of one setting; `accuracy` of each client in the end."""
+
+    setting: Setting
+    labels: tuple[int, ...]
+    algorithm: Algorithm
+    accuracy: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(eq=False)
+class _Group:
+    run: Run
+    names: dict[str, int]
+    steps: Iterator[Step]
+    weights: Tensor
+    heads: dict[str, Tensor]
+    train: dict[str, NDArray[np.int64]]
+
+
+def run_all(runs: Sequence[Run], word: str, tell: Callable[[str], None], device: torch.device) -> None:
+    """Train all runs, of the same data set, and fill in their accuracies."""
+    data = runs[0].setting.data
+    pool, tests = (Pool.of(*pixels(data, split), device) for split in ("train", "test"))
+    network = build(word, pool.X.shape[1], 10)
+    marks = torch.as_tensor(network.personal, device=device)
+    dealt = {run.setting: divided(run.setting) for run in runs}
+    groups = [group for run in runs for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)]
+    alter = _cropped if data == "cifar10" else None
+    number = 0
+    while waiting := [(group, step) for group in groups if (step := next(group.steps, None)) is not None]:
+        number += 1
+        for phases in sorted({step.phases for _, step in waiting}):
+            for some in _portions([pair for pair in waiting if pair[1].phases == phases]):
+                _advance(network, pool, marks, some, alter)
+            tell(f"{data}: round {number}, {phases} done")
+    for group in groups:
+        _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
+
+
+def _groups(
+    run: Run, rows: dict[str, NDArray[np.int64]], word: str, device: torch.device, marks: Tensor
+) -> Iterator[_Group]:
+    names = list(rows)
+    seed, features = run.setting.seed, pixels(run.setting.data, "train")[0].shape[1]
+    start = torch.as_tensor(build(word, features, 10, seed).initial(), device=device)
+    run.accuracy = np.zeros(len(names))
+    for label in sorted(set(run.labels)):
+        members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
+        plan = Plan(run.algorithm, seed=seed)
+        heads = {} if run.algorithm == "fedavg" else dict.fromkeys(members, start[marks])
+        places = {name: names.index(name) for name in members}
+        yield _Group(run, places, plan.steps(members, label), start, heads, rows)
+
+
+def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Group, Step]]]:
+    """Groups whose weights fit into memory together, those with large clients first."""
+    some: list[tuple[_Group, Step]] = []
+    for group, step in sorted(waiting, key=lambda pair: pair[0].run.setting.clients):
+        if sum(other.count for _, other in some) + step.count > _MOST:
+            yield some
+            some = []
+        some.append((group, step))
+    yield some
+
+
+def _advance(
+    network: Network, pool: Pool, marks: Tensor, waiting: Sequence[tuple[_Group, Step]], alter: Alter | None
+) -> None:
+    """One round of these groups, all with the same phases."""
+    places, tasks = [], []
+    for group, step in waiting:
+        for name in step.ranking[: step.count]:
+            weights = group.weights
+            if name in group.heads:
+                weights = weights.clone()
+                weights[marks] = group.heads[name]
+            places.append((group, name))
+            seed = task_seed(group.run.setting.seed, step.number, group.names[name])
+            tasks.append(Task(weights, group.train[name], seed))
+    phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
+    half = pool.X.is_cuda and alter is not None  # convolutions only, where it saves half of the time
+    trained = train(network, pool, tasks, Recipe(phases), True, alter, half)
+    found: dict[int, list[Tensor]] = {}
+    for (group, name), result in zip(places, trained, strict=True):
+        if group.heads:
+            group.heads[name] = result.weights[marks]
+        found.setdefault(id(group), []).append(result.weights)
+    for group, step in waiting:
+        if not step.closing:
+            group.weights = torch.stack(found.pop(id(group))).mean(0)  # each counts the same, as in the authors' code
+
+
+def _judge(group: _Group, network: Network, tests: Pool, marks: Tensor, rows: dict[str, NDArray[np.int64]]) -> None:
+    for name, place in group.names.items():
+        weights = group.weights.clone()
+        if name in group.heads:
+            weights[marks] = group.heads[name]
+        group.run.accuracy[place] = correct(network, tests, weights, rows[name]).mean()
+
+
+def softmax_mlp(features: int, classes: int) -> nn.Module:
+    """The MLP as in the authors' code: a softmax, whose result then goes into a cross-entropy that takes logits."""
+    return nn.Sequential(OrderedDict([*mlp(features, classes).named_children(), ("softmax", nn.Softmax(1))]))
+
+
+def _cropped(x: Tensor, chance: torch.Generator) -> Tensor:
+    """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of them mirrored."""
+    side, wide = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING
+    images = x.reshape(-1, side, side, 3)
+    count, where = len(images), x.device
+    padded = x.new_zeros((count, wide, wide, 3))
+    padded[:, _PADDING : _PADDING + side, _PADDING : _PADDING + side] = images
+    steps = torch.arange(side, device=where)
+    shift = torch.randint(2 * _PADDING + 1, (2, count, 1), device=where, generator=chance)
+    mirrored = torch.rand((count, 1), device=where, generator=chance) < 0.5
+    down = shift[0] + steps
+    across = shift[1] + torch.where(mirrored, side - 1 - steps, steps)
+    every = torch.arange(count, device=where)[:, None, None]
+    return padded[every, down[:, :, None], across[:, None, :]].reshape(x.shape)

@@ -1,0 +1,175 @@
+"""FedAvg, FedRep and FedPer over federations."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import fedwad
+from fedwad.datasets import load, partition
+from fedwad.errors import FederationError, InputError, PolicyError
+from fedwad.federation import Failure, Policy, local
+from fedwad.learning import Plan, TrainingResult, train
+
+FAST = {"rounds": 2, "rate": 0.05, "epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def sites():
+    X, y = load("digits")
+    return partition.class_pairs(X / 16, y, clients=10, samples=60, seed=0)
+
+
+def small(features, classes):
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(features, 20), nn.Tanh(), nn.Linear(20, classes))
+
+
+class Faulty:
+    """A federation in which some clients stop answering after so many rounds."""
+
+    def __init__(self, federation, silent, after):
+        self._federation, self._silent, self._left = federation, silent, after
+
+    @property
+    def names(self):
+        return self._federation.names
+
+    def ask(self, requests):
+        self._left -= 1
+        answers = self._federation.ask(requests)
+        gone = Failure("silent", "no reply came.")
+        return {name: gone if self._left < 0 and name in self._silent else reply for name, reply in answers.items()}
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedrep", "fedper"])
+def test_clusters_learn_better_than_all_together(sites, algorithm):
+    vanilla = train(sites, algorithm, **FAST)
+    grouped = train(sites, algorithm, groups=sites.groups, **FAST)
+    assert grouped.mean > 0.9
+    assert grouped.mean > vanilla.mean + 0.1
+    assert list(grouped.weights) == [0, 1, 2, 3, 4]
+    assert len(grouped.history) == (2 if algorithm == "fedavg" else 3)
+    assert grouped.history[-1].accuracy == pytest.approx(grouped.mean)
+    assert (grouped.tests == 12).all()
+
+
+def test_fedavg_by_hand(sites):
+    """Two clients, one round: the mean of what each trains by itself, weighted by samples."""
+    data = {"a": sites["client0"], "b": tuple(part[:30] for part in sites["client1"])}
+    both = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10))
+    own = {}
+    for name in data:  # the other one is there but does not train: it is in a group of its own
+        alone = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10), groups={"a": 0, "b": 1})
+        own[name] = alone.weights[list(data).index(name)]
+    expected = (48 * own["a"] + 24 * own["b"]) / 72
+    np.testing.assert_allclose(both.weights[0], expected, atol=1e-6)
+    equal = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10), weighting="equal")
+    np.testing.assert_allclose(equal.weights[0], (own["a"] + own["b"]) / 2, atol=1e-6)
+    assert not np.allclose(equal.weights[0], both.weights[0], atol=1e-6)
+
+
+def test_the_plan_is_the_papers():
+    members = [f"c{k}" for k in range(25)]
+    steps = list(Plan("fedrep").steps(members, 0))
+    assert [step.count for step in steps] == [2] * 10 + [25]
+    assert steps[0].phases == ((4, "personal"), (1, "shared"))
+    assert steps[-1].closing
+    assert steps[-1].phases == ((10, "personal"),)
+    assert all(sorted(step.ranking) == sorted(members) for step in steps)
+    assert len({step.ranking for step in steps[:10]}) == 10
+    assert [step.count for step in Plan("fedavg").steps(["only"], 0)] == [1] * 10
+    assert list(Plan("fedper", seed=1).steps(members, 0)) != list(Plan("fedper", seed=2).steps(members, 0))
+
+
+def test_the_seed_decides(sites):
+    one, same, other = (train(sites, "fedper", rounds=1, epochs=1, seed=seed) for seed in (1, 1, 2))
+    assert one.to_dict() | {"history": 0} == same.to_dict() | {"history": 0}
+    assert not np.array_equal(one.weights[0], other.weights[0])
+
+
+def test_clusters_of_one_and_user_models(sites):
+    some = {name: sites[name] for name in list(sites)[:3]}
+    result = train(some, "fedrep", "test_learning_train:small", groups=[0, 1, 2], personal=["2"], **FAST)
+    assert list(result.weights) == [0, 1, 2]
+    assert result.personal == ("2.weight", "2.bias")
+    assert result.network(2)(__import__("torch").zeros(1, 64)).shape == (1, 6)
+
+
+def test_saved_and_loaded(sites, tmp_path):
+    result = train(sites, "fedper", rounds=1, epochs=1)
+    result.save(tmp_path / "r.json")
+    assert TrainingResult.load(tmp_path / "r.json") == result
+    (tmp_path / "r.json").write_text('{"format": "fedwad training 1"}')
+    with pytest.raises(InputError, match="damaged"):
+        TrainingResult.load(tmp_path / "r.json")
+    with pytest.raises(InputError, match="not a saved training"):
+        TrainingResult.load(__file__)
+    with pytest.raises(InputError, match="no group 7"):
+        result.network(7)
+
+
+def test_fedavg_model_is_the_one_that_was_tested(sites):
+    import torch
+
+    result = train(sites, groups=sites.groups, holdout=0.0, **FAST)
+    module = result.network(2)
+    X, y = sites["client4"]
+    found = np.array(result.classes)[module(torch.as_tensor(X, dtype=torch.float32)).argmax(1).numpy()]
+    assert (found == y).mean() == pytest.approx(result.accuracy[4])
+
+
+def test_lost_clients_are_left_out(sites):
+    fed = Faulty(local(sites), {"client0", "client3"}, after=3)  # described, labels, first training
+    result = train(fed, "fedper", groups=sites.groups, share=1.0, **FAST)
+    assert set(result.lost) == {"client0", "client3"}
+    assert len(result.ids) == 8
+    everyone = Faulty(local(sites), set(sites), after=2)
+    with pytest.raises(FederationError, match="no reply came"):
+        train(everyone, **FAST)
+
+
+def test_a_policy_that_refuses(sites):
+    closed = local(sites, Policy(allow=["describe", "labels"], classes=True))
+    with pytest.raises(PolicyError, match="'train' are not allowed"):
+        train(closed, **FAST)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"algorithm": "fedprox"}, "choose 'fedavg', 'fedrep' or 'fedper'"),
+        ({"groups": [0, 1]}, "groups has shape"),
+        ({"groups": {"client0": 1}}, "no label for client 'client1'"),
+        ({"rounds": 0}, "rounds is 0"),
+        ({"share": 0}, "share is 0"),
+        ({"share": 1.5}, "share is 1.5"),
+        ({"rate": 0}, "rate must be"),
+        ({"holdout": 2.0}, "holdout must be"),
+        ({"personal": ["head"]}, "fedavg shares all layers"),
+        ({"algorithm": "fedrep", "body_epochs": 6}, "body_epochs is 6 of 5"),
+        ({"clients": ["nobody"]}, "no client 'nobody'"),
+        ({"classes": [0, 1]}, "not among the classes"),
+        ({"model": "rnn"}, "no model 'rnn'"),
+        ({"weighting": "size"}, "weighting is 'size'"),
+    ],
+)
+def test_wrong_options(sites, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        train(sites, **options)
+
+
+def test_data_that_do_not_fit_together(sites):
+    X, y = sites["client0"]
+    with pytest.raises(InputError, match="a has 64 features and b has 3"):
+        train({"a": (X, y), "b": (X[:, :3], y)})
+    with pytest.raises(InputError, match="The data of b have no labels"):
+        train({"a": (X, y), "b": X})
+
+
+def test_groups_come_from_a_matrix(sites):
+    m = fedwad.matrix(sites, labels=True)
+    groups = m.cluster(5, affinity="kernel")
+    result = train(sites, groups=groups, **FAST)
+    np.testing.assert_array_equal(result.groups, groups)
