@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
-.PHONY: demo test test-all lint format bench bench-json docs clean
+.PHONY: demo test test-all lint format bench bench-json docs docs-serve clean
 
 demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, which takes a minute or two
 	$(BIN)/fedwad demo
@@ -41,8 +41,11 @@ $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,flower,flare,learn]"
 	touch $@
 
-docs: $(ENGINES)  ## the documentation as a site, in build/site/index.html; a broken link is an error
+docs: $(ENGINES)  ## the documentation as a site in build/site (search: make docs-serve); a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(ENGINES)  ## the same at http://127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,3 +20,30 @@ def digits():
 
     images, labels = fedwad.datasets.load("digits")
     return images[labels < 5], images[labels >= 5]
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Headless Chromium without a network, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("there is no chromium with chromedriver (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for word in (
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
+        f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        session.execute_cdp_cmd("Network.enable", {})
+        dark_network = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        session.execute_cdp_cmd("Network.emulateNetworkConditions", dark_network)
+        yield session
+    finally:
+        session.quit()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import copy
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +28,7 @@ Alter = Callable[[Tensor, torch.Generator], Tensor]
 _CHUNK = 4096  # samples at a time when nothing is learned from them
 _SHARE_OF_MEMORY = 0.5
 _COPIES = 5  # of a stack's weights at once: themselves, gradients, momentum, and twice while they are put together
-_STACK_ON_CPU = 16
+_lock, _inside, _threads = Lock(), 0, 1  # how many are inside `_one_thread_each`, and PyTorch's threads outside
 
 
 @dataclass(frozen=True)
@@ -109,14 +114,42 @@ def train(
         return [_train_alone(network, pool, task, recipe, alter) for task in tasks]
     from fedwad.training.stacks import train_stack
 
-    size = _stack_size(network, where)
     ranked = sorted(range(len(tasks)), key=lambda place: -len(tasks[place].rows))  # alike ones into one stack
-    found: dict[int, Trained] = {}
-    for start in range(0, len(tasks), size):
-        places = ranked[start : start + size]
-        trained = train_stack(network, pool, [tasks[place] for place in places], recipe, alter, half)
-        found |= dict(zip(places, trained, strict=True))
-    return [found[place] for place in range(len(tasks))]
+
+    def trained(places: Sequence[int]) -> list[Trained]:
+        own = replace(network, module=copy.deepcopy(network.module))  # stacks at work must not share one
+        return train_stack(own, pool, [tasks[place] for place in places], recipe, alter, half)
+
+    if where.type == "cuda":
+        size = _stack_size(network, where)
+        stacks = [ranked[start : start + size] for start in range(0, len(ranked), size)]
+        found = [trained(stack) for stack in stacks]
+    else:  # a stack for each core, with alike work for all; PyTorch's own threads would wait for each other
+        stacks = [ranked[core :: os.cpu_count() or 1] for core in range(min(len(ranked), os.cpu_count() or 1))]
+        with _one_thread_each(), ThreadPoolExecutor(len(stacks)) as cores:
+            found = list(cores.map(trained, stacks))
+    results = {
+        place: one for stack, ones in zip(stacks, found, strict=True) for place, one in zip(stack, ones, strict=True)
+    }
+    return [results[place] for place in range(len(tasks))]
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let PyTorch work on one thread for each of ours, as long as any of ours is inside."""
+    global _inside, _threads
+    with _lock:
+        if _inside == 0:
+            _threads = torch.get_num_threads()
+            torch.set_num_threads(1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                torch.set_num_threads(_threads)
 
 
 def moving(network: Network, layers: Layers) -> list[str]:
@@ -133,8 +166,6 @@ def order(task: Task, epoch: int) -> NDArray[np.int64]:
 
 def _stack_size(network: Network, where: torch.device) -> int:
     """How many networks are stacked at once: what the memory of the device holds."""
-    if where.type != "cuda":
-        return _STACK_ON_CPU
     free, _ = torch.cuda.mem_get_info(where)
     free += torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
     return max(1, int(_SHARE_OF_MEMORY * free / (4 * network.size * _COPIES)))
