@@ -31,6 +31,7 @@ TABLES = {
     "classifier_choices": classifier.choices,
     "private": private.measure,
     "private_clusters": private.clusters,
+    "private_classifier": private.classifier,
 }
 
 

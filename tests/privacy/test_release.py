@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad.errors import InputError
+from fedwad import Policy
+from fedwad.errors import InputError, PolicyError
 from fedwad.privacy import DP, composed, mu_of, noise_effect, picture, release, split
 from fedwad.privacy._settle import fitted
 
@@ -130,6 +131,58 @@ def test_one_release_of_each_client_serves_distances_and_matrices(points):
     assert not m.certified
     assert m.nearest("a")[0].id == "b"
     assert fedwad.MatrixResult.from_dict(m.to_dict()) == m
+
+
+def labelled_sites():
+    rng = np.random.default_rng(0)
+    centres = {"healthy": (0.0, 0.0, 0.0), "ill": (4.0, 0.0, 0.0), "very ill": (0.0, 4.0, 0.0)}
+    pairs = {"paris": ("healthy", "ill"), "oslo": ("ill", "very ill"), "rome": ("healthy", "very ill")}
+    sites = {}
+    for site, names in pairs.items():
+        y = np.repeat(names, 1500)
+        sites[site] = (np.array([centres[name] for name in y]) + rng.standard_normal((3000, 3)), y)
+    return sites, list(centres)
+
+
+def test_one_release_serves_the_classifier_too():
+    sites, names = labelled_sites()
+    policy = Policy(allow=["private"], epsilon=3.0)
+    fed = fedwad.local(sites, policy)
+    promise = DP(3, radius=10, labels=names)
+    m = fedwad.matrix(fed, privacy=promise)
+    model = fedwad.CoresetClassifier(privacy=promise).fit(fed)
+    assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3  # one release each
+    assert m.value[0, 1] > 0
+    assert model.classes_.tolist() == sorted(names)
+    assert len(model.points_) == 6  # nobody holds the third class
+    X, y = (np.concatenate([site[k] for site in sites.values()]) for k in range(2))
+    assert model.score(X, y) > 0.9
+    with pytest.raises(PolicyError, match="budget"):
+        fedwad.CoresetClassifier(privacy=DP(3, radius=11, labels=names)).fit(fed)
+
+
+def test_a_private_classifier_is_saved_with_its_promise(tmp_path):
+    sites, names = labelled_sites()
+    model = fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=names)).fit(sites)
+    model.save(tmp_path / "model.npz")
+    again = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
+    assert (again.predict(sites["paris"][0]) == model.predict(sites["paris"][0])).all()
+    assert DP.of(again.privacy).to_dict() == model.privacy.to_dict()
+
+
+def test_labels_that_cannot_be_asked_for(points):
+    sites, _ = labelled_sites()
+    with pytest.raises(InputError, match="without labels"):
+        fedwad.CoresetClassifier(privacy=DP(3, radius=10)).fit(sites)
+    with pytest.raises(InputError, match="have no labels"):
+        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["ill"])).fit({"a": points})
+    with pytest.raises(InputError, match="No class stands out"):
+        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["nobody"])).fit(sites)
+    with pytest.raises(InputError, match="same name"):
+        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["ill", "ill"])).fit(sites)
+    for labels, cells in (("ill", "auto"), ([], "auto"), (["ill"], 3)):
+        with pytest.raises(InputError, match="labels"):
+            DP(3, radius=10, labels=labels, cells=cells)
 
 
 @pytest.mark.parametrize("options", [{"method": "fedwad"}, {"p": 1}, {"labels": True}])

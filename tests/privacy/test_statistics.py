@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.privacy._mechanism import UNIT
-from fedwad.privacy._statistics import CELLS, MOMENTS, cell_sums, clipped, moment_sums, transformed, unfolded
+from fedwad.privacy._statistics import (
+    CELLS,
+    MOMENTS,
+    cell_sums,
+    class_sums,
+    clipped,
+    moment_sums,
+    transformed,
+    unfolded,
+)
 
 SCALES = st.sampled_from([1e-300, 1e-9, 0.3, 1.0, 1.0 + 1e-15, 5.0, 1e9, 1e300])
 
@@ -44,6 +53,17 @@ def test_one_record_changes_moments_by_no_more_than_claimed(pair):
 @given(neighbours())
 def test_one_record_changes_cells_by_no_more_than_claimed(pair):
     first, second = (cell_sums(clipped(one), pair[2]) for one in pair[:2])
+    assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
+
+
+@given(neighbours(), st.integers(-1, 2), st.integers(-1, 2))
+def test_one_record_and_its_label_change_classes_by_no_more_than_claimed(pair, label, other_label):
+    points, other, _ = pair
+    place = int(np.flatnonzero((points != other).any(axis=1)).max(initial=0))
+    labels = np.arange(len(points)) % 3
+    labels[place], other_labels = label, labels.copy()
+    other_labels[place] = other_label
+    first, second = class_sums(clipped(points), labels, 3), class_sums(clipped(other), other_labels, 3)
     assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
 
 

@@ -133,7 +133,7 @@ def test_augmentation_touches_shared_layers_only():
     assert not seen
     assert all(torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True))
     train(network, pool, tasks, Recipe((Phase(1),)), True, alter)
-    assert seen[0] == (4, 10, 6)
+    assert {shape[1:] for shape in seen} == {(10, 6)}
 
 
 def test_half_precision_is_close():

@@ -18,8 +18,19 @@ from fedwad._checks import check_choice, check_whole
 from fedwad._files import write_atomically
 from fedwad._steady import steady
 from fedwad.errors import InputError
-from fedwad.federation import Federation, LabelName, Line, Prototypes, PrototypesRequest, agreed_names, local
+from fedwad.federation import (
+    Federation,
+    LabelName,
+    Line,
+    PrivateReply,
+    PrivateRequest,
+    Prototypes,
+    PrototypesRequest,
+    agreed_names,
+    local,
+)
 from fedwad.ot import Floats, ground_cost
+from fedwad.privacy import DP, class_means
 
 __all__ = ["CoresetClassifier"]
 
@@ -43,6 +54,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     weights : "equal": all atoms of a class (or client) stand for equally many samples. "free": for those that are
         nearest to them, which is k-means
     seed : the same seed gives the same bits
+    privacy : fedwad.DP with the public names of classes as its `labels`: clients then tell noisy means of their classes
+        under differential privacy, one atom a class, and `size`, `per`, `weights` and `seed` do not matter. The same
+        promise in `fedwad.matrix` uses the same release, which is paid for once.
 
     Attributes
     ----------
@@ -71,13 +85,20 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, size: int = 100, per: str = "class", neighbors: int = 1, weights: str = "equal", seed: int = 0
+        self,
+        size: int = 100,
+        per: str = "class",
+        neighbors: int = 1,
+        weights: str = "equal",
+        seed: int = 0,
+        privacy: Any = None,
     ) -> None:
         self.size = size
         self.per = per
         self.neighbors = neighbors
         self.weights = weights
         self.seed = seed
+        self.privacy = privacy
 
     def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
         """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with labels y (n,)."""
@@ -101,11 +122,34 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_choice(self.weights, "weights", ("equal", "free"))
         check_whole(self.neighbors, "neighbors")
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
+        if self.privacy is not None:
+            return self._released(federation, DP.of(self.privacy))
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
         line = Line(federation)
         told = line.gather(dict.fromkeys(federation.names, request), Prototypes, least=1)
         self.lost_, self.traffic_ = dict(line.lost), line.traffic
         return dict(sorted(told.items()))  # so that the order in which clients are listed changes nothing
+
+    def _released(self, federation: Federation, promise: DP) -> dict[str, Prototypes]:
+        names = promise.class_names
+        if not names:
+            raise InputError("privacy came without labels; give fedwad.DP(..., labels=[the public names of classes]).")
+        line = Line(federation)
+        request = PrivateRequest.of(promise)
+        told = line.gather(dict.fromkeys(federation.names, request), PrivateReply, least=1)
+        self.lost_, self.traffic_ = dict(line.lost), line.traffic
+        found = {}
+        for client, reply in sorted(told.items()):
+            order, weights, points = class_means(reply)
+            if len(order):
+                known = sorted(names[place] for place in order)
+                labels = np.array([known.index(names[place]) for place in order], dtype=np.int64)
+                found[client] = Prototypes(points, weights, labels, tuple(known), complete=True)
+        if not found:
+            raise InputError(
+                "No class stands out of the noise at any client; ask for a larger epsilon, or fewer features."
+            )
+        return found
 
     def _pool(self, told: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
         first, width = next((name, reply.points.shape[1]) for name, reply in told.items())
@@ -125,9 +169,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.owners_ = np.repeat(np.arange(len(told)), [len(reply.points) for reply in told.values()])
         self.notes_ = {
-            name: "left out classes of fewer samples than its policy asks for"
-            for name, reply in told.items()
-            if not reply.complete
+            name: "left out classes of too few samples" for name, reply in told.items() if not reply.complete
         }
 
     def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
@@ -250,5 +292,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy as one of Python, which JSON knows."""
+    """A number of NumPy as one of Python, and a promise by its numbers: what JSON knows."""
+    if isinstance(value, DP):
+        return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value

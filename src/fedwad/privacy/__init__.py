@@ -2,7 +2,7 @@
 
 from fedwad.privacy._accounting import check_promise, composed, delta_of, epsilon_of, mu_of
 from fedwad.privacy._noise import Effect, noise_effect
-from fedwad.privacy._picture import Picture, picture
+from fedwad.privacy._picture import Picture, class_means, picture
 from fedwad.privacy._plan import Plan, Verdict, plan
 from fedwad.privacy._release import Release, release
 from fedwad.privacy._split import MOST_FEATURES, Split, split
@@ -18,6 +18,7 @@ __all__ = [
     "Split",
     "Verdict",
     "check_promise",
+    "class_means",
     "composed",
     "delta_of",
     "epsilon_of",

@@ -6,14 +6,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedwad.ot import Floats, Summary
 from fedwad.privacy._release import Release
 from fedwad.privacy._settle import settled
 
-__all__ = ["Picture", "picture"]
+__all__ = ["Picture", "class_means", "picture"]
 
 _LEAST_MASS = 1e-3
+_CLEAR = 4.0  # deviations of noise beyond which a class is there
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,18 @@ def picture(release: Release) -> Picture:
     )  # fmt: skip
 
 
+def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Of a release by classes: the places of those that stand out of the noise, their shares, and means in features."""
+    # Shares as they are: samples of no named class are no part of any.
+    kept, masses, means = _noisy_cells(
+        release, np.where(release.masses > _CLEAR * release.noise[2], release.masses, 0.0)
+    )
+    order = np.flatnonzero(kept)
+    if not len(order):
+        return order, masses, means
+    return order, masses, release.centre + np.linalg.solve(release.frame, means.T).T
+
+
 def _averaged(first: Floats, first_noise: Floats, again: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """The best average of two noisy arrays, and its noise."""
     share = 1 / (1 + (first_noise / noise) ** 2)  # never 0 / 0: neither noise is zero
@@ -115,18 +129,25 @@ def _cells(release: Release, mean: Floats, axes: Floats, width: Floats) -> tuple
     """
     if not len(release.centres):
         return None
-    noise, d = float(release.noise[2]), len(mean)
-    masses = _simplex(release.masses)
-    kept = masses > max(_LEAST_MASS / len(masses), 2 * noise)
-    if kept.sum() < 2:
+    _, masses, means = _noisy_cells(release, _simplex(release.masses))
+    if len(masses) < 2:
         return None
-    masses = masses[kept] / masses[kept].sum()
-    offsets = release.sums[kept] - masses[:, None] * release.centres[kept]
-    signal = np.maximum((offsets**2).sum() / (len(masses) * d) - noise**2, 0.0)
-    offsets = offsets * signal / (signal + noise**2)
-    means = release.reach * (release.centres[kept] + offsets / masses[:, None])
     means = (means @ axes) * width
     return masses, means + (mean - masses @ means)
+
+
+def _noisy_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Which cells of these masses stand out of the noise, their masses, sum one, and their means in the frame."""
+    noise, d = float(release.noise[2]), release.centres.shape[1]
+    kept = masses > max(_LEAST_MASS / len(masses), 2 * noise)
+    if not kept.any():
+        return kept, np.zeros(0), np.zeros((0, d))
+    total = masses[kept].sum()
+    masses = masses[kept] / total
+    offsets = release.sums[kept] / total - masses[:, None] * release.centres[kept]
+    signal = np.maximum((offsets**2).sum() / (len(masses) * d) - (noise / total) ** 2, 0.0)
+    offsets = offsets * signal / (signal + (noise / total) ** 2)
+    return kept, masses, release.reach * (release.centres[kept] + offsets / masses[:, None])
 
 
 def _simplex(masses: Floats) -> Floats:

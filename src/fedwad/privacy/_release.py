@@ -4,7 +4,8 @@
 2. Those choose a frame in which the data have about mean zero and covariance one. It is made of numbers that are
    private already, so it costs nothing. In it samples are clipped again, to little more than their typical length, and
    the same sums, with noise that is now small beside them, say it again.
-3. Where it pays, sums of (x, 1) over cells around public centres in that frame tell the shape.
+3. Where it pays, sums of (x, 1) over cells around public centres in that frame tell the shape. Where labels are asked
+   for, cells are the classes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedwad.ot import Floats, Measure
 from fedwad.ot._cells import group_sums, kmeans_cells
 from fedwad.privacy._mechanism import Bits, released
 from fedwad.privacy._settle import settled_covariance
 from fedwad.privacy._split import Split
-from fedwad.privacy._statistics import CELLS, MOMENTS, cell_sums, clipped, moment_sums, transformed, unfolded
+from fedwad.privacy._statistics import (
+    CELLS,
+    MOMENTS,
+    cell_sums,
+    class_sums,
+    clipped,
+    moment_sums,
+    transformed,
+    unfolded,
+)
 
 __all__ = ["Release", "release"]
 
@@ -62,9 +73,19 @@ class Release:
 
 
 def release(
-    points: Floats, radius: float, origin: Floats, own_centres: Floats | None, plan: Split, bits: Bits = os.urandom
+    points: Floats,
+    radius: float,
+    origin: Floats,
+    own_centres: Floats | None,
+    plan: Split,
+    bits: Bits = os.urandom,
+    classes: NDArray[np.int64] | None = None,
 ) -> Release:
-    """The release of these samples under a split of its budget, which the caller has already spent."""
+    """The release of these samples under a split of its budget, which the caller has already spent.
+
+    With `classes`, the place of each sample's label among public names (-1 for none), cells are the classes; their
+    centres, which say nothing then, are those of the frame.
+    """
     n, d = points.shape
     first = clipped((points - origin) / radius)
     told, first_noise = released(moment_sums(first), MOMENTS, plan.first, bits)
@@ -81,7 +102,10 @@ def release(
     mean, second = unfolded(told / n, d)
     centres = np.zeros((0, d))
     cells, cell_noise = np.zeros((0, d + 1)), 0.0
-    if plan.count:
+    if plan.count and classes is not None:
+        centres = np.zeros((plan.count, d))
+        cells, cell_noise = released(class_sums(again, classes, plan.count), CELLS, plan.cells, bits)
+    elif plan.count:
         given = None if own_centres is None else (own_centres - centre) @ frame
         centres = (_centres(plan.count, d) if given is None else given) / plan.radius
         cells, cell_noise = released(cell_sums(again, centres), CELLS, plan.cells, bits)

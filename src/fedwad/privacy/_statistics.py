@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedwad.ot import Floats
 from fedwad.privacy._mechanism import UNIT
 
-__all__ = ["CELLS", "MOMENTS", "cell_sums", "clipped", "moment_sums", "transformed", "unfolded"]
+__all__ = ["CELLS", "MOMENTS", "cell_sums", "class_sums", "clipped", "moment_sums", "transformed", "unfolded"]
 
 #: Sensitivity of the moments. For unit vectors with u.v = s the square is 2 (1 - s) + 2 (1 - s^2), largest at s = -1/2.
 MOMENTS = math.sqrt(4.5)
@@ -66,6 +66,19 @@ def cell_sums(points: Floats, centres: Floats) -> NDArray[np.int64]:
         nearest = np.array([_row_sums((some - centre) ** 2) for centre in centres]).argmin(axis=0)
         np.add.at(total[:, :d], nearest, _whole(some))
         np.add.at(total[:, d], nearest, round(1 / UNIT))
+    return total
+
+
+def class_sums(points: Floats, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """For each class the sum of (x, 1) in UNITs over its points, (count, d + 1); class -1 is none of them.
+
+    Its sensitivity is that of cells: a record is replaced together with its label.
+    """
+    d = points.shape[1]
+    known = classes >= 0
+    total = np.zeros((count, d + 1), dtype=np.int64)
+    np.add.at(total[:, :d], classes[known], _whole(points[known]))
+    np.add.at(total[:, d], classes[known], round(1 / UNIT))
     return total
 
 

@@ -30,6 +30,8 @@ class DP:
     centre : public point about which samples are clipped: a number for all features, or one for each
     cells : how many cells are told besides the moments: "auto" (from the number of samples and features and the
         promise), a whole number (0 for moments alone), or public centres (S, d) of one's own
+    labels : public names of classes, for data that have labels: then the classes are the cells, and the release serves
+        a classifier too. It tells noisy means and shares of these classes; samples of other classes count for none.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class DP:
     radius: float = math.nan
     centre: Any = 0.0
     cells: Any = "auto"
+    labels: Any = None
 
     def __post_init__(self) -> None:
         check_promise(self.epsilon, self.delta)
@@ -54,6 +57,13 @@ class DP:
         centre = np.atleast_1d(_array(self.centre, "centre"))
         if centre.ndim != 1:
             raise InputError("centre must be a number, or one number for each feature.")
+        if self.labels is not None:
+            if isinstance(self.labels, str) or not 1 <= len(self.class_names) <= MOST_CELLS:
+                raise InputError(f"labels must be a list of one to {MOST_CELLS} public names of classes.")
+            if not (isinstance(self.cells, str) and self.cells == "auto"):
+                raise InputError(
+                    "labels and cells came both; with labels the classes are the cells, so leave cells out."
+                )
         cells = self.cells
         if isinstance(cells, str | int | np.integer) and not isinstance(cells, bool):
             if cells != "auto" and not (not isinstance(cells, str) and 0 <= cells <= MOST_CELLS):
@@ -80,8 +90,16 @@ class DP:
         return None if isinstance(self.cells, str | int | np.integer) else _array(self.cells, "cells")
 
     @property
+    def class_names(self) -> tuple[Any, ...]:
+        """The public names of classes; none if labels are not asked for."""
+        names = () if self.labels is None else self.labels
+        return tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+
+    @property
     def cell_count(self) -> int:
         """The number of cells; -1 stands for "auto"."""
+        if self.labels is not None:
+            return len(self.class_names)
         if isinstance(self.cells, str):
             return -1
         return int(self.cells) if isinstance(self.cells, int | np.integer) else len(self.cells)
@@ -95,6 +113,7 @@ class DP:
             "radius": float(self.radius),
             "centre": self.centre_point.tolist(),
             "cells": own.tolist() if own is not None else self.cells,
+            **({} if self.labels is None else {"labels": list(self.class_names)}),
         }
 
     @classmethod

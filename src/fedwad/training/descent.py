@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal
@@ -111,7 +111,8 @@ def train(
     if together is None:
         together = len(tasks) > 1
     if not together or any(isinstance(part, nn.modules.dropout._DropoutNd) for part in network.module.modules()):
-        return [_train_alone(network, pool, task, recipe, alter) for task in tasks]
+        with _one_thread_each() if where.type == "cpu" else nullcontext():  # steps are too small for more
+            return [_train_alone(network, pool, task, recipe, alter) for task in tasks]
     from fedwad.training.stacks import train_stack
 
     ranked = sorted(range(len(tasks)), key=lambda place: -len(tasks[place].rows))  # alike ones into one stack

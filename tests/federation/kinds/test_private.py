@@ -136,7 +136,7 @@ def test_noise_is_drawn_only_after_the_line_is_on_disk(tmp_path, monkeypatch):
     path = tmp_path / "node.jsonl"
     client = node(3.0, FileLedger(path))
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         assert [entry.outcome for entry in read_ledger(path)] == ["spent"]
         raise KeyboardInterrupt
 
@@ -149,7 +149,7 @@ def test_noise_is_drawn_only_after_the_line_is_on_disk(tmp_path, monkeypatch):
 def test_a_ledger_that_cannot_be_written_means_that_no_noise_is_drawn(monkeypatch):
     client = node()
     monkeypatch.setattr(client.ledger, "record", lambda *_, **__: (_ for _ in ()).throw(OSError("full")))
-    monkeypatch.setattr("fedwad.federation.kinds.private.release", lambda *_: pytest.fail("noise was drawn"))
+    monkeypatch.setattr("fedwad.federation.kinds.private.release", lambda *_, **__: pytest.fail("noise was drawn"))
     with pytest.raises(OSError, match="full"):
         client.answer(asked())
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedwad.errors import InputError
+from fedwad.federation.kinds.labels import LabelName, check_names, label_names
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
 from fedwad.ot import Floats
 from fedwad.privacy import DP, MOST_FEATURES, Release, mu_of, release, split
@@ -49,7 +51,8 @@ class PrivateReply(Release, Reply):
 class PrivateRequest(Request):
     """Noisy moments and cells of the samples within `radius` of `centre`, see `fedwad.privacy.release`.
 
-    `cells` is -1 for as many as pay, or a number; `centres` (S, d) are those cells' own, or (0, 0).
+    `cells` is -1 for as many as pay, or a number; `centres` (S, d) are those cells' own, or (0, 0). With `labels` the
+    classes of these public names are the cells.
     """
 
     kind: ClassVar[str] = "private"
@@ -60,6 +63,7 @@ class PrivateRequest(Request):
     centre: Floats
     cells: int
     centres: Floats
+    labels: tuple[LabelName, ...] = ()
 
     @classmethod
     def of(cls, promise: DP) -> PrivateRequest:
@@ -67,7 +71,7 @@ class PrivateRequest(Request):
         own = promise.own_centres
         return cls(
             float(promise.epsilon), float(promise.delta), float(promise.radius), promise.centre_point,
-            promise.cell_count, np.zeros((0, 0)) if own is None else own,
+            promise.cell_count, np.zeros((0, 0)) if own is None else own, promise.class_names,
         )  # fmt: skip
 
     def cleaned(self) -> PrivateRequest:
@@ -77,6 +81,12 @@ class PrivateRequest(Request):
         if type(self.cells) is not int or not all(_plain(one) for one in (self.centre, self.centres)):
             raise InputError("centre and cells must be numbers.")
         own = self.centres.size > 0
+        if self.labels != ():
+            check_names(self.labels)
+            if own or self.cells != len(self.labels):
+                raise InputError("cells must be the classes where labels are asked for.")
+            promise = DP(self.epsilon, self.delta, self.radius, np.array(self.centre), labels=self.labels)
+            return PrivateRequest.of(promise)
         if own and len(self.centres) != self.cells:
             raise InputError("cells must be as many as their centres.")
         cells = np.array(self.centres) if own else "auto" if self.cells == -1 else self.cells
@@ -98,6 +108,8 @@ class PrivateRequest(Request):
             )
         if not measure.is_uniform:
             raise InputError("The samples have unequal weights; private releases are made of samples of equal ones.")
+        if self.labels:
+            label_names(desk.data)  # says what is wrong with them
         if desk.purse.kept(self._bytes) is None:
             desk.purse.check(mu_of(self.epsilon, self.delta))
 
@@ -114,7 +126,8 @@ class PrivateRequest(Request):
         mu = mu_of(self.epsilon, self.delta)
         desk.purse.spend(mu)  # on disk before the noise is drawn
         own = self.centres if self.centres.size else None
-        found = release(points, self.radius, np.resize(self.centre, d), own, split(n, d, mu, self.cells))
+        plan = split(n, d, mu, self.cells)
+        found = release(points, self.radius, np.resize(self.centre, d), own, plan, classes=self._classes(desk))
         reply = PrivateReply(**vars(found))
         desk.purse.keep(self._bytes, pack(Letter(reply)))
         return reply, None
@@ -123,6 +136,16 @@ class PrivateRequest(Request):
         require(reply.radius == self.radius, "it is about another radius.")
         if self.cells >= 0:
             require(len(reply.centres) <= self.cells, "it has more cells than were asked for.")
+        if self.labels:
+            require(len(reply.centres) == len(self.labels), "it does not tell each class.")
+
+    def _classes(self, desk: Desk) -> NDArray[np.int64] | None:
+        """The place of each sample's label among the public names, -1 for others; None where none are asked for."""
+        if not self.labels:
+            return None
+        place = {name: index for index, name in enumerate(self.labels)}
+        codes = np.array([place.get(name, -1) for name in label_names(desk.data)], dtype=np.int64)
+        return np.asarray(codes[desk.data.known_labels()])
 
     @property
     def _bytes(self) -> bytes:
