@@ -12,7 +12,7 @@ import pytest
 from fedwad.federation import DescribeRequest, open_client
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(language):
@@ -21,8 +21,14 @@ def blocks(language):
             yield pytest.param(block, id=f"{page.name}-{number}")
 
 
+def skip_without_torch(block):
+    if "fedwad.learning import train" in block or "fedwad train" in block:
+        pytest.importorskip("torch", reason="the extra `learn` is not installed")
+
+
 @pytest.mark.parametrize("block", list(blocks("python")))
 def test_python_blocks_run(block, tmp_path):
+    skip_without_torch(block)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -31,6 +37,7 @@ def test_python_blocks_run(block, tmp_path):
 
 @pytest.mark.parametrize("block", list(blocks("sh")))
 def test_fedwad_commands_run(block, tmp_path):
+    skip_without_torch(block)
     rng = np.random.default_rng(0)
     (tmp_path / "sites").mkdir()
     for name in ("paris", "oslo", "sites/rome", "sites/bern", "sites/wien", "sites/turin"):
