@@ -19,7 +19,7 @@ def patients(count, age, pressure):
 paris, oslo = patients(900, 58, 128), patients(700, 64, 135)
 
 # 1. What each hospital answers: one kind of question, cells of at least twenty patients, ten answers in all.
-policy = fedwad.Policy(allow=["summary"], smallest_cell=20, answers=10)
+policy = fedwad.Policy(allow=["summary"], smallest_cell=20, answers=10, different_replies=1, form="diagonal")
 fed = fedwad.local({"paris": paris, "oslo": oslo}, policy=policy)
 
 # 2. The question: one message from each.

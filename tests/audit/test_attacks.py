@@ -14,7 +14,7 @@ from fedwad.audit._door import Door
 from fedwad.audit._exact import exact_known, exact_secret
 from fedwad.audit._permuted import permuted
 from fedwad.audit._private import averaged_releases, known_others
-from fedwad.audit._summaries import candidates, many_summaries
+from fedwad.audit._summaries import candidates, many_summaries, rare_features
 from fedwad.audit._tomography import tomography
 from fedwad.federation import KINDS, Dataset, MomentsRequest, Policy
 from fedwad.ot import Measure
@@ -25,6 +25,27 @@ EVERYTHING = frozenset(KINDS.values())
 def attacked(attack, points, policy=None, seed=0):
     door = Door(Dataset(Measure(points)), Policy.open() if policy is None else policy, EVERYTHING)
     return door, Yardstick(points).score(attack(door, np.random.default_rng(seed)))
+
+
+def rare(base=0.0):
+    """200 patients; three have a flag that nobody else has."""
+    rng = np.random.default_rng(2)
+    points = np.column_stack([rng.normal(50, 10, (200, 4)), np.full((200, 3), base)])
+    points[[5, 60, 199], [4, 5, 6]] = base + 1.0
+    return points
+
+
+@pytest.mark.parametrize("base", [0.0, 7.0])
+def test_a_feature_that_one_record_has_gives_it_away_with_the_covariance(base):
+    _, score = attacked(rare_features, rare(base))
+    assert score.exact == 3
+
+
+def test_without_the_covariance_between_features_it_does_not():
+    for form in ("diagonal", "isotropic"):
+        policy = Policy(allow=["summary"], form=form, smallest_cell=10)
+        _, score = attacked(rare_features, rare(), policy)
+        assert score.exact == 0
 
 
 @pytest.mark.parametrize("attack", [exact_known, exact_secret, permuted, by_weights])

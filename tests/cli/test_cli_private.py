@@ -40,6 +40,9 @@ def test_a_promise_without_a_radius_is_refused(files):
     done = run("matrix", files, "--epsilon", 1)
     assert done.returncode == 2
     assert run("matrix", files, "--radius", 1).returncode == 2
+    lone = run("matrix", files, "--delta", 1e-6)
+    assert lone.returncode == 2
+    assert "--delta belongs to differential privacy" in lone.stderr
 
 
 def test_the_budget_is_shown(files):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
@@ -307,3 +308,17 @@ def test_rows_for_a_table():
     assert first.atoms == 32
     with pytest.raises(InputError, match="no training or no test"):
         next(classifier_accuracy(SITES, {"elsewhere": TEST}))
+
+
+def test_a_table_with_columns_in_another_order_is_noticed():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    table = pd.DataFrame({"age": rng.normal(0, 1, 200) + 5 * y, "dose": rng.normal(0, 1, 200) - 5 * y})
+    turned = table[["dose", "age"]]
+    for sites in ({"a": (table, y), "b": (turned, y)}, {"b": (turned, y), "a": (table, y)}):
+        model = fedwad.CoresetClassifier(size=10).fit(sites)
+        first = next(iter(sites.values()))[0]
+        assert model.feature_names_in_.tolist() == list(first.columns)
+        assert model.score(first, y) > 0.95
+        with pytest.raises(InputError, match="feature names"):
+            model.predict(turned if first is table else table)

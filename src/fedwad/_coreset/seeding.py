@@ -15,7 +15,7 @@ from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import Dataset, Line, Moments, MomentsRequest, SummaryReply, SummaryRequest, local
 from fedwad.ot import Atoms, Floats, Measure, Summary, Twin, as_points, distil, ground_cost
 
-__all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms"]
+__all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "stand_in_of"]
 
 _STARTS = 3  # of Lloyd's steps on the stand-in, of which the best is kept
 _STAND_IN = 2000  # points of the stand-in at least, and so many for each atom
@@ -88,7 +88,7 @@ def ask_summaries(line: Line, names: Sequence[str], size: int, seed: int) -> dic
 
 def distilled(summaries: dict[str, Summary], size: int, masses: Any, seed: int) -> tuple[Atoms, Measure]:
     """The coreset of a stand-in of the union, the best of a few starts, and that stand-in."""
-    stand_in = _stand_in(summaries, max(_STAND_IN, _PER_ATOM * size), seed)
+    stand_in = stand_in_of(summaries, max(_STAND_IN, _PER_ATOM * size), seed)
     tries = [distil(stand_in, size, masses, 1, seed + k) for k in range(_STARTS)]
     return min(tries, key=lambda one: one.distance), stand_in
 
@@ -104,7 +104,7 @@ def _central(stand_in: Measure, atoms: Floats) -> Floats:
     return union.potentials
 
 
-def _stand_in(summaries: dict[str, Summary], size: int, seed: int) -> Measure:
+def stand_in_of(summaries: dict[str, Summary], size: int, seed: int) -> Measure:
     """About `size` points, from each client in proportion to its samples and at least one."""
     counts = np.array([summary.count for summary in summaries.values()], dtype=np.float64)
     total = min(size, max(int(counts.sum()), len(counts)))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedwad._coreset.seeding import distilled
+from fedwad._coreset.seeding import distilled, stand_in_of
 from fedwad._coreset.union import Certified
-from fedwad.ot import Floats, Measure, Summary, lower_bound, upper_bound
+from fedwad.ot import Floats, Measure, Summary, lower_bound, solve, upper_bound
 
 __all__ = ["from_summaries"]
 
@@ -17,16 +17,19 @@ __all__ = ["from_summaries"]
 def from_summaries(summaries: Mapping[str, Summary], size: int, masses: str, seed: int) -> tuple[Certified, float]:
     """Atoms for the union of the clients, with what their summaries prove of their distance, and its estimate.
 
-    The atoms are the coreset of a stand-in that is drawn from the summaries; the estimate is their distance to it.
+    The atoms are the coreset of a stand-in that is drawn from the summaries; the estimate is their distance to another
+    one, since to the first they are closer than to the data, the more so the more of them there are.
     The summaries together are one of the union, and a coreset is its own summary without spread, so Gelbrich's bound
     and the coupling of cells bound the distance from below and from above.
     """
-    best, _ = distilled(dict(summaries), size, masses, seed)
+    best, stand_in = distilled(dict(summaries), size, masses, seed)
+    another = stand_in_of(dict(summaries), len(stand_in), seed + 1)
+    value = solve(another, best.measure).distance
     union, atoms = _pooled(list(summaries.values())), best.measure
     own = Summary(atoms.weights, atoms.points, np.zeros(union.covariance.shape), len(atoms), 0.0, 2.0, 1)
     lower, upper = lower_bound(union, own), upper_bound(union, own)
     certified = Certified(atoms.points, atoms.weights, min(lower, upper), upper, tuple(summaries))
-    return certified, min(max(best.distance, certified.lower), certified.upper)
+    return certified, min(max(value, certified.lower), certified.upper)
 
 
 def _pooled(summaries: list[Summary]) -> Summary:

@@ -9,9 +9,10 @@ from fedwad.audit._door import Door
 from fedwad.federation import Reply, SummaryReply, SummaryRequest
 from fedwad.ot import Floats, Summary
 
-__all__ = ["many_summaries", "one_summary"]
+__all__ = ["many_summaries", "one_summary", "rare_features"]
 
 _LOOKS = 60
+_SINGLE = 1e-6
 
 
 def one_summary(door: Door, rng: np.random.Generator) -> Floats:
@@ -28,6 +29,31 @@ def one_summary(door: Door, rng: np.random.Generator) -> Floats:
     else:
         noise = noise * np.sqrt(within)
     return np.asarray(summary.means[cells] + noise)
+
+
+def rare_features(door: Door, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """One summary with all of its covariance: a feature that is the same for all records but one gives that one away.
+
+    Let x_j = b for all records but one, x*. The total moments tell v = n E[x_j - b] = x*_j - b and n E[(x_j - b)^2],
+    which is v^2 if there is only one such record; then n E[(x_j - b) x] / v = x*, in all features.
+    """
+    summary = _summary(door.ask(SummaryRequest(min(10, door.most), "full", 2.0, 0)))
+    if summary is None or (summary.within.ndim < 2 and summary.factors is None):
+        return np.empty((0, door.features))
+    within = (
+        summary.covariance
+        if summary.factors is None
+        else np.diag(summary.covariance) + summary.factors.T @ summary.factors
+    )
+    n, mean = door.count, summary.mean
+    second = within + (summary.means.T * summary.weights) @ summary.means
+    found = []
+    for j, base in enumerate(np.median(summary.means, axis=0)):
+        value = n * (mean[j] - base)
+        square = n * (second[j, j] - 2 * base * mean[j] + base**2)
+        if value != 0 and abs(square / value**2 - 1) < _SINGLE:
+            found.append(n * (second[j] - base * mean) / value)
+    return np.array(found[:n]) if found else np.empty((0, door.features))
 
 
 def many_summaries(door: Door, rng: np.random.Generator) -> Floats:  # noqa: ARG001

@@ -21,7 +21,7 @@ from fedwad.audit._prototypes import many_prototypes
 from fedwad.audit._repeats import repeated_rounds, repeated_summaries
 from fedwad.audit._result import AuditResult, Row, Samples
 from fedwad.audit._score import Score, Yardstick
-from fedwad.audit._summaries import many_summaries, one_summary
+from fedwad.audit._summaries import many_summaries, one_summary, rare_features
 from fedwad.audit._tomography import tomography
 from fedwad.errors import InputError
 from fedwad.federation import Dataset, Policy, read
@@ -63,6 +63,7 @@ _ATTACKS = (
     _Attack("differencing by sizes", ("fedwad", "hub"), "rounds to supports of many sizes", by_sizes),
     _Attack("averaging of repeats", ("fedwad", "hub"), "the same round twenty times", repeated_rounds),
     _Attack("drawing from one summary", ("summary",), "one summary", one_summary),
+    _Attack("rare features", ("summary",), "one summary with its covariance", rare_features),
     _Attack("differencing of summaries", ("summary",), "summaries with other cells and seeds", many_summaries),
     _Attack("averaging of repeats", ("summary",), "the same summary twenty times", repeated_summaries),
     _Attack("differencing by slabs", ("coreset",), "rounds with atoms on a line", by_slabs),

@@ -45,7 +45,8 @@ def coreset(
     ] = "union",
     rounds: Annotated[int, typer.Option(help="Most rounds of union, epochs of the others.")] = 50,
     weights: Annotated[
-        Literal["equal", "free"], typer.Option(help="Equal weights, or each point's share of the data (union).")
+        Literal["equal", "free"],
+        typer.Option(help="Equal weights, or each point's share of the data."),
     ] = "equal",
     active: Annotated[
         int | None, typer.Option(help="Random parties asked in a round; all for union, 10 for the others.")

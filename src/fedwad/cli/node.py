@@ -119,12 +119,13 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
 
 
 def _tried(client: Client, name: str, request: Request) -> dict[str, Any]:
-    reason = ""
+    reason, before = "", len(client.ledger.entries)
     try:
         client.answer(request)
     except FedwadError as error:
         reason = str(error)
     entry = client.ledger.entries[-1]
+    del client.ledger.entries[before:]  # each question is tried as if it were the next
     return {
         "request": name, "kind": entry.kind, "outcome": entry.outcome, "smallest": entry.smallest,
         "bytes": entry.bytes, "reason": reason,

@@ -20,7 +20,14 @@ Epsilon = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Delta = Annotated[float, typer.Option(help="Its delta, well below one over the samples.", rich_help_panel=_PANEL)]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="Its delta, well below one over the samples; 1e-5 when left out.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
 Radius = Annotated[
     float | None,
     typer.Option(
@@ -31,12 +38,13 @@ Radius = Annotated[
 ]
 
 
-def promise(epsilon: float | None, delta: float, radius: float | None) -> dict[str, Any]:
+def promise(epsilon: float | None, delta: float | None, radius: float | None) -> dict[str, Any]:
     """The option `privacy` of a distance or matrix; empty if none was asked for."""
     if epsilon is None:
-        if radius is not None:
-            raise InputError("--radius belongs to differential privacy; add --epsilon.")
+        for name, value in (("--radius", radius), ("--delta", delta)):
+            if value is not None:
+                raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
         return {}
     if radius is None:
         raise InputError("--epsilon needs --radius: how far from the origin samples can lie, from what is public.")
-    return {"privacy": DP(epsilon, delta, radius).to_dict()}
+    return {"privacy": DP(epsilon, 1e-5 if delta is None else delta, radius).to_dict()}

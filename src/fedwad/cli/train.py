@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +15,7 @@ import typer
 from rich.table import Table
 
 import fedwad
-from fedwad.cli.console import Bar, bytes_in_words, guarded, print_json, progress_bar, screen
+from fedwad.cli.console import Bar, bytes_in_words, errors, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
 from fedwad.engines.job import Job
@@ -75,8 +77,9 @@ def train(
         "algorithm": algorithm, "model": model, "rounds": rounds, "share": share, "epochs": epochs, "batch": batch,
         "rate": rate, "momentum": momentum, "holdout": holdout, "seed": seed,
     }  # fmt: skip
-    with progress_bar("Asking the parties") as bar:
-        if engine is None and connect is None:
+    here = engine is None and connect is None
+    with progress_bar("Asking the parties") as bar, _clean_interrupt() if here else nullcontext():
+        if here:
             runner: _Runner = _Here(data, label_column, bar)
         else:
             runner = _There(data, label_column, bar, engine, connect, ca, timeout)
@@ -100,6 +103,17 @@ def train(
     _show(results, wanted)
     if report is not None:
         screen.print(f"Report: {report}", markup=False)
+
+
+@contextmanager
+def _clean_interrupt() -> Iterator[None]:
+    """Leave at once on Ctrl-C: threads of PyTorch that still work would abort the process on its way out."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print("Interrupted; no result was written.")
+        sys.stdout.flush()
+        os._exit(130)
 
 
 class _Runner:
@@ -159,10 +173,9 @@ class _There(_Runner):
 def _wanted(clusters: str) -> int | Literal["auto"] | None:
     if clusters in ("auto", "none"):
         return "auto" if clusters == "auto" else None
-    try:
-        return int(clusters)
-    except ValueError:
-        raise InputError(f"--cluster is {clusters!r}; give a whole number, 'auto' or 'none'.") from None
+    if not clusters.isdecimal() or int(clusters) < 1:
+        raise InputError(f"--cluster is {clusters!r}; give a positive whole number, 'auto' or 'none'.")
+    return int(clusters)
 
 
 def _without_weights(result: TrainingResult) -> dict[str, Any]:

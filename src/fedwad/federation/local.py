@@ -22,10 +22,12 @@ __all__ = ["LocalFederation", "local"]
 class LocalFederation:
     """Clients in this process; those asked in one round work in parallel threads."""
 
-    def __init__(self, clients: Mapping[str, Client]) -> None:
+    def __init__(self, clients: Mapping[str, Client], features: tuple[str, ...] | None = None) -> None:
         if not clients:
             raise InputError("A federation needs at least one client.")
         self._clients = dict(clients)
+        #: Names of the features in the order in which clients have them, where they are known.
+        self.features = features
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,4 +88,5 @@ def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: s
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
     read_in = aligned({str(name): read(source, str(name), label_column) for name, source in data.items()})
-    return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()})
+    features = next((dataset.features for dataset in read_in.values() if dataset.features is not None), None)
+    return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()}, features)

@@ -105,11 +105,15 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(type(X), "ask") or (isinstance(X, Mapping) and not hasattr(X, "toarray")):  # some sparse ones are
             if y is not None:
                 raise InputError("y came beside a federation; its clients hold the labels, so leave y out.")
-            told = self._asked(X if hasattr(type(X), "ask") else local(X))
+            federation = X if hasattr(type(X), "ask") else local(X)
+            told = self._asked(federation)
             names = agreed_names({name: reply.names for name, reply in told.items()})
             self.classes_ = np.array(names)
             self._pool(told, names)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
+            features = getattr(federation, "features", None)
+            if features is not None:  # so that a table with columns in another order is noticed
+                self.feature_names_in_ = np.array(features, dtype=object)
             return self
         samples, labels = self._validated(X, y)
         check_classification_targets(labels)
