@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -47,3 +48,16 @@ def browser(tmp_path_factory):
         yield session
     finally:
         session.quit()
+
+
+@pytest.fixture(scope="session")
+def records():
+    """Data of the audit: the two sets of its table, 200 records each."""
+    import fedwad
+
+    images, _ = fedwad.datasets.load("digits")
+    rng = np.random.default_rng(0)
+    return {
+        "gaussian": rng.standard_normal((200, 2)),
+        "digits": images[rng.permutation(len(images))[:200]].astype(float),
+    }
