@@ -130,15 +130,8 @@ def after_describe(first, then):
     return lambda message: (first if next(calls) == 0 else then)(message)
 
 
-def strays(mark: str, patience: float = 30.0) -> list[str]:
-    """Commands of processes that have this text among their environment variables, and are not merely on their way out."""
-    end = time.monotonic() + patience
-    while (found := _marked(mark)) and time.monotonic() < end:
-        time.sleep(0.5)
-    return found
-
-
-def _marked(mark: str) -> list[str]:
+def strays(mark: str) -> list[str]:
+    """Commands of processes that have this text among their environment variables."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
