@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -70,3 +72,26 @@ def test_errors_are_one_sentence(folder, words, sentence):
     done = run("--data", folder, *words, *FAST)
     assert done.returncode == 2
     assert sentence in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_ends_cleanly(folder):
+    command = [sys.executable, "-m", "fedwad", "train", "--data", str(folder), "--rounds", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(20)  # long enough to be training
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted; no result was written." in said
+    assert "terminate" not in said
+
+
+def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
+    done = run("--data", folder, "--save", tmp_path / "none" / "models")
+    assert done.returncode == 2
+    assert "There is no folder" in done.stderr
+    assert not (tmp_path / "none").exists()
+    for words, sentence in ((("--cluster", "0"), "positive whole number"), ((), "There is no file or folder")):
+        done = run("--data", folder if words else tmp_path / "nosuch", *words)
+        assert done.returncode == 2
+        assert sentence in done.stderr

@@ -27,6 +27,8 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
                 raise InputError(f"The folder {source} has no files that end in {' '.join(FORMATS)}.")
             found += inside
         elif path.exists() or not any(letter in source for letter in "*?["):
+            if not path.exists() and path.suffix.lower() not in FORMATS:
+                raise InputError(f"There is no file or folder {source}; check the path.")
             found.append(path)
         else:
             matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207

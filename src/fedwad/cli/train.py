@@ -72,6 +72,8 @@ def train(
     """
     if report is not None and report.suffix != ".html":
         raise InputError(f"{report} ends in '{report.suffix}'; give the name of a .html file.")
+    if save is not None and not save.parent.is_dir():
+        raise InputError(f"There is no folder {save.parent} to write {save.name} into; create it first.")
     wanted = _wanted(clusters)
     options: dict[str, Any] = {
         "algorithm": algorithm, "model": model, "rounds": rounds, "share": share, "epochs": epochs, "batch": batch,
@@ -101,6 +103,8 @@ def train(
         print_json({key.replace(" ", "_"): _without_weights(result) for key, result in results.items()})
         return
     _show(results, wanted)
+    if save is not None:
+        screen.print(f"Models: {save}", markup=False, soft_wrap=True)
     if report is not None:
         screen.print(f"Report: {report}", markup=False)
 
