@@ -77,7 +77,7 @@ def distance(
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")] = None,
     epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     radius: Radius = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,

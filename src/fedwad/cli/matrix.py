@@ -76,7 +76,7 @@ def matrix(
     save: Annotated[Path | None, typer.Option(help="Write the matrix to this .json file.")] = None,
     report: Report = None,
     epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     radius: Radius = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
