@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/fedwad/training/*", "src/fedwad/learning/_train.py"]
+_NEED_TORCH = ["src/fedwad/training/*", "src/fedwad/learning/_train.py", "src/fedwad/experiments/_boosting_*"]
+collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
