@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedwad._files import write_atomically
+from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats, Measure
 
 __all__ = ["CoresetResult", "CoresetRound"]
 
-_FORMAT = "fedwad coreset 1"
 _NUMBERS = ("value", "lower", "upper")
 
 
@@ -49,7 +47,7 @@ class CoresetRound:
 
 
 @dataclass(frozen=True, eq=False)
-class CoresetResult:
+class CoresetResult(Saved):
     """A few points that stand for the data of all clients, and how far they are from them.
 
     Attributes
@@ -73,6 +71,9 @@ class CoresetResult:
     traffic : Traffic
         Bytes sent `up` by and `down` to clients, and the number of replies.
     """
+
+    _format: ClassVar[str] = "fedwad coreset 1"
+    _noun: ClassVar[str] = "coreset"
 
     points: Floats
     weights: Floats
@@ -144,26 +145,6 @@ class CoresetResult:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError("These are not the parts of a coreset; some are missing or were changed.") from None
         return result
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON, all of it or nothing."""
-        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> CoresetResult:
-        """Read a result that `save` wrote; every number comes back bit for bit."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise InputError(f"There is no readable file at {path}; check the path.") from None
-        except ValueError:
-            content = None
-        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise InputError(f"{path} is not a saved coreset; give a file written by `save` or --save.")
-        try:
-            return cls.from_dict(content)
-        except InputError:
-            raise InputError(f"{path} is damaged: parts of the saved coreset are missing or were changed.") from None
 
     def plot(self, path: str | Path, shape: tuple[int, ...] | None = None) -> None:
         """Draw the points as a sheet of images, or in their two main directions, into a .png, .svg or .pdf file.

@@ -1,13 +1,54 @@
-"""Writing files so that an interruption leaves the old one or the new one, never half of one."""
+"""Writing files so that an interruption leaves the old one or the new one, never half of one; results that do."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from fedwad.errors import InputError
 
-__all__ = ["write_atomically"]
+__all__ = ["Saved", "write_atomically"]
+
+
+class Saved:
+    """A result that can be written to a file and read again; a kind of result adds what it is made of."""
+
+    _format: ClassVar[str]  # the first thing in the file
+    _noun: ClassVar[str]  # what it is called in errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """What `to_dict` gave; InputError if it is something else."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON, all of it or nothing."""
+        write_atomically(path, json.dumps({"format": self._format, **self.to_dict()}) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a result that `save` wrote; every number comes back bit for bit."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError:
+            raise InputError(f"There is no readable file at {path}; check the path.") from None
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or content.pop("format", None) != cls._format:
+            raise InputError(f"{path} is not a saved {cls._noun}; give a file written by `save` or --save.")
+        try:
+            return cls.from_dict(content)
+        except InputError:
+            raise InputError(
+                f"{path} is damaged: parts of the saved {cls._noun} are missing or were changed."
+            ) from None
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad import clusters
 from fedwad._checks import check_whole
-from fedwad._files import write_atomically
+from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
-_FORMAT = "fedwad matrix 1"
 _TABLES = ("value", "lower", "upper", "fedwad")
 
 
@@ -47,7 +44,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixResult:
+class MatrixResult(Saved):
     """All distances between N clients, with their intervals and their price.
 
     Attributes
@@ -68,6 +65,9 @@ class MatrixResult:
     history, traffic, smallest, forms
         As in DistanceResult.
     """
+
+    _format: ClassVar[str] = "fedwad matrix 1"
+    _noun: ClassVar[str] = "matrix"
 
     ids: tuple[str, ...]
     value: Floats
@@ -193,23 +193,3 @@ class MatrixResult:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError("These are not the parts of a matrix; some are missing or were changed.") from None
         return result
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON, all of it or nothing."""
-        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> MatrixResult:
-        """Read a result that `save` wrote; every number comes back bit for bit."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise InputError(f"There is no readable file at {path}; check the path.") from None
-        except ValueError:
-            content = None
-        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise InputError(f"{path} is not a saved matrix; give a file written by `save` or --save.")
-        try:
-            return cls.from_dict(content)
-        except InputError:
-            raise InputError(f"{path} is damaged: parts of the saved matrix are missing or were changed.") from None

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fedwad._fedwad import Round
-from fedwad._files import write_atomically
+from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Measure
 
 __all__ = ["DistanceResult"]
 
-_FORMAT = "fedwad distance 1"
-
 
 @dataclass(frozen=True, eq=False)
-class DistanceResult:
+class DistanceResult(Saved):
     """A distance with its interval, its history and its price.
 
     Attributes
@@ -46,6 +42,9 @@ class DistanceResult:
     classes : str
         "ignored", or what classes were compared by in a dataset distance: "diagonal" or "full".
     """
+
+    _format: ClassVar[str] = "fedwad distance 1"
+    _noun: ClassVar[str] = "distance"
 
     value: float
     lower: float
@@ -98,26 +97,6 @@ class DistanceResult:
                 "weights": self.support.weights.tolist(),
             }
         return content
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON, all of it or nothing."""
-        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> DistanceResult:
-        """Read a result that `save` wrote; every number comes back bit for bit."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise InputError(f"There is no readable file at {path}; check the path.") from None
-        except ValueError:
-            content = None
-        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise InputError(f"{path} is not a saved distance; give a file written by `save` or --save.")
-        try:
-            return cls.from_dict(content)
-        except InputError:
-            raise InputError(f"{path} is damaged: parts of the saved distance are missing or were changed.") from None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> DistanceResult:

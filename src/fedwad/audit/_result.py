@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from fedwad._files import write_atomically
+from fedwad._files import Saved
 from fedwad.audit._score import Score
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
 __all__ = ["AuditResult", "Row", "Samples"]
-
-_FORMAT = "fedwad audit 1"
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Samples:
 
 
 @dataclass(frozen=True, eq=False)
-class AuditResult:
+class AuditResult(Saved):
     """What a curious server can reconstruct of these data under this policy.
 
     Attributes
@@ -75,6 +71,9 @@ class AuditResult:
     samples : Samples or None
         Records and reconstructions, for the page. They are not part of `to_dict` and not saved.
     """
+
+    _format: ClassVar[str] = "fedwad audit 1"
+    _noun: ClassVar[str] = "audit"
 
     rows: tuple[Row, ...]
     baseline: Score
@@ -144,23 +143,6 @@ class AuditResult:
             return cls(rows=tuple(Row(**row) for row in rows), baseline=_score(content["baseline"]), **found)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError("These are not the parts of an audit; some are missing or were changed.") from None
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON, all of it or nothing; no record is in it."""
-        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> AuditResult:
-        """Read a result that `save` wrote."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise InputError(f"There is no readable file at {path}; check the path.") from None
-        except ValueError:
-            content = None
-        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise InputError(f"{path} is not a saved audit; give a file written by `save` or --save.")
-        return cls.from_dict(content)
 
 
 def _score_dict(score: Score) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._files import write_atomically
+from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainingResult", "TrainingRound"]
 
-_FORMAT = "fedwad training 1"
 _PLAIN = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 
@@ -39,7 +36,7 @@ class TrainingRound:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingResult:
+class TrainingResult(Saved):
     """Models of groups of clients, and how well they do on each client's own test samples.
 
     Attributes
@@ -55,6 +52,9 @@ class TrainingResult:
     lost : clients that did not answer, each with the reason
     traffic : bytes that travelled
     """
+
+    _format: ClassVar[str] = "fedwad training 1"
+    _noun: ClassVar[str] = "training"
 
     ids: tuple[str, ...]
     accuracy: NDArray[np.float64]
@@ -146,23 +146,3 @@ class TrainingResult:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError("These are not the parts of a training; some are missing or were changed.") from None
         return result
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON, all of it or nothing."""
-        write_atomically(path, json.dumps({"format": _FORMAT, **self.to_dict()}) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> TrainingResult:
-        """Read a result that `save` wrote; every number comes back bit for bit."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise InputError(f"There is no readable file at {path}; check the path.") from None
-        except ValueError:
-            content = None
-        if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise InputError(f"{path} is not a saved training; give a file written by `save` or --save.")
-        try:
-            return cls.from_dict(content)
-        except InputError:
-            raise InputError(f"{path} is damaged: parts of the saved training are missing or were changed.") from None
