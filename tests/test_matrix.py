@@ -1,6 +1,5 @@
 """fedwad.matrix: every interval holds the exact distance, bits repeat, clients may refuse, wrong input is named."""
 
-import importlib
 import itertools
 import json
 import math
@@ -354,10 +353,7 @@ class TestMany:
     # Once failed. The product that gives all distances of a hub at once is not symmetric to the last bit.
     @pytest.mark.parametrize("labels", [False, True])
     def test_a_hub_that_couples_cells_by_their_point(self, monkeypatch, labels):
-        module = importlib.import_module("fedwad.matrix")
-        if not hasattr(module, "_BEST_COUPLINGS"):
-            pytest.skip("the best coupling is always looked for")
-        monkeypatch.setattr(module, "_BEST_COUPLINGS", 0)
+        monkeypatch.setattr("fedwad._matrix.hub._BEST_COUPLINGS", 0)
         data = sites(30, 20, 4)
         data["again"] = data["site0"]
         m = fedwad.matrix(data, "hub", 5, 2, labels)

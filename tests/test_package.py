@@ -26,6 +26,7 @@ ROOMS = [
     "otdd",
     "clusters",
     "_matrix_result",
+    "_matrix",
     "matrix",
     "_coreset_result",
     "_coreset",

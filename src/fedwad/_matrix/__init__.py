@@ -1,0 +1,1 @@
+"""The three ways to a matrix, each in a file."""
