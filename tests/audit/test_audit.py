@@ -61,7 +61,7 @@ def test_damage_is_said(result, damage, tmp_path):
     content = json.loads((tmp_path / "a.json").read_text())
     damage(content)
     (tmp_path / "a.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match="not the parts of an audit"):
+    with pytest.raises(InputError, match="parts of the saved audit are missing"):
         AuditResult.load(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(InputError, match="not a saved audit"):
