@@ -59,6 +59,16 @@ def test_together_and_alone_agree(word, features, phases):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
 
 
+@pytest.mark.parametrize("personal", [["first"], ["second", "head.bias"], ["third", "head"], ["head.weight"]])
+def test_any_layers_may_be_personal(personal):
+    _, pool, tasks = problem("mlp", 6)
+    network = networks.build("mlp", 6, 4, personal=personal)
+    recipe = Recipe(PHASES["fedrep"], batch=10, rate=0.1)
+    alone, together = (train(network, pool, tasks, recipe, together=choice) for choice in (False, True))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
+
+
 def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     network = networks.build("test_descent:residual", 5, 4, personal=["head"])
     assert network.halves() is None
