@@ -14,8 +14,8 @@ from fedwad.experiments._experiment import axes, mean_by, pick
 from fedwad.experiments._reproduce import run
 
 
-def counting(calls, fail_at=None):
-    """An experiment that notes what it is asked to measure, and may break down on the way."""
+def counting(calls, fail_at=None, too_large=99):
+    """An experiment that notes what it is asked to measure, may break down on the way, and may leave tasks out."""
 
     def measure(number):
         if number == fail_at:
@@ -35,7 +35,10 @@ def counting(calls, fail_at=None):
     def tasks(quick):
         return [{"number": number} for number in range(3 if quick else 5)]
 
-    return Experiment("squares", "Squares of numbers", tasks, measure, draw, judge)
+    def leaves_out(number):
+        return f"numbers from {too_large} on are too large." if number >= too_large else None
+
+    return Experiment("squares", "Squares of numbers", tasks, measure, draw, judge, leaves_out=leaves_out)
 
 
 def command(*arguments):
@@ -111,6 +114,37 @@ class TestRun:
         assert steps[0].remaining is None
         assert steps[-1].remaining == 0
         assert all(step.remaining >= 0 for step in steps[1:])
+
+    def test_what_is_left_out_is_told(self, tmp_path):
+        calls, steps = [], []
+        outcome = run(counting(calls, too_large=3), tmp_path, progress=steps.append)
+        assert calls == [0, 1, 2]
+        assert outcome.left_out == ("2 of 5 tasks were left out: numbers from 3 on are too large.",)
+        facts = json.loads((outcome.folder / "facts.json").read_text())
+        assert facts["left out"] == list(outcome.left_out)
+        assert facts["claims"][0]["found"] == "up to 4"
+        assert (steps[-1].done, steps[-1].total) == (5, 5)
+
+    def test_what_another_machine_has_measured_is_used(self, tmp_path):
+        outcome = run(counting([]), tmp_path)
+        journal = outcome.folder / "rows.jsonl"
+        lines = [json.loads(line) for line in journal.read_text().splitlines()]
+        lines[4]["machine"] = {"system": "Elsewhere", "gpu": "a large one"}
+        lines[4]["seconds"] = 7.5
+        journal.write_text("".join(json.dumps(line) + "\n" for line in lines[3:]))
+        calls = []
+        again = run(counting(calls, too_large=3), tmp_path)
+        assert calls == [0, 1, 2]
+        assert again.left_out == ()
+        assert again.claims == outcome.claims
+        here, there = json.loads((again.folder / "facts.json").read_text())["machines"]
+        assert (here["tasks"], there["tasks"]) == (4, 1)
+        assert there == {"system": "Elsewhere", "gpu": "a large one", "tasks": 1, "seconds": 7.5}
+
+    def test_nothing_can_be_measured(self, tmp_path):
+        with pytest.raises(InputError, match="5 of 5 tasks were left out: numbers from 0 on"):
+            run(counting([], too_large=0), tmp_path)
+        assert not (tmp_path / "squares" / "facts.json").exists()
 
     def test_a_place_that_cannot_be_written(self, tmp_path):
         (tmp_path / "file").write_text("")

@@ -61,6 +61,8 @@ def _print(outcome: Outcome) -> None:
     screen.print(f"[bold]{outcome.name}[/]: {outcome.title} ({_in_words(outcome.seconds)} of work)")
     for claim in outcome.claims:
         screen.print(f"  {_sentence(claim)}", soft_wrap=True, markup=False)
+    for sentence in outcome.left_out:
+        screen.print(f"  {sentence}", soft_wrap=True, markup=False)
     screen.print(f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False)
 
 

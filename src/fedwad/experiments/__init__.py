@@ -12,7 +12,7 @@ from fedwad.experiments._reproduce import Outcome, Progress, run
 
 __all__ = ["NAMES", "Claim", "Experiment", "Outcome", "Progress", "experiment", "reproduce"]
 
-NAMES = ("toy", "scaling", "coresets", "classifier", "otdd", "matrices")
+NAMES = ("toy", "scaling", "coresets", "classifier", "otdd", "matrices", "boosting")
 
 
 def experiment(name: str) -> Experiment:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -14,11 +13,26 @@ from numpy.typing import NDArray
 import fedwad
 from fedwad.clusters import cluster
 from fedwad.datasets import Partition, load, partition, random_code
+from fedwad.datasets._partition import Labelled
 from fedwad.ot import Floats
 
-__all__ = ["CLUSTERS", "Setting", "clusterings", "distances", "divided", "pixels", "told"]
+__all__ = [
+    "CLUSTERS",
+    "Distances",
+    "Setting",
+    "Structure",
+    "agreement",
+    "clusterings",
+    "distances",
+    "divided",
+    "pixels",
+]
 
 Data = Literal["mnist", "cifar10"]
+#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes a client, each class held by equally
+#: many clients. "drawn": the same as the authors' code deals, in which a client may draw one class twice.
+Structure = Literal["groups", "none", "drawn"]
+Distances = Literal["paper 10", "paper 100", "summary"]
 
 #: Clusters that are asked for, as in the authors' code.
 CLUSTERS = 5
@@ -26,20 +40,18 @@ CLUSTERS = 5
 _FOR_DISTANCES = 500
 _ROUNDS = 10
 _AFFINITY = 5000.0  # the authors' unit of squared distances on MNIST
+_CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A data set, dealt out to so many clients, in groups of class pairs or not."""
+    """A data set, dealt out to so many clients; `samples` of each, or all there are."""
 
     data: Data
     clients: int
-    structure: bool
+    structure: Structure
     seed: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.data}-{self.clients}-{'groups' if self.structure else 'none'}-{self.seed}"
+    samples: int | None = None
 
 
 @cache
@@ -55,12 +67,27 @@ def _codes(data: Data) -> NDArray[Any]:
     return random_code(X) if data == "cifar10" else X
 
 
+@lru_cache(maxsize=8)
 def divided(setting: Setting) -> tuple[Partition, Partition]:
-    """All training samples and all test samples, each dealt out to the clients."""
+    """The training samples and all test samples, each dealt out to the clients."""
     X, y = pixels(setting.data, "train")
-    deal = partition.class_pairs if setting.structure else partition.random_pairs
-    train = deal(X, y, setting.clients, None, setting.seed, balanced=not setting.structure)
+    if setting.structure == "drawn":
+        train = _drawn(X, y, setting.clients, setting.seed)
+    else:
+        deal = partition.class_pairs if setting.structure == "groups" else partition.random_pairs
+        balanced = setting.structure == "none"
+        train = deal(X, y, setting.clients, setting.samples, setting.seed, balanced=balanced)
     return train, train.alike(*pixels(setting.data, "test"), seed=setting.seed)
+
+
+def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
+    """Each class in equally many portions, two portions for each client, whichever they are."""
+    data, rng = Labelled(X, y), np.random.default_rng(seed)
+    drawn = rng.permutation(np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)).reshape(clients, 2)
+    portions = np.array([np.bincount(pair, minlength=_CLASSES) for pair in drawn])
+    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply).astype(np.int64)
+    _, groups = np.unique(portions, axis=0, return_inverse=True)
+    return data.dealt(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
 
 
 def told(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
@@ -72,41 +99,48 @@ def told(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
     return {name: (codes[index].astype(np.float64), labels[index]) for name, index in rows.items()}
 
 
-def distances(setting: Setting, method: Literal["paper 10", "paper 100", "summary"]) -> Floats:
-    """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our one message."""
+def distances(setting: Setting, method: Distances, at_once: bool = False) -> Floats:
+    """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our one message.
+
+    `at_once` computes the paper's for all pairs at once with an entropic solver, on a GPU.
+    """
     if method == "summary":
         return fedwad.matrix(told(setting), labels=True, seed=setting.seed).value
     support = int(method.split()[1])
+    if at_once:
+        from fedwad.experiments._boosting_pairs import all_pairs
+
+        return all_pairs(told(setting), support, _ROUNDS, setting.seed)
     result = fedwad.matrix(
         told(setting), method="pairs", support=support, rounds=_ROUNDS, labels=True, seed=setting.seed
     )
     return np.asarray(result.fedwad)
 
 
-def clusterings(setting: Setting, found: Mapping[str, Floats]) -> dict[str, NDArray[np.int64]]:
+def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str, NDArray[np.int64]]:
     """A label for each client, by the name of each way.
 
-    "vanilla" is one cluster. The paper's distances are clustered as in the authors' code, by scikit-learn: with the
-    affinity (c - D^2) / c, c = 5000 on MNIST (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with
-    graphs of the 3 and 5 nearest neighbours. "ours" is the summary's distances with the affinity "kernel".
+    Distances are clustered as in the authors' code, by scikit-learn: with the affinity (c - D^2) / c, c = 5000 on MNIST
+    (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with graphs of the 3 and 5 nearest neighbours; and
+    with our affinity "kernel". With the summary's distances that is "ours".
     """
-    ways = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
-    if setting.structure:
-        ways["true groups"] = divided(setting)[0].groups
-    for method, table in found.items():
-        if method == "summary":
-            ways["ours"] = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
-        else:
-            ways |= {f"{method} {way}": labels for way, labels in authors_ways(setting, table).items()}
-    return ways
+    kernel = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
+    if method == "summary":
+        return {"ours": kernel} | {f"ours {way}": labels for way, labels in _authors_ways(setting, table).items()}
+    ways = _authors_ways(setting, table) | {"kernel": kernel}
+    return {f"{method} {way}": labels for way, labels in ways.items()}
 
 
-def authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
+def _authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
     """The paper's three clusterings of a matrix of distances."""
     from sklearn.cluster import SpectralClustering
 
     squares = table**2
     unit = _AFFINITY if setting.data == "mnist" else float(squares.max())
+    if setting.structure == "drawn":  # their code puts a client of one class far from all clients before it
+        single = (divided(setting)[0].counts > 0).sum(axis=1) == 1
+        far = np.triu(np.broadcast_to(single, squares.shape), 1)
+        squares = np.where(far | far.T, unit, squares)
     common = {"n_clusters": CLUSTERS, "assign_labels": "kmeans", "n_init": 10, "random_state": setting.seed}
     ways = {}
     with warnings.catch_warnings():
@@ -117,3 +151,10 @@ def authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]
             graph = SpectralClustering(affinity="precomputed_nearest_neighbors", n_neighbors=neighbors, **common)
             ways[f"sparse {neighbors}"] = graph.fit_predict(squares)
     return ways
+
+
+def agreement(setting: Setting, labels: NDArray[np.int64]) -> float:
+    """The adjusted Rand index of a clustering to the true groups."""
+    from sklearn.metrics import adjusted_rand_score
+
+    return round(float(adjusted_rand_score(divided(setting)[0].groups, labels)), 4)

@@ -6,8 +6,9 @@ The plan of rounds is that of `fedwad.learning`; clients are rows of one pool of
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,10 +20,16 @@ from fedwad.learning._plan import Algorithm, Plan, Step, task_seed
 from fedwad.training.descent import Alter, Phase, Pool, Recipe, Task, correct, train
 from fedwad.training.networks import Network, build, mlp
 
-__all__ = ["Run", "run_all", "softmax_mlp"]
+__all__ = ["Run", "Training", "run_all", "softmax_mlp"]
+
+#: "ours": networks that give logits; a client's own layer starts from its first weights. "softmax": the authors' MLP.
+#: "authors": their MLP, and a client that has not trained yet takes the mean of the others' own layers, as in their
+#: code, where first weights are not copied.
+Training = Literal["ours", "softmax", "authors"]
 
 _IMAGE_SIDE, _PADDING = 32, 4
 _MOST = 5000  # networks at once
+_SPLITS: tuple[Literal["train"], Literal["test"]] = ("train", "test")
 
 
 @dataclass(eq=False)
@@ -32,6 +39,8 @@ class Run:
     setting: Setting
     labels: tuple[int, ...]
     algorithm: Algorithm
+    training: Training = "ours"
+    rounds: int = 10
     accuracy: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
@@ -41,28 +50,31 @@ class _Group:
     names: dict[str, int]
     steps: Iterator[Step]
     weights: Tensor
-    heads: dict[str, Tensor]
+    heads: dict[str, Tensor] | None  # the own layers of clients, where they have some
     train: dict[str, NDArray[np.int64]]
 
 
-def run_all(runs: Sequence[Run], word: str, tell: Callable[[str], None], device: torch.device) -> None:
-    """Train all runs, of the same data set, and fill in their accuracies."""
-    data = runs[0].setting.data
-    pool, tests = (Pool.of(*pixels(data, split), device) for split in ("train", "test"))
+def run_all(runs: Sequence[Run], device: torch.device) -> None:
+    """Train all runs, of the same data set and with the same network, and fill in their accuracies."""
+    data, word = runs[0].setting.data, _word(runs[0])
+    pool, tests = (Pool.of(*pixels(data, split), device) for split in _SPLITS)
     network = build(word, pool.X.shape[1], 10)
     marks = torch.as_tensor(network.personal, device=device)
     dealt = {run.setting: divided(run.setting) for run in runs}
     groups = [group for run in runs for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)]
     alter = _cropped if data == "cifar10" else None
-    number = 0
     while waiting := [(group, step) for group in groups if (step := next(group.steps, None)) is not None]:
-        number += 1
         for phases in sorted({step.phases for _, step in waiting}):
             for some in _portions([pair for pair in waiting if pair[1].phases == phases]):
                 _advance(network, pool, marks, some, alter)
-            tell(f"{data}: round {number}, {phases} done")
     for group in groups:
         _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
+
+
+def _word(run: Run) -> str:
+    if run.setting.data == "cifar10":
+        return "cnn"
+    return "mlp" if run.training == "ours" else f"{__name__}:softmax_mlp"
 
 
 def _groups(
@@ -74,8 +86,10 @@ def _groups(
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
-        plan = Plan(run.algorithm, seed=seed)
-        heads = {} if run.algorithm == "fedavg" else dict.fromkeys(members, start[marks])
+        plan = Plan(run.algorithm, run.rounds, seed=seed)
+        heads: dict[str, Tensor] | None = None
+        if run.algorithm != "fedavg":
+            heads = {} if run.training == "authors" else dict.fromkeys(members, start[marks])
         places = {name: names.index(name) for name in members}
         yield _Group(run, places, plan.steps(members, label), start, heads, rows)
 
@@ -99,7 +113,7 @@ def _advance(
     for group, step in waiting:
         for name in step.ranking[: step.count]:
             weights = group.weights
-            if name in group.heads:
+            if group.heads and name in group.heads:
                 weights = weights.clone()
                 weights[marks] = group.heads[name]
             places.append((group, name))
@@ -110,7 +124,7 @@ def _advance(
     trained = train(network, pool, tasks, Recipe(phases), True, alter, half)
     found: dict[int, list[Tensor]] = {}
     for (group, name), result in zip(places, trained, strict=True):
-        if group.heads:
+        if group.heads is not None:
             group.heads[name] = result.weights[marks]
         found.setdefault(id(group), []).append(result.weights)
     for group, step in waiting:
@@ -121,7 +135,7 @@ def _advance(
 def _judge(group: _Group, network: Network, tests: Pool, marks: Tensor, rows: dict[str, NDArray[np.int64]]) -> None:
     for name, place in group.names.items():
         weights = group.weights.clone()
-        if name in group.heads:
+        if group.heads is not None:
             weights[marks] = group.heads[name]
         group.run.accuracy[place] = correct(network, tests, weights, rows[name]).mean()
 

@@ -42,6 +42,7 @@ class Experiment:
     draw : pictures of all rows, by file name without ending
     judge : what the paper claims, held against all rows
     data : names of the data sets that it needs, for `fedwad.datasets.load`
+    leaves_out : why a task is not measured on this machine; None where it is
     """
 
     name: str
@@ -51,6 +52,7 @@ class Experiment:
     draw: Callable[[Sequence[Row]], Mapping[str, Figure]]
     judge: Callable[[Sequence[Row]], list[Claim]]
     data: tuple[str, ...] = ()
+    leaves_out: Callable[..., str | None] = lambda **_: None
 
 
 def pick(rows: Sequence[Row], **wanted: Any) -> list[Row]:

@@ -7,7 +7,9 @@ import io
 import json
 import os
 import platform
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -43,9 +45,19 @@ class Outcome:
     files: tuple[str, ...]
     claims: tuple[Claim, ...]
     seconds: float
+    left_out: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "folder": str(self.folder), "files": list(self.files)}
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What was measured for one task, in how many seconds, and on which machine."""
+
+    rows: list[Row]
+    seconds: float
+    machine: dict[str, Any]
 
 
 def run(
@@ -58,7 +70,8 @@ def run(
     """Measure what is not measured yet, and write everything into `out`/name (name-quick for the quick version).
 
     Each task's rows go into rows.jsonl when they are there, so that an interrupted run goes on where it was.
-    `fresh` throws earlier rows away. Rows of another version of fedwad are never mixed in: that is an error.
+    `fresh` throws earlier rows away. Rows of another version of fedwad are never mixed in: that is an error. Tasks
+    that this machine leaves out are told, and their rows are used where another machine has measured them.
     """
     folder = Path(out) / (experiment.name + ("-quick" if quick else ""))
     _make(folder)
@@ -67,27 +80,33 @@ def run(
         journal.unlink(missing_ok=True)
     tasks = list(experiment.tasks(quick))
     kept = _kept(journal)
-    ours = {_key(task) for task in tasks}
-    spent = [seconds for key, (_, seconds) in kept.items() if key in ours]
-    for number, task in enumerate(tasks):
+    reasons = {_key(task): experiment.leaves_out(**task) for task in tasks if _key(task) not in kept}
+    waiting = [task for task in tasks if _key(task) in reasons and reasons[_key(task)] is None]
+    spent = [kept[_key(task)].seconds for task in tasks if _key(task) in kept]
+    for number, task in enumerate(waiting):
         if progress is not None:
-            rest = len([later for later in tasks if _key(later) not in kept])
-            progress(Progress(number, len(tasks), sum(spent) / len(spent) * rest if spent else None))
-        if _key(task) in kept:
-            continue
+            rest = sum(spent) / len(spent) * (len(waiting) - number) if spent else None
+            progress(Progress(len(tasks) - len(waiting) + number, len(tasks), rest))
         start = time.perf_counter()
         rows = [task | row for row in experiment.measure(**task)]
-        seconds = time.perf_counter() - start
-        spent.append(seconds)
-        _keep(journal, task, rows, seconds)
-        kept[_key(task)] = rows, seconds
+        kept[_key(task)] = _Kept(rows, round(time.perf_counter() - start, 3), _machine())
+        spent.append(kept[_key(task)].seconds)
+        _keep(journal, task, kept[_key(task)])
     if progress is not None:
         progress(Progress(len(tasks), len(tasks), 0.0))
-    rows = [row for task in tasks for row in kept[_key(task)][0]]
-    return _written(experiment, folder, rows, quick, sum(spent))
+    left_out = Counter(reason for reason in reasons.values() if reason is not None)
+    sentences = tuple(f"{count} of {len(tasks)} tasks were left out: {reason}" for reason, count in left_out.items())
+    found = [kept[_key(task)] for task in tasks if _key(task) in kept]
+    if not found:
+        raise InputError(" ".join(sentences))
+    return _written(experiment, folder, found, quick, sentences)
 
 
-def _written(experiment: Experiment, folder: Path, rows: Sequence[Row], quick: bool, seconds: float) -> Outcome:
+def _written(
+    experiment: Experiment, folder: Path, found: Sequence[_Kept], quick: bool, left_out: tuple[str, ...]
+) -> Outcome:
+    rows = [row for kept in found for row in kept.rows]
+    seconds = sum(kept.seconds for kept in found)
     files = ["table.csv"]
     write_atomically(folder / "table.csv", _table(rows))
     for name, figure in experiment.draw(rows).items():
@@ -103,11 +122,30 @@ def _written(experiment: Experiment, folder: Path, rows: Sequence[Row], quick: b
         "command": f"fedwad reproduce {experiment.name}{' --quick' if quick else ''}",
         "seconds": round(seconds, 1),
         "versions": _versions(),
-        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "machines": _machines(found),
         "claims": [asdict(claim) for claim in claims],
+        **({"left out": list(left_out)} if left_out else {}),
     }
     write_atomically(folder / "facts.json", json.dumps(facts, indent=2) + "\n")
-    return Outcome(experiment.name, experiment.title, folder, (*files, "facts.json"), claims, seconds)
+    return Outcome(experiment.name, experiment.title, folder, (*files, "facts.json"), claims, seconds, left_out)
+
+
+def _machines(found: Sequence[_Kept]) -> list[dict[str, Any]]:
+    """The machines that measured, each with its number of tasks and its seconds."""
+    machines: dict[str, dict[str, Any]] = {}
+    for kept in found:
+        entry = machines.setdefault(_key(kept.machine), {**kept.machine, "tasks": 0, "seconds": 0.0})
+        entry["tasks"] += 1
+        entry["seconds"] = round(entry["seconds"] + kept.seconds, 1)
+    return list(machines.values())
+
+
+def _machine() -> dict[str, Any]:
+    found = {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()}
+    torch = sys.modules.get("torch")  # where it was not needed, no GPU was either
+    if torch is not None and torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -141,16 +179,16 @@ def _key(task: Settings) -> str:
     return json.dumps(task, sort_keys=True)
 
 
-def _keep(journal: Path, task: Settings, rows: Sequence[Row], seconds: float) -> None:
-    line = json.dumps({"version": fedwad.__version__, "task": task, "rows": rows, "seconds": round(seconds, 3)})
+def _keep(journal: Path, task: Settings, kept: _Kept) -> None:
+    line = json.dumps({"version": fedwad.__version__, "task": task, **asdict(kept)})
     with journal.open("ab") as file:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def _kept(journal: Path) -> dict[str, tuple[list[Row], float]]:
-    kept: dict[str, tuple[list[Row], float]] = {}
+def _kept(journal: Path) -> dict[str, _Kept]:
+    kept: dict[str, _Kept] = {}
     if not journal.exists():
         return kept
     text = journal.read_bytes()
@@ -161,9 +199,10 @@ def _kept(journal: Path) -> dict[str, tuple[list[Row], float]]:
         try:
             record = json.loads(line)
             written, task, rows, seconds = (record[key] for key in ("version", "task", "rows", "seconds"))
-        except (ValueError, KeyError, TypeError):
+            machine = dict(record.get("machine", _machine()))
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{journal} is damaged; start again with --fresh.") from None
         if written != fedwad.__version__:
             raise InputError(f"{journal} was written by fedwad {written}; start again with --fresh.")
-        kept[_key(task)] = rows, float(seconds)
+        kept[_key(task)] = _Kept(rows, float(seconds), machine)
     return kept

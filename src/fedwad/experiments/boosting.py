@@ -1,127 +1,166 @@
-"""Boosting federated learning: the paper's largest table, every run of it in lockstep.
+"""Boosting federated learning: clients clustered by the distance between their data, the paper's largest table.
 
-    python -m fedwad.experiments.boosting --data mnist --clients 10 20 40 100 --seeds 5 --out results
-
-On a GPU add --fast: the paper's distances then come from all pairs at once, entropic instead of exact. Two files are
-written: one row for each run, and one for each clustering, with its adjusted Rand index to the true groups.
+One model for all ("vanilla") beside training inside five clusters: those of the paper's distances and its three ways to
+cluster, those of our one message a client, and the true groups where there are some. The trainings of a task run in
+lockstep. CIFAR-10 is measured where there is a CUDA device only; there the paper's distances are computed for all pairs
+at once, entropic instead of exact.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import io
-import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedwad._files import write_atomically
-from fedwad.experiments._boosting_setting import Setting, clusterings, distances, divided, told
+from fedwad.errors import InputError
+from fedwad.experiments._boosting_claims import draw, judge
+from fedwad.experiments._boosting_setting import (
+    Distances,
+    Setting,
+    Structure,
+    agreement,
+    clusterings,
+    distances,
+    divided,
+)
+from fedwad.experiments._experiment import Experiment, Row, Settings
 from fedwad.learning import Algorithm
-from fedwad.ot import Floats
 
-__all__ = ["ALGORITHMS", "METHODS", "main"]
+if TYPE_CHECKING:
+    from fedwad.experiments._boosting_training import Training
+
+__all__ = ["ALGORITHMS", "EXPERIMENT"]
 
 ALGORITHMS: tuple[Algorithm, ...] = ("fedavg", "fedrep", "fedper")
-METHODS = ("paper 10", "paper 100", "summary")
-_ROUNDS = 10
+_STRUCTURES: tuple[Structure, ...] = ("groups", "none")
+#: Seeds by data set, number of clients and support; vanilla, true groups and ours are measured with support 10.
+_SEEDS = {
+    ("mnist", 10, 10): 5,
+    ("mnist", 20, 10): 5,
+    ("mnist", 20, 100): 5,
+    ("mnist", 40, 10): 5,
+    ("mnist", 100, 10): 5,
+    ("mnist", 100, 100): 2,
+    ("cifar10", 20, 10): 3,
+    ("cifar10", 20, 100): 3,
+    ("cifar10", 100, 10): 3,
+}
+#: The authors' network, and what else their code does, by structure: how many seeds.
+_AS_THEIRS: tuple[tuple[Training, Structure, int], ...] = (
+    ("softmax", "groups", 5),
+    ("authors", "groups", 2),
+    ("authors", "drawn", 2),
+)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Run a part of the experiment and write its rows."""
-    parser = argparse.ArgumentParser(prog="python -m fedwad.experiments.boosting", description=__doc__)
-    parser.add_argument("--data", choices=("mnist", "cifar10"), default="mnist")
-    parser.add_argument("--clients", type=int, nargs="+", default=[20])
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--structure", choices=("groups", "none", "both"), default="both")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["paper 10", "summary"])
-    parser.add_argument("--fast", action="store_true", help="distances of all pairs at once, entropic; needs a GPU")
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    chosen = parser.parse_args(words)
-    structures = {"groups": [True], "none": [False], "both": [True, False]}[chosen.structure]
-    settings = [
-        Setting(chosen.data, clients, structure, seed)
-        for clients in chosen.clients
-        for structure in structures
-        for seed in range(chosen.seeds)
+def _tasks(quick: bool) -> list[Settings]:
+    if quick:
+        small = {"data": "mnist", "clients": 10, "seed": 0, "support": 10, "samples": 300, "rounds": 3}
+        return [small | {"structure": structure, "training": "ours"} for structure in _STRUCTURES]
+    table = [
+        {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": support, "training": "ours"}
+        for (data, clients, support), seeds in _SEEDS.items()
+        for structure in _STRUCTURES
+        for seed in range(seeds)
     ]
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    rows, found = _measured(settings, chosen.methods, chosen.fast)
-    _write(chosen.out / f"boosting-{chosen.data}.csv", rows)
-    _write(chosen.out / f"boosting-{chosen.data}-clusters.csv", found)
+    theirs = [
+        {"data": "mnist", "clients": 20, "structure": structure, "seed": seed, "support": 10, "training": training}
+        for training, structure, seeds in _AS_THEIRS
+        for seed in range(seeds)
+    ]
+    return table + theirs
 
 
-def _measured(settings: Sequence[Setting], methods: Sequence[str], fast: bool) -> tuple[list[Any], list[Any]]:
-    import torch
+def _measure(support: int, training: Training, rounds: int = 10, **setting_of: Any) -> list[Row]:
+    setting = Setting(**setting_of)
+    ways, others = _clusterings(setting, support, training, at_once=_cuda())
+    rows: list[Row] = _trained(setting, ways, training, rounds)
+    if setting.structure == "groups" and training == "ours":
+        rows += [{"way": way, "ARI": agreement(setting, labels)} for way, labels in others.items()]
+    return rows
 
+
+def _clusterings(
+    setting: Setting, support: int, training: Training, at_once: bool
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.int64]]]:
+    """Labels of clients by the name of each way: those to train in, and others that are only held against the truth."""
+    ways = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
+    if training == "softmax":
+        return ways, {}
+    paper: Distances = "paper 10" if support == 10 else "paper 100"
+    found = clusterings(setting, paper, distances(setting, paper, at_once))
+    if training == "authors":
+        return ways | {f"{paper} affinity": found[f"{paper} affinity"]}, {}
+    others = {f"{paper} kernel": found.pop(f"{paper} kernel")}
+    if support != 10:
+        return found, others
+    if setting.structure == "groups":
+        ways["true groups"] = divided(setting)[0].groups
+    ours = clusterings(setting, "summary", distances(setting, "summary"))
+    ways["ours"] = ours.pop("ours")
+    return ways | found, others | ours
+
+
+def _trained(setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: Training, rounds: int) -> list[Row]:
+    """A row for each way and algorithm; equal clusterings are trained once."""
     from fedwad.experiments._boosting_training import Run, run_all
     from fedwad.training.networks import device
 
-    torch.backends.cuda.matmul.allow_tf32 = True
-    since = time.perf_counter()
-
-    def tell(line: str) -> None:
-        print(f"{time.perf_counter() - since:8.1f} s  {line}", flush=True)
-
-    runs: dict[tuple[Any, ...], Run] = {}
-    named: list[tuple[Setting, str, str, Run]] = []
-    clusters = []
-    for setting in settings:
-        ways = clusterings(setting, {method: _distances(setting, method, fast) for method in methods})
-        tell(f"{setting.key}: distances and clusters")
-        for way, labels in ways.items():
-            if setting.structure:
-                clusters.append(_row(setting) | {"way": way, "ARI": _agreement(setting, labels)})
-            same = tuple(np.unique(labels, return_inverse=True)[1].tolist())
-            for algorithm in ALGORITHMS:
-                run = runs.setdefault((setting, same, algorithm), Run(setting, same, algorithm))
-                named.append((setting, way, algorithm, run))
-    run_all(list(runs.values()), "mlp" if settings[0].data == "mnist" else "cnn", tell, device())
-    sizes = {setting: divided(setting)[1].sizes for setting in settings}
-    rows = [
-        _row(setting)
-        | {
+    runs: dict[tuple[tuple[int, ...], Algorithm], Run] = {}
+    named = []
+    for way, labels in ways.items():
+        same = tuple(np.unique(labels, return_inverse=True)[1].tolist())
+        for algorithm in ALGORITHMS:
+            run = runs.setdefault((same, algorithm), Run(setting, same, algorithm, training, rounds))
+            named.append((way, algorithm, run))
+    run_all(list(runs.values()), device())
+    sizes = divided(setting)[1].sizes
+    grouped = setting.structure == "groups"
+    return [
+        {
             "way": way,
             "algorithm": algorithm,
-            "accuracy": round(100 * float(np.average(run.accuracy, weights=sizes[setting])), 2),
-            "worst client": round(100 * float(run.accuracy.min()), 2),
+            **_accuracies(run.accuracy, sizes, np.array(run.labels)),
+            **({"ARI": agreement(setting, ways[way])} if grouped else {}),
         }
-        for setting, way, algorithm, run in named
+        for way, algorithm, run in named
     ]
-    return rows, clusters
 
 
-def _distances(setting: Setting, method: str, fast: bool) -> Floats:
-    if fast and method != "summary":
-        from fedwad.experiments._boosting_pairs import all_pairs
-
-        return all_pairs(told(setting), int(method.split()[1]), _ROUNDS, setting.seed)
-    return distances(setting, method)  # type: ignore[arg-type]
-
-
-def _row(setting: Setting) -> dict[str, Any]:
-    structure = "groups" if setting.structure else "none"
-    return {"data": setting.data, "clients": setting.clients, "structure": structure, "seed": setting.seed}
+def _accuracies(accuracy: NDArray[np.float64], sizes: NDArray[np.int64], labels: NDArray[np.int64]) -> Row:
+    """In percent: over all test samples, of the client that fares worst, and with each cluster counting the same."""
+    by_cluster = [np.average(accuracy[labels == one], weights=sizes[labels == one]) for one in np.unique(labels)]
+    means = {
+        "accuracy": np.average(accuracy, weights=sizes),
+        "worst client": accuracy.min(),
+        "mean of clusters": np.mean(by_cluster),
+    }
+    return {name: round(100 * float(value), 2) for name, value in means.items()}
 
 
-def _agreement(setting: Setting, labels: Any) -> float:
-    from sklearn.metrics import adjusted_rand_score
-
-    return round(float(adjusted_rand_score(divided(setting)[0].groups, labels)), 4)
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_atomically(path, text.getvalue())
+def _cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        raise InputError("The experiment boosting needs PyTorch; run: pip install 'fedwad[learn]'.") from None
+    return torch.cuda.is_available()
 
 
-if __name__ == "__main__":
-    main()
+def _leaves_out(data: str, **_: Any) -> str | None:
+    if data != "cifar10" or _cuda():
+        return None
+    return "CIFAR-10 is trained on a CUDA device only, and there is none."
+
+
+EXPERIMENT = Experiment(
+    "boosting",
+    "FedAvg, FedRep and FedPer in clusters of alike clients",
+    _tasks,
+    _measure,
+    draw,
+    judge,
+    ("mnist", "cifar10"),
+    _leaves_out,
+)

@@ -1,0 +1,175 @@
+"""The picture of the experiment `boosting`, and the paper's claims about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fedwad.experiments._boosting_paper import PAPERS
+from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Row, axes, mean_by, pick
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "judge"]
+
+_ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
+_DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+_STRUCTURES = {"groups": "in groups", "none": "random pairs of classes"}
+_AFFINITY = "paper 10 affinity"
+_WAYS = {
+    "vanilla": ("vanilla", "#888888", "-", "o"),
+    _AFFINITY: ("FedWaD, affinity", PAPER, "-", "s"),
+    "paper 10 sparse 3": ("FedWaD, sparse 3", PAPER, "--", "^"),
+    "paper 10 sparse 5": ("FedWaD, sparse 5", PAPER, ":", "v"),
+    "ours": ("ours, one message", OURS, "-", "o"),
+    "true groups": ("true groups", EXACT, ":", None),
+}
+_PRINTED = ("vanilla", _AFFINITY)  # those of the paper's numbers that the picture shows
+
+
+def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+    """One figure for each data set: accuracy by number of clients, algorithm by algorithm, with and without groups."""
+    figures = {}
+    for data in [name for name in _DATA if pick(rows, data=name)]:
+        figure, panels = axes(2, 3, 3.5, 2.9)
+        for line, structure in enumerate(_STRUCTURES):
+            for column, algorithm in enumerate(_ALGORITHMS):
+                chosen = pick(rows, data=data, structure=structure, algorithm=algorithm, training="ours")
+                panel = panels[3 * line + column]
+                _panel(panel, chosen, (data, structure, algorithm))
+                panel.set_title(f"{_ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
+                panel.set_xlabel("clients" if line else "")
+                panel.set_ylabel("" if column else f"accuracy on {_DATA[data]}, %")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        figures[f"boosting-{data}"] = figure
+    return figures
+
+
+def _panel(panel: Axes, rows: Sequence[Row], where: tuple[str, str, str]) -> None:
+    counts = sorted({row["clients"] for row in rows})
+    for way, (label, colour, style, marker) in _WAYS.items():
+        places, values = mean_by(pick(rows, way=way), "clients", "accuracy")
+        panel.plot(places, values, style, marker=marker, markersize=3.5, color=colour, label=label)
+    for way in _PRINTED:
+        printed = [PAPERS[(*where, count, way)] for count in counts if (*where, count, way) in PAPERS]
+        panel.errorbar(
+            counts[: len(printed)],
+            [number.mean for number in printed],
+            [number.deviation for number in printed],
+            fmt="x",
+            capsize=2,
+            linewidth=0.8,
+            color=_WAYS[way][1],
+            label=f"the paper's numbers, {_WAYS[way][0].removeprefix('FedWaD, ')}",
+        )
+    panel.set_xscale("log")
+    panel.set_xticks(counts, [str(count) for count in counts])
+    panel.minorticks_off()
+
+
+class _Cell(NamedTuple):
+    """A mean over seeds, what vanilla has there, and their difference."""
+
+    algorithm: str
+    clients: int
+    accuracy: float
+    vanilla: float
+
+    @property
+    def uplift(self) -> float:
+        return self.accuracy - self.vanilla
+
+    def __str__(self) -> str:
+        return f"{_ALGORITHMS[self.algorithm]} with {self.clients} clients {self.vanilla:.1f} to {self.accuracy:.1f}%"
+
+
+def _cells(rows: Sequence[Row], data: str, structure: str, way: str) -> list[_Cell]:
+    """All cells of a column: means over seeds, which are those of vanilla."""
+    cells = []
+    for algorithm in _ALGORITHMS:
+        own = pick(rows, data=data, structure=structure, training="ours", algorithm=algorithm)
+        plain = dict(zip(*mean_by(pick(own, way="vanilla"), "clients", "accuracy"), strict=True))
+        for clients, accuracy in zip(*mean_by(pick(own, way=way), "clients", "accuracy"), strict=True):
+            cells.append(_Cell(algorithm, clients, accuracy, plain[clients]))
+    return cells
+
+
+def _average(cells: Sequence[_Cell]) -> float:
+    return float(np.mean([cell.uplift for cell in cells]))
+
+
+def judge(rows: Sequence[Row]) -> list[Claim]:
+    """The paper's claims about boosting, for each data set that was measured."""
+    return [claim for data in _DATA if pick(rows, data=data) for claim in _claims(rows, data)]
+
+
+def _claims(rows: Sequence[Row], data: str) -> list[Claim]:
+    name = _DATA[data]
+    found = {structure: _cells(rows, data, structure, _AFFINITY) for structure in _STRUCTURES}
+    uplift = {structure: _average(cells) for structure, cells in found.items()}
+    ours = {structure: _average(_cells(rows, data, structure, "ours")) for structure in _STRUCTURES}
+    return [
+        _recovers(rows, data),
+        Claim(
+            f"{name}: where clients are in groups, clustering always improves FedAvg, FedRep and FedPer.",
+            all(cell.uplift > 0 for cell in found["groups"]),
+            f"average uplift {uplift['groups']:+.1f} points, ours {ours['groups']:+.1f}; the smallest:"
+            f" {min(found['groups'], key=lambda cell: cell.uplift)}",
+        ),
+        _without_groups(name, found["none"], uplift["none"], ours["none"]),
+        _fedrep(data, found),
+        _most_efficient(rows, data),
+    ]
+
+
+def _recovers(rows: Sequence[Row], data: str) -> Claim:
+    told, perfect = [], True
+    for clients in sorted({row["clients"] for row in pick(rows, data=data, structure="groups")}):
+        here = pick(rows, data=data, structure="groups", clients=clients, training="ours")
+        paper, ours = (np.mean([row["ARI"] for row in pick(here, way=way)]) for way in (_AFFINITY, "ours"))
+        told.append(f"{clients} clients {paper:.2f}, ours {ours:.2f}")
+        perfect &= bool(paper == 1)
+    text = f"{_DATA[data]}: where clients are in groups, FedWaD is able to recover them."
+    return Claim(text, perfect, f"adjusted Rand index with the affinity: {'; '.join(told)}")
+
+
+def _without_groups(name: str, cells: Sequence[_Cell], uplift: float, ours: float) -> Claim:
+    worse = [cell for cell in cells if cell.uplift < 0]
+    exceptions = f"worse: {'; '.join(str(cell) for cell in worse)}" if worse else "nowhere worse"
+    return Claim(
+        f"{name}: without groups clustering almost always improves performance, except in some cases of FedPer.",
+        len(worse) <= len(cells) / 4 and {cell.algorithm for cell in worse} <= {"fedper"},
+        f"better in {len(cells) - len(worse)} of {len(cells)} cells, average uplift {uplift:+.1f} points,"
+        f" ours {ours:+.1f}; {exceptions}",
+    )
+
+
+def _fedrep(data: str, found: Mapping[str, Sequence[_Cell]]) -> Claim:
+    """The paper's largest uplifts of FedRep, in groups and without."""
+    claimed = {"mnist": {"groups": 29, "none": 36}, "cifar10": {"groups": 9, "none": 19}}[data]
+    most = {key: max(cell.uplift for cell in cells if cell.algorithm == "fedrep") for key, cells in found.items()}
+    return Claim(
+        f"{_DATA[data]}: FedRep gains up to {claimed['groups']} points in groups and {claimed['none']} without.",
+        all(most[key] > claimed[key] / 2 for key in claimed),
+        f"at most {most['groups']:+.1f} and {most['none']:+.1f} points",
+    )
+
+
+def _most_efficient(rows: Sequence[Row], data: str) -> Claim:
+    told, first = [], True
+    for structure, words in _STRUCTURES.items():
+        columns = {way: _cells(rows, data, structure, way) for way in (*_WAYS,) if way.startswith("paper")}
+        common = set.intersection(*({cell[:2] for cell in cells} for cells in columns.values()))
+        means = {
+            _WAYS[way][0].removeprefix("FedWaD, "): _average([cell for cell in cells if cell[:2] in common])
+            for way, cells in columns.items()
+        }
+        told.append(f"{words}: {', '.join(f'{way} {value:+.1f}' for way, value in means.items())}")
+        first &= means["affinity"] >= max(means.values()) - 0.05
+    text = f"{_DATA[data]}: of the three ways to cluster, the affinity is the most efficient and robust."
+    return Claim(text, first, f"average uplift in points, {'; '.join(told)}")

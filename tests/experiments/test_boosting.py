@@ -1,0 +1,207 @@
+"""The experiment `boosting`: who holds what, which runs are equal, and the paper's claims held against made-up rows."""
+
+import json
+import sys
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from fedwad.datasets import load
+from fedwad.errors import InputError
+from fedwad.experiments import _boosting_setting, boosting, experiment
+from fedwad.experiments._boosting_claims import draw, judge
+from fedwad.experiments._boosting_paper import PAPERS
+from fedwad.experiments._boosting_setting import Setting, divided
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (the extra learn) is not installed")
+WAYS = ("vanilla", "paper 10 affinity", "paper 10 sparse 3", "paper 10 sparse 5", "ours")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The bundled digits in place of MNIST."""
+    X, y = load("digits")
+    half = len(X) // 2
+    parts = {
+        "train": (X[:half].astype(np.float32) / 16, y[:half]),
+        "test": (X[half:].astype(np.float32) / 16, y[half:]),
+    }
+    divided.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_boosting_setting, "pixels", lambda _, split: parts[split])
+        patch.setattr(_boosting_setting, "_codes", lambda _: parts["train"][0])
+        if find_spec("torch"):
+            from fedwad.experiments import _boosting_training
+
+            patch.setattr(_boosting_training, "pixels", lambda _, split: parts[split])
+        yield parts
+    divided.cache_clear()
+
+
+def made_up(accuracy, data=("mnist",), ari=1.0):
+    """Rows in which accuracy(way) is what every algorithm and seed has."""
+    return [
+        {
+            "data": name,
+            "clients": count,
+            "structure": structure,
+            "seed": seed,
+            "support": 10,
+            "training": "ours",
+            "way": way,
+            "algorithm": algorithm,
+            "accuracy": accuracy(way),
+            **({"ARI": ari} if structure == "groups" else {}),
+        }
+        for name in data
+        for count in (10, 20)
+        for structure in ("groups", "none")
+        for seed in range(2)
+        for way in (*WAYS, *(("true groups",) if structure == "groups" else ()))
+        for algorithm in boosting.ALGORITHMS
+    ]
+
+
+class TestTasks:
+    def test_each_cell_of_the_papers_table_on_mnist_has_its_task(self):
+        wanted = {(count, structure) for _, structure, _, count, _ in PAPERS}
+        found = {(task["clients"], task["structure"]) for task in experiment("boosting").tasks(False)}
+        assert wanted <= found
+
+    @needs_torch
+    def test_cifar10_is_left_out_without_a_gpu(self, monkeypatch):
+        import torch
+
+        for there, reason in ((True, None), (False, "CIFAR-10 is trained on a CUDA device only, and there is none.")):
+            monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+            assert boosting.EXPERIMENT.leaves_out(data="cifar10", clients=20) == reason
+            assert boosting.EXPERIMENT.leaves_out(data="mnist", clients=20) is None
+
+    def test_without_pytorch_one_sentence_says_so(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(InputError, match=r"needs PyTorch; run: pip install 'fedwad\[learn\]'\.$"):
+            boosting.EXPERIMENT.measure(**boosting.EXPERIMENT.tasks(True)[0])
+
+
+class TestDealing:
+    def test_as_the_authors_deal_two_portions_each_of_classes_in_equal_portions(self, digits):
+        train, test = divided(Setting("mnist", 20, "drawn", 0))
+        classes = (train.counts > 0).sum(axis=1)
+        assert set(classes.tolist()) == {1, 2}  # with this seed, some client has drawn one class twice
+        assert np.array_equal(train.counts.sum(axis=0), np.bincount(digits["train"][1]))
+        portion = train.counts.sum(axis=0) / 4
+        portions = np.rint(train.counts / portion)
+        assert np.abs(train.counts / portion - portions).max() < 0.1
+        assert (portions.sum(axis=1) == 2).all()
+        assert np.array_equal(train.counts > 0, test.counts > 0)
+
+    @pytest.mark.usefixtures("digits")
+    def test_samples_of_the_quick_version(self):
+        train, _ = divided(Setting("mnist", 10, "groups", 0, 60))
+        assert train.sizes.tolist() == [60] * 10
+
+
+@pytest.fixture(scope="module")
+def measured(digits):  # noqa: ARG001
+    common = {"data": "mnist", "clients": 10, "seed": 0, "support": 10, "samples": 60, "rounds": 1}
+    return {
+        structure: boosting.EXPERIMENT.measure(**common, structure=structure, training="ours")
+        for structure in ("groups", "none")
+    }
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("digits")
+class TestMeasure:
+    def test_rows(self, measured):
+        json.dumps(measured)  # they go into a file
+        for structure, found in measured.items():
+            trained = [row for row in found if "algorithm" in row]
+            ways = {"vanilla", "ours", *(f"paper 10 {way}" for way in ("affinity", "sparse 3", "sparse 5"))}
+            assert {row["way"] for row in trained} == ways | ({"true groups"} if structure == "groups" else set())
+            assert len(trained) == 3 * len({row["way"] for row in trained})
+            for row in trained:
+                assert 0 <= row["worst client"] <= row["accuracy"] <= 100
+            plain = [row for row in trained if row["way"] == "vanilla"]
+            assert all(row["mean of clusters"] == row["accuracy"] for row in plain)
+        truth = {row["way"]: row["ARI"] for row in measured["groups"]}
+        assert truth["true groups"] == 1
+        assert truth["vanilla"] == 0
+        assert {"paper 10 kernel", "ours affinity", "ours sparse 3", "ours sparse 5"} < set(truth)
+        assert not any("ARI" in row for row in measured["none"])
+
+    def test_equal_clusterings_have_equal_rows(self, measured):
+        by_way = {}
+        for row in measured["groups"]:
+            if "algorithm" in row and row["ARI"] == 1:
+                by_way.setdefault(row["algorithm"], set()).add(row["accuracy"])
+        assert by_way
+        assert all(len(found) == 1 for found in by_way.values())
+
+    def test_own_layers_start_afresh_or_from_those_of_the_others_as_in_the_authors_code(self, monkeypatch):
+        """After a round in which one client of ten has trained: with their softmax, some others never recover."""
+        import torch
+
+        from fedwad.experiments import _boosting_training
+        from fedwad.experiments._boosting_training import Run, run_all
+
+        monkeypatch.setattr(_boosting_training, "Recipe", partial(_boosting_training.Recipe, rate=0.03))
+        accuracy = {}
+        for training in ("softmax", "authors"):
+            run = Run(Setting("mnist", 10, "groups", 0, 60), (0,) * 10, "fedper", training, 1)
+            run_all([run], torch.device("cpu"))
+            accuracy[training] = run.accuracy
+        assert accuracy["softmax"].min() > 0.3
+        assert accuracy["authors"].min() < 0.1
+
+
+def test_means_weigh_samples_or_clusters():
+    found = boosting._accuracies(np.array([1.0, 0.5, 0.0]), np.array([10, 30, 60]), np.array([0, 0, 1]))
+    assert found == {"accuracy": 25.0, "worst client": 0.0, "mean of clusters": 31.25}
+
+
+class TestClaims:
+    def verdicts(self, rows):
+        return [claim.holds for claim in judge(rows)]
+
+    def test_all_hold_where_clustering_lifts_everything(self):
+        def accuracy(way):
+            return 50.0 if way == "vanilla" else 98.0 if way != "paper 10 sparse 3" else 97.0
+
+        assert self.verdicts(made_up(accuracy)) == [True] * 5
+
+    def test_all_fail_where_it_harms(self):
+        def accuracy(way):
+            return 98.0 if way == "vanilla" else 50.0 if way != "paper 10 sparse 3" else 51.0
+
+        assert self.verdicts(made_up(accuracy, ari=0.5)) == [False] * 5
+
+    def test_one_claim_after_another_for_each_data_set(self):
+        claims = judge(made_up(lambda _: 50.0, data=("mnist", "cifar10")))
+        assert len({claim.text for claim in claims}) == 10
+        assert [claim.text.split(":")[0] for claim in claims] == ["MNIST"] * 5 + ["CIFAR-10"] * 5
+
+    def test_a_picture_for_each_data_set(self):
+        figures = draw(made_up(lambda _: 50.0, data=("mnist", "cifar10")))
+        assert list(figures) == ["boosting-mnist", "boosting-cifar10"]
+        assert all(len(figure.axes) == 6 for figure in figures.values())
+
+
+def test_the_papers_own_numbers_are_those_of_its_table():
+    """A few of them by hand, and the average uplifts that the paper prints below its columns."""
+    assert PAPERS["mnist", "none", "fedrep", 10, "vanilla"] == (54.3, 11.2)
+    assert PAPERS["cifar10", "groups", "fedper", 100, "paper 100 sparse 5"] == (82.5, 1.5)
+    assert len(PAPERS) == 2 * 2 * 3 * 4 * 7
+    printed = {
+        ("mnist", "groups"): 29.8,
+        ("mnist", "none"): 18.9,
+        ("cifar10", "groups"): 20.0,
+        ("cifar10", "none"): 19.9,
+    }
+    for (data, structure), uplift in printed.items():
+        cells = [key for key in PAPERS if key[:2] == (data, structure) and key[4] == "paper 10 affinity"]
+        found = np.mean([PAPERS[key].mean - PAPERS[*key[:4], "vanilla"].mean for key in cells])
+        assert found == pytest.approx(uplift, abs=0.06)
