@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "codes"]
 
+_NAMES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+
 
 def _tasks(quick: bool) -> list[Settings]:
-    counts, sizes, seeds = ((10, 40), (10, 50), 1) if quick else ((10, 20, 50, 100), (10, 20, 50, 100), 3)
+    counts, sizes, seeds = ((10, 40), (10, 50), 1) if quick else ((10, 20, 50, 100), (10, 20, 50, 100), 2)
     rows = 6000 if quick else 60000
     return [
         {"data": data, "clients": clients, "seed": seed, "rows": rows, "algorithm": algorithm, **more}
@@ -77,8 +79,12 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 panel.plot(places, values, style, marker=".", color=colour, alpha=shade, label=label)
         for method, style in (("fedrep", "-"), ("fedper", ":")):
             places, values = mean_by(pick(rows, data=data, method=method), "clients", "own")
-            panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=method)
-        panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=data)
+            label = f"Fed{method.removeprefix('fed').title()}"
+            panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=label)
+        counts = sorted({row["clients"] for row in rows})
+        panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data])
+        panel.set_xticks(counts, [str(count) for count in counts])
+        panel.minorticks_off()
     panels[0].legend(fontsize=7, frameon=False)
     return {"classifier": figure}
 
@@ -101,7 +107,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
                 f" the better of FedRep and FedPer {100 * rival:.1f}%"
             )
             competitive.append(ours >= rival - 0.02)
-        found.append(f"{data}, {'; '.join(told)}")
+        found.append(f"{_NAMES[data]}, {'; '.join(told)}")
     return [
         Claim(
             "A nearest-neighbour classifier of all clients' coresets is competitive with FedRep and FedPer, and"
