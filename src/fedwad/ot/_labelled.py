@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._measure import Floats, Measure, as_points, as_weights
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from fedwad.ot._measure import Floats, Indices, Measure, as_points, as_weights, central_norms, sent
 
 __all__ = ["LabelledMeasure"]
 
@@ -90,11 +87,16 @@ class LabelledMeasure(Measure):
     def rows(self, index: Any) -> Floats:
         return np.concatenate([self.features[index], self.table[self.codes[index]]], axis=-1)
 
-    def received(self, plan: csr_array) -> Floats:
-        size, targets = len(self.table), int(plan.shape[1])
-        kinds = plan.indices * size + np.repeat(self.codes, np.diff(plan.indptr))  # target and class of each entry
-        shares = np.bincount(kinds, plan.data, targets * size).reshape(targets, size)
-        return np.hstack([plan.T @ self.features, shares @ self.table])
+    @cached_property
+    def norms(self) -> Floats | None:
+        """|x|^2 of the features of each point, see `Measure.norms`; the table is small and has no part in it."""
+        return central_norms(self.features)
+
+    def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+        size = len(self.table)
+        kinds = cols * size + self.codes[rows]  # target and class of each entry
+        shares = np.bincount(kinds, mass, targets * size).reshape(targets, size)
+        return np.hstack([sent(self.features, rows, cols, mass, targets), shares @ self.table])
 
     def moved(self, origin: Floats, factor: float = 1.0) -> LabelledMeasure:
         split = self.features.shape[1]

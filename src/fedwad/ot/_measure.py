@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-__all__ = ["Floats", "Measure", "as_points", "as_weights", "reach"]
+__all__ = ["Floats", "Indices", "Measure", "as_points", "as_weights", "central_norms", "reach", "sent"]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 _SUMS_TO_ONE = 1e-14
 _LARGEST = 1e100
+# Where the mean is so small a part of what the points' squares are, moving them to it saves no digits.
+_CENTRAL = 0.8
+_FEW_TARGETS, _BLOCK_ENTRIES = 16, 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +74,14 @@ class Measure:
         """Some of the points."""
         return np.asarray(self.points[index])
 
-    def received(self, plan: csr_array) -> Floats:
-        """plan^T @ points: what each target of a plan gets, its mass times its mean."""
-        return np.asarray(plan.T @ self.points)
+    @cached_property
+    def norms(self) -> Floats | None:
+        """|x|^2 of each point; None where a common offset makes them so large that it would cost digits."""
+        return central_norms(self.points)
+
+    def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+        """P^T @ points for the plan with these entries: what each target gets, its mass times its mean."""
+        return sent(self.points, rows, cols, mass, targets)
 
     def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
         """The measure of (x - origin) * factor."""
@@ -102,6 +109,24 @@ class Measure:
 def reach(points: Floats, origin: Floats) -> float:
     """Largest absolute coordinate of points - origin, without making the difference."""
     return float(np.maximum(points.max(axis=0) - origin, origin - points.min(axis=0)).max())
+
+
+def central_norms(points: Floats) -> Floats | None:
+    """|x|^2 of each point, unless the points lie around a mean far from the origin: |mean|^2 > 4 variances."""
+    mean = points.mean(axis=0)
+    norms = np.einsum("id,id->i", points, points)
+    return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
+
+
+def sent(points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+    """Sums of mass times point by target, (targets, d)."""
+    count = len(points)
+    if targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES:  # setting up a sparse matrix would take longer
+        plan = np.bincount(cols * count + rows, mass, targets * count).reshape(targets, count)
+        return np.asarray(plan @ points)
+    from scipy.sparse import coo_array, csr_array
+
+    return np.asarray(csr_array(coo_array((mass, (rows, cols)), shape=(count, targets))).T @ points)
 
 
 def as_points(points: Any, name: str = "points") -> Floats:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedwad.errors import CertificateError
-from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._measure import Floats, Indices, Measure
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -18,8 +17,6 @@ __all__ = ["TOLERANCE", "Indices", "Plan", "Solution"]
 
 #: Largest relative duality gap and marginal error that a plan may have.
 TOLERANCE = 1e-9
-
-Indices = NDArray[np.int64]
 
 
 class Solution(NamedTuple):
@@ -97,9 +94,11 @@ class Plan:
 
         A target whose weight was lost in rounding receives nothing and keeps its place.
         """
-        origin = self.source.rows(0)  # a large common offset then costs no digits
         received = self.received[:, None]
-        means = origin + self.source.moved(origin).received(self.matrix) / np.where(received > 0, received, 1.0)
+        origin = np.zeros(self.source.dimension) if self.source.norms is not None else self.source.rows(0)
+        source = self.source if self.source.norms is not None else self.source.moved(origin)  # offsets cost digits
+        sums = source.received(self.rows, self.cols, self.mass, len(self.target))
+        means = origin + sums / np.where(received > 0, received, 1.0)
         return np.where(received > 0, means, self.target.rows(slice(None)))
 
     @property
