@@ -185,5 +185,5 @@ def test_the_papers_toy_on_the_command_line(tmp_path):
     done = command("toy", "--quick", "--json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     (outcome,) = json.loads(done.stdout)["experiments"]
-    assert [claim["holds"] for claim in outcome["claims"]] == [True, True, False]
+    assert [claim["holds"] for claim in outcome["claims"]] == [True, True, None, False]
     assert (tmp_path / "toy-quick" / "toy.svg").exists()

@@ -1,4 +1,9 @@
-"""Ten points that stand for 20000 images on 100 clients: the paper's way, ours, and the exact coreset of all data."""
+"""Ten points that stand for 20000 images on 100 clients: the paper's way, ours, and the exact coreset of all data.
+
+As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each, and the larger support is tried with
+eight classes a client only. The paper makes 1000 epochs, we 40, whose steps become smaller so that the points come to
+rest; "direct" takes the exact distance to the same few clients in place of FedWaD, in five times as many epochs.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,8 @@ _COLOURS = {
     _PAPERS[1]: PAPER,
 }
 METHODS = tuple(_COLOURS)
+_POOLED = METHODS[0]
+_SHORT = {_POOLED: "pooled", "direct": "exact to a few clients", "union": "our union"} | {m: m for m in _PAPERS}
 
 
 def _tasks(quick: bool) -> list[Settings]:
@@ -40,7 +47,7 @@ def _tasks(quick: bool) -> list[Settings]:
         {"data": data, "K": K, "method": method, **sizes}
         for data in (("mnist",) if quick else ("mnist", "fashion_mnist"))
         for K in (8, 2)
-        for method in _COLOURS
+        for method in (METHODS if K == 8 else METHODS[:-1])
     ]
 
 
@@ -90,14 +97,14 @@ def measure_one(data: str, K: int, method: str, clients: int, samples: int, epoc
         _PAPERS[0]: {"method": "fedwad", "support": 10, "rounds": epochs, "rate": 0.06},
         _PAPERS[1]: {"method": "fedwad", "support": 100, "rounds": epochs, "rate": 0.06},
     }
-    start = time.perf_counter()
+    start = time.process_time()
     extra: Row = {}
     if method == "pooled, exact":
         points, value = centralised(X, _SIZE)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
     else:
         result = fedwad.coreset(own, _SIZE, **options[method])
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         # The paper's method does not tell its distance to all data: here it is exact, for all methods alike.
         points, value = result.points, solve(Measure(X), Measure(result.points, result.weights)).distance
         extra = {
@@ -120,12 +127,15 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
         loss, curves = axes(1, 2, 5.0, 3.6)
         for column, K in enumerate((8, 2)):
             for line, method in enumerate(_COLOURS):
-                (row,) = pick(shown, K=K, method=method)
                 panel = panels[line, column]
+                panel.set_axis_off()
+                found = pick(shown, K=K, method=method)
+                if not found:
+                    continue
+                (row,) = found
                 panel.imshow(sheet(np.array(row["points"]), (28, 28), _SIZE, 0.0, 1.0), cmap="gray", vmin=0, vmax=1)
                 title = f"K = {K}, {method}: W2 {row['W2']:.3f}, {row['classes']} classes"
                 panel.set_title(title, fontsize=8, loc="left")
-                panel.set_axis_off()
                 curve = row.get("curve")
                 if curve:
                     curves[column].plot(range(1, len(curve) + 1), curve, color=_COLOURS[method], label=method)
@@ -141,50 +151,54 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:
-    def words(K: int, method: str, what: str, form: str) -> str:
-        values = [format(row[what], form) for row in pick(rows, K=K, method=method)]
-        return " and ".join(values)
+    names = list(dict.fromkeys(row["data"] for row in rows))
 
-    def classes(K: int, method: str) -> list[int]:
-        return [row["classes"] for row in pick(rows, K=K, method=method)]
+    def values(K: int, method: str, what: str) -> list[float]:
+        return [pick(rows, data=data, K=K, method=method)[0][what] for data in names]
 
-    ratio = [
-        worse["W2"] / exact["W2"] - 1
-        for worse, exact in zip(
-            pick(rows, K=2, method=_PAPERS[0]), pick(rows, K=2, method="pooled, exact"), strict=True
-        )
-    ]
-    ours = [
-        union["W2"] / exact["W2"] - 1
-        for union, exact in zip(pick(rows, K=2, method="union"), pick(rows, K=2, method="pooled, exact"), strict=True)
-    ]
-    supports = [
-        abs(large["W2"] / small["W2"] - 1)
-        for small, large in zip(pick(rows, method=_PAPERS[0]), pick(rows, method=_PAPERS[1]), strict=True)
-    ]
-    shares = f"classes covered of 10: {words(8, _PAPERS[0], 'classes', 'd')} with K = 8"
+    def classes(K: int, *methods: str) -> str:
+        told = [f"{_SHORT[m]} {' and '.join(format(n, 'd') for n in values(K, m, 'classes'))}" for m in methods]
+        return f"K = {K}: {', '.join(told)}"
+
+    def above(K: int, method: str) -> list[float]:
+        return [w / best - 1 for w, best in zip(values(K, method, "W2"), values(K, _POOLED, "W2"), strict=True)]
+
+    def percent(numbers: Sequence[float]) -> str:
+        return " and ".join(f"{100 * number:+.1f}%" for number in numbers)
+
+    supports = [b / a - 1 for a, b in zip(*(values(8, method, "W2") for method in _PAPERS), strict=True)]
+    where = f"classes of 10 that are covered ({', '.join(names)}), "
+    few, many = values(2, _PAPERS[0], "classes"), values(8, _PAPERS[0], "classes")
+    worse = [above(8, _PAPERS[0]), above(8, _PAPERS[1]), above(2, _PAPERS[0])]
     return [
         Claim(
-            "With many classes at each client FedWaD captures the modes; with few it has more difficulty.",
-            all(few <= many for few, many in zip(classes(2, _PAPERS[0]), classes(8, _PAPERS[0]), strict=True)),
-            f"{shares}, {words(2, _PAPERS[0], 'classes', 'd')} with K = 2",
+            "With 8 classes at each client FedWaD captures the 10 modes of the data.",
+            all(found == 10 for found in many),
+            where + classes(8, *_PAPERS, _POOLED),
         ),
         Claim(
-            "The exact Wasserstein distance does not recover all modes either, so the coreset itself is to blame.",
-            all(found < 10 for found in classes(2, "pooled, exact")),
-            f"pooled exact covers {words(2, 'pooled, exact', 'classes', 'd')},"
-            f" our union {words(2, 'union', 'classes', 'd')}, {100 * max(ours):+.2f}% farther:"
-            " what FedWaD loses beyond that is its own",
+            "With fewer classes at each client FedWaD has more difficulty to capture them.",
+            all(a < b for a, b in zip(few, many, strict=True)),
+            where + "; ".join(classes(K, _PAPERS[0]) for K in (8, 2)),
+        ),
+        Claim(
+            "The exact Wasserstein distance does not recover the modes of K = 2 either, so the coreset itself is to"
+            " blame.",
+            all(found < 10 for method in (_POOLED, "direct") for found in values(2, method, "classes")),
+            where + f"{classes(2, _POOLED, 'direct', 'union')}. But W2 to all data at K = 2 is above the pooled"
+            f" optimum by {percent(above(2, _PAPERS[0]))} for FedWaD and {percent(above(2, 'direct'))} for the exact"
+            f" distance to a few clients at a time, and by {percent(above(2, 'union'))} for our union",
         ),
         Claim(
             "The support of the interpolating measure has little impact on the coreset.",
-            max(supports) < 0.05,
-            f"W2 differs by at most {100 * max(supports):.1f}% between supports 10 and 100",
+            max(map(abs, supports)) < 0.05,
+            f"with a support of 100 in place of 10 W2 to all data changes by {percent(supports)} (K = 8)",
         ),
         Claim(
-            "FedWaD ends in a worse minimum than the exact distance.",
-            min(ratio) > 0.005,
-            f"W2 to all data at K = 2 is {', '.join(f'{100 * value:+.1f}%' for value in ratio)} above the pooled one's",
+            "FedWaD ends in a worse minimum than the exact distance, for both data sets.",
+            min(min(found) for found in worse) > 0,
+            f"W2 to all data is {100 * min(map(min, worse)):.1f} to {100 * max(map(max, worse)):.1f}% above the pooled"
+            " optimum",
         ),
     ]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 _KINDS = "barycentric", "exact"
+_CAPPED = "exact, POT as it comes"
 _ROUNDS, _SUPPORT = 20, 100
 
 
@@ -28,12 +30,17 @@ def clouds(seed: int, n: int = 200) -> tuple[Floats, Floats]:
 
 
 def _tasks(quick: bool) -> list[Settings]:
-    return [{"interpolant": kind, "seed": seed} for kind in _KINDS for seed in range(2 if quick else 10)]
+    tasks: list[Settings] = [
+        {"interpolant": kind, "seed": seed} for kind in _KINDS for seed in range(2 if quick else 10)
+    ]
+    return tasks if quick else tasks + [{"interpolant": _CAPPED, "seed": seed} for seed in range(2)]
 
 
-def _measure(interpolant: Interpolant, seed: int) -> list[Row]:
+def _measure(interpolant: Interpolant | Literal["exact, POT as it comes"], seed: int) -> list[Row]:
     x, y = clouds(seed)
     exact = fedwad.wasserstein(x, y)
+    if interpolant == "exact, POT as it comes":
+        return [row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in _capped(x, y, seed)]
     result = fedwad.distance(x, y, support=_SUPPORT, rounds=_ROUNDS, interpolant=interpolant, seed=seed, reveal="every")
     ours = fedwad.distance(x, y, method="summary", seed=seed)
     last = {"value error": result.value / exact - 1, "one message": ours.value / exact - 1}
@@ -48,6 +55,31 @@ def _measure(interpolant: Interpolant, seed: int) -> list[Row]:
         }
         for record in result.history
     ]
+
+
+def _capped(x: Floats, y: Floats, seed: int) -> Iterator[Row]:
+    """Exact interpolating measures by POT as it comes, which stops at 100000 iterations and only warns. The start has
+    30 points, which do not divide 200, so that the support doubles in each round."""
+    import ot
+
+    def plan(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
+        cost = ot.dist(x, y)
+        return ot.emd(a, b, cost), cost
+
+    def middle(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
+        found, _ = plan(a, x, b, y)
+        rows, columns = np.nonzero(found)
+        mass = found[rows, columns]
+        return mass / mass.sum(), (x[rows] + y[columns]) / 2
+
+    z = np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2))
+    own, weights = np.full(len(x), 1 / len(x)), np.full(len(z), 1 / len(z))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(1, 5):
+            weights, z = middle(*middle(own, x, weights, z), *middle(own, y, weights, z))
+            costs = [float((found * cost).sum()) for found, cost in (plan(own, side, weights, z) for side in (x, y))]
+            yield {"round": number, "support": len(z), "paper error": sum(np.sqrt(costs))}
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
@@ -65,9 +97,16 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
         chosen = pick(rows, interpolant=kind)
         right.plot(*mean_by(chosen, "round", "paper error"), style, color=PAPER, label=f"the paper's estimate, {kind}")
         right.plot(*mean_by(chosen, "round", "upper error"), style, color=OURS, label=f"our upper bound, {kind}")
+    chosen = pick(rows, interpolant=_CAPPED)
+    if chosen:
+        label = "the paper's estimate, exact, POT as it comes"
+        right.plot(*mean_by(chosen, "round", "paper error"), "x:", color=PAPER, markersize=4, label=label)
     ours = np.mean([abs(row["one message"]) for row in rows if "one message" in row])
     right.axhline(ours, color=EXACT, linestyle=":", label="our estimate, one message (mean |error|)")
     right.set(yscale="log", xlabel="round", ylabel="relative error", title="Error against the exact distance")
+    right.set_ylim(bottom=3e-5)
+    right.text(_ROUNDS, 3.3e-5, "our bound, exact: 0 in the end", ha="right", va="bottom", fontsize=7, color=OURS)
+    right.set_xticks(range(0, _ROUNDS + 1, 5))
     right.legend(fontsize=7, frameon=False)
     return {"toy": figure}
 
@@ -76,19 +115,34 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     by_round = {kind: mean_by(pick(rows, interpolant=kind), "round", "paper error")[1] for kind in _KINDS}
     barycentric, exact = by_round["barycentric"][-1], by_round["exact"]
     lowest = min(exact)
-    rises = exact[-1] > 1.5 * lowest
+    capped = mean_by(pick(rows, interpolant=_CAPPED), "round", "paper error")[1]
+    grown = max((row["support"] for row in pick(rows, interpolant=_CAPPED)), default=0)
+    proved = f"With plans that are proved optimal: {lowest:.1e} at best, {exact[-1]:.1e} after {_ROUNDS} rounds"
     return [
         Claim(
             "With the approximated interpolating measure the error reaches 10^-3.",
             barycentric < 5e-3,
             f"mean {barycentric:.1e} after {_ROUNDS} rounds",
         ),
-        Claim("With the exact one it drops to 10^-4.", lowest < 1e-3, f"mean {lowest:.1e} at best"),
+        Claim(
+            "With the exact one it drops to 10^-4.",
+            lowest < 1e-3,
+            f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD can stop short of"
+            " the exact distance",
+        ),
         Claim(
             "With the exact one the error increases again after its minimum, by numerical errors as the support grows.",
-            rises,
-            f"{lowest:.1e} at best, {exact[-1]:.1e} at the end: with plans that are proved optimal it "
-            + ("does" if rises else "does not"),
+            capped[-1] > 1.05 * min(capped) if capped else None,
+            f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after {len(capped)} rounds, when the"
+            f" support has {grown} points and POT stops at its cap of iterations with only a warning. {proved}"
+            if capped
+            else f"POT as it comes is left out of a quick run. {proved}",
+        ),
+        Claim(
+            "The approximation is a more robust alternative to the exact interpolating measure.",
+            barycentric <= exact[-1],
+            f"after {_ROUNDS} rounds {barycentric:.1e} against {exact[-1]:.1e}: what made the exact one fail was the"
+            " solver, not the method. It reveals every sample to the server, though",
         ),
     ]
 

@@ -1,0 +1,92 @@
+"""The experiment on four data sets: pictures and verdicts from rows that are made up, so that each can turn."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from fedwad.experiments import experiment
+from fedwad.experiments.otdd import _orders, _tasks
+
+OTDD = experiment("otdd")
+TRUTH = dict(zip(dict.fromkeys(t["pair"] for t in _tasks(True)), (20.0, 15.0, 24.0, 19.0, 25.0, 22.0), strict=True))
+
+
+def made_up(quick, factor, seconds=lambda _: 1.0):
+    """A row for each task; FedWaD's estimate is the exact distance times `factor(task)`."""
+    rows = []
+    for task in OTDD.tasks(quick):
+        value = TRUTH[task["pair"]]
+        if task["method"] == "fedwad":
+            value *= factor(task)
+        rows.append(task | {"value": value, "seconds": seconds(task)})
+    return rows
+
+
+def plausible(task):
+    return 1 + 0.3 / math.sqrt(task["support"]) + (0 if task["n"] <= task["support"] else 0.1) - 1e-6 * task["rounds"]
+
+
+def verdict(rows, start):
+    (claim,) = (claim for claim in OTDD.judge(rows) if claim.text.startswith(start))
+    return claim.holds
+
+
+class TestOrders:
+    def test_all_kept(self):
+        exact = np.arange(6.0)
+        assert _orders(exact, 10 + exact) == (12, 12, [])
+
+    def test_where_two_distances_changed_places(self):
+        exact = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])  # MNIST is nearest to KMNIST, then to USPS
+        kept, of, wrong = _orders(exact, np.array([2.0, 1.0, 3.0, 4.0, 5.0, 6.0]))
+        assert (kept, of, wrong) == (11, 12, ["mnist"])
+
+    def test_beside_kendalls_tau_of_each_row(self):
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            exact, found = rng.random(6), rng.random(6)
+            squares = []
+            for values in (exact, found):
+                square = np.zeros((4, 4))
+                square[np.triu_indices(4, 1)] = values
+                squares.append(square + square.T)
+            taus = [
+                kendalltau(np.delete(a, k), np.delete(b, k)).statistic
+                for k, (a, b) in enumerate(zip(*squares, strict=True))
+            ]
+            assert _orders(exact, found)[0] == pytest.approx(sum(3 * (1 + tau) / 2 for tau in taus))
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
+    rows = made_up(quick, plausible)
+    assert set(OTDD.draw(rows)) == {"otdd", "otdd-ablation", "otdd-samples"}
+    assert len({claim.text for claim in OTDD.judge(rows)}) == 8
+    for start in ("FedWaD keeps", "More rounds", "The number of rounds", "The support", "Which"):
+        assert verdict(rows, start) is True
+
+
+@pytest.mark.parametrize(
+    ("start", "factor"),
+    [
+        ("FedWaD keeps", lambda task: (40 - TRUTH[task["pair"]]) / TRUTH[task["pair"]]),
+        ("More rounds", lambda task: 1 + 0.1 * task["rounds"]),
+        ("As many support", lambda _: 1.1),
+        ("The number of rounds", lambda task: 1 + 1 / task["rounds"]),
+        ("The support", lambda task: 1 + task["support"] / 1e4),
+        ("Which", lambda task: 2.0 if task["pair"] == "mnist usps" and task["n"] > 1000 else 1.0),
+        ("FedWaD is accurate", lambda _: 1.0),
+    ],
+)
+def test_each_verdict_can_turn(start, factor):
+    assert verdict(made_up(False, factor), start) is False
+
+
+def test_time_that_grows_with_the_samples():
+    start = "With a small support the time grows"
+    small = min(task["support"] for task in OTDD.tasks(False) if task["part"] == "samples" and "support" in task)
+    as_told = made_up(False, plausible, lambda t: t["n"] if t.get("support") == small else math.sqrt(t["n"]))
+    assert verdict(as_told, start) is True
+    assert verdict(made_up(False, plausible, lambda task: task["n"] ** 2), start) is False

@@ -1,0 +1,86 @@
+"""The experiment on time and error: verdicts from rows that are made up, so that each can turn."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedwad.experiments import experiment
+from fedwad.experiments.scaling import clouds
+
+SCALING = experiment("scaling")
+METHODS = {
+    "exact": lambda n: 1e-7 * n**2,
+    "POT, default iterations": lambda n: 1e-7 * n**2,
+    "FedWaD exact": lambda n: 1e-5 * n**2,
+    "FedWaD S=2": lambda n: 1e-6 * n,
+    "FedWaD S=10": lambda n: 2e-6 * n,
+    "FedWaD S=100": lambda n: 4e-6 * n,
+    "one message": lambda n: 1e-6 * n,
+}
+
+
+def made_up(quick, change=lambda _: {}):
+    """What the paper saw, with `change` to some rows."""
+    rows = []
+    for task in SCALING.tasks(quick):
+        for method, seconds in METHODS.items():
+            if method == "FedWaD exact" and task["n"] > 1000:
+                continue
+            excess = {"FedWaD S=2": 0.02, "FedWaD S=10": 0.01, "FedWaD S=100": 0.005}.get(method, 0.0)
+            slower = 2.0 if method == "FedWaD exact" and task["ratio"] == 3 else 1.0
+            error = (0.3 if task["d"] == 50 else 0.1 / math.sqrt(task["n"])) + excess
+            cut = 0.03 if method.startswith("POT") and task["n"] >= 5000 else 0.0
+            row = task | {"method": method, "seconds": slower * seconds(task["n"]), "error": error}
+            row |= {"to sample": excess + cut}
+            rows.append(row | change(row))
+    return rows
+
+
+def verdict(rows, start):
+    (claim,) = (claim for claim in SCALING.judge(rows) if claim.text.startswith(start))
+    return claim.holds
+
+
+def test_clouds_are_as_far_apart_as_said():
+    x, y, law = clouds(50, 3, 3000, 0)
+    assert x.shape == (3000, 50)
+    assert y.shape == (1000, 50)
+    assert law == pytest.approx(math.hypot(6, 3))
+    assert np.linalg.norm(x.mean(axis=0) - y.mean(axis=0)) == pytest.approx(law, rel=0.05)
+
+
+def test_pictures_and_verdicts_of_what_the_paper_saw():
+    rows = made_up(False)
+    assert set(SCALING.draw(rows)) == {"scaling-1-1", "scaling-1-3"}
+    held = {claim.text: claim.holds for claim in SCALING.judge(rows)}
+    assert len(held) == 10
+    assert [text for text, holds in held.items() if not holds] == [
+        "FedWaD with exact interpolating measures has numerical errors for n >= 1000."
+    ]
+
+
+def test_a_quick_run_does_not_judge_large_samples():
+    rows = made_up(True)
+    assert set(SCALING.draw(rows)) == {"scaling-1-1", "scaling-1-3"}
+    for start in ("The exact Wasserstein", "FedWaD with exact interpolating measures has", "From 5000"):
+        assert verdict(rows, start) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "change"),
+    [
+        ("The approximated interpolating", lambda _: {"seconds": 1.0}),
+        ("Below 1000", lambda row: {"error": 0.5} if row["method"] == "FedWaD S=10" else {}),
+        ("The exact Wasserstein", lambda row: {"to sample": 0.0} if row["method"].startswith("POT") else {}),
+        ("The approximated FedWaD is robust", lambda row: {"error": 1e-4 * row["n"]}),
+        ("From 5000", lambda row: {"seconds": 1e9} if row["method"] == "FedWaD S=100" else {}),
+        ("FedWaD with exact interpolating measures is slower", lambda _: {"seconds": 1.0}),
+        ("In 50 dimensions no method", lambda _: {"error": 0.3}),
+        ("In 50 dimensions the ratio", lambda row: {"seconds": 1.0 / row["ratio"]}),
+        ("A larger support", lambda _: {"to sample": 0.1}),
+    ],
+)
+def test_each_verdict_can_turn(start, change):
+    assert verdict(made_up(False), start) is True
+    assert verdict(made_up(False, change), start) is False
