@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
 
 from fedwad.clusters import Suggestion, cluster, stability, suggest
@@ -35,6 +36,18 @@ class TestCluster:
         shuffle = np.random.default_rng(blocks).permutation(len(truth))
         found = cluster(distances[np.ix_(shuffle, shuffle)], blocks, affinity, neighbors)
         assert adjusted_rand_score(truth[shuffle], found) == 1.0
+
+    @pytest.mark.parametrize("seed", [0, 3, 9])
+    def test_pairs_that_are_little_nearer_than_the_rest_are_found_where_scikit_learn_finds_them(self, seed):
+        """Weights between clients are small here: a client's weight to itself must not outdo them."""
+        rng = np.random.default_rng(seed)
+        truth = np.repeat(np.arange(5), 2)
+        between = np.triu(rng.uniform(10.5, 14, (5, 5)), 1)
+        distances = (between + between.T + 9 * np.eye(5))[np.ix_(truth, truth)] * rng.uniform(0.99, 1.01, (10, 10))
+        distances = np.triu(distances, 1) + np.triu(distances, 1).T
+        peer = SpectralClustering(5, affinity="precomputed", random_state=seed)
+        assert adjusted_rand_score(truth, peer.fit_predict(1 - (distances / distances.max()) ** 2)) == 1.0
+        assert cluster(distances, 5, seed=seed).tolist() == truth.tolist()
 
     def test_unequal_blocks(self):
         distances, truth = planted([2, 5, 9])

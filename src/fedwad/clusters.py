@@ -46,7 +46,7 @@ def cluster(
     ----------
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
-    affinity : "precomputed" for weights 1 - D^2 / max D^2 between all clients (the paper's first way), "knn" for the
+    affinity : "precomputed" for weights 1 - D^2 / max D^2 between any two clients (the paper's first), "knn" for the
         sparse graph that joins each client to its nearest `neighbors` (the paper's second and third, with 3 and 5),
         "kernel" for the weights of `suggest`, which tell near from far more sharply
     seed : of the k-means step
@@ -146,7 +146,9 @@ def _graph(distances: Floats, affinity: Affinity, neighbors: int, k: int) -> Flo
     """Weights between clients: between all of them, or to nearest neighbours."""
     if affinity == "precomputed":
         largest = float(distances.max()) or 1.0
-        return np.asarray(1 - (distances / largest) ** 2)
+        graph = np.asarray(1 - (distances / largest) ** 2)
+        np.fill_diagonal(graph, _ALONE)  # weight 1 to itself would outdo all others, and make each client a cluster
+        return graph
     if affinity == "kernel":  # the unit that tells k clusters apart best
         return max(_kernels(distances), key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]))
     if check_whole(neighbors, "neighbors") >= len(distances):
