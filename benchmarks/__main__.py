@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, classifier, coresets, matrices, otdd_conversion, private, speed
+from benchmarks import accuracy, classifier, coresets, matrices, messages, otdd_conversion, private, speed
 
 TABLES = {
     "accuracy": accuracy.measure,
+    "messages": messages.measure,
     "transports": speed.transports,
     "loops": speed.loops,
     "threads": speed.threads,
@@ -57,7 +58,7 @@ def _cell(name: str, value: Any) -> str:
         return str(value)
     if math.isnan(value):
         return ""
-    relative = name.startswith(("paper", "upper", "value", "one message"))
+    relative = name.startswith(("paper", "lower", "upper", "value", "one message"))
     return f"{100 * value:+.2f}%" if relative else f"{value:.3g}"
 
 
@@ -82,11 +83,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--plot", metavar="FILE", help="draw the growth table into this .svg or .png file")
+    parser.add_argument("--plot", metavar="FILE", help="draw the table messages or growth into this .svg or .png file")
     options = parser.parse_args()
     results = {name: TABLES[name]() for name in options.tables or TABLES}
-    if options.plot and "growth" in results:
-        plot_growth(results["growth"], options.plot)
+    for name, plot in (("messages", messages.plot), ("growth", plot_growth)):
+        if options.plot and name in options.tables:
+            plot(results[name], options.plot)
     if options.json:
         print(json.dumps({"machine": machine(), **results}, indent=1))
         return

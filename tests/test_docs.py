@@ -56,7 +56,19 @@ def test_fedwad_commands_run(block, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_the_demo_prints_what_the_first_page_shows(tmp_path):
+    shown = re.search(r"```\n( +distance.*?)```", (ROOT / "docs" / "index.md").read_text(), re.DOTALL)[1]
+    words = [sys.executable, "-m", "fedwad", "demo"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert [line for line in shown.splitlines() if line not in printed] == []
+
+
 def test_links_within_the_repository_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", page.read_text()):
+        text = page.read_text()
+        targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text)
+        targets += re.findall(r'<(?:img|source)[^>]* (?:src|srcset)="(?!https?:)([^"#]*)', text)
+        for target in targets:
             assert not target or (page.parent / target).exists(), f"{page.name} links to {target}"
