@@ -51,8 +51,8 @@ class LocalFederation:
         sites = [self[name] for name in requests]
         if len(requests) > 1 and alike(list(requests.values())):
             return dict(answer_together(self._clients, requests))  # type: ignore[arg-type]
-        # A few more threads than cores: clients that wait for their turn block nobody.
-        with ThreadPoolExecutor(max_workers=max(1, min(len(sites), 2 * (os.cpu_count() or 1)))) as pool:
+        # One for each core: more would only wait for each other's turn in the interpreter.
+        with ThreadPoolExecutor(max_workers=max(1, min(len(sites), os.cpu_count() or 1))) as pool:
             answers = {site.name: pool.submit(self._answer, site.name, requests[site.name]) for site in sites}
         return {name: answer.result() for name, answer in answers.items()}
 
