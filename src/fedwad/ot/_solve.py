@@ -25,8 +25,8 @@ _ROWS = 256  # checked at a time
 _REFINEMENTS = 6
 _TINY = 1e-100
 _LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
-# The small-support solver: below so many costs the others take milliseconds, and its first use compiles it.
-_WORTH_COMPILING, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 1500, 100
+# The small-support solver: below so many costs and samples the others take milliseconds, and its first use compiles it.
+_WORTH_COMPILING, _MANY_SAMPLES, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 3000, 1500, 100
 
 
 def wasserstein(
@@ -162,7 +162,8 @@ def _is_small(samples: Measure, sinks: Measure) -> bool:
     """Whether the small-support solver is faster than the network simplex (measured: docs/performance.md)."""
     n, size = len(samples), len(sinks)
     per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
-    return n * size >= _WORTH_COMPILING and size <= _SINKS and n >= per_sink * size
+    worth_it = n * size >= _WORTH_COMPILING or n >= _MANY_SAMPLES
+    return worth_it and size <= _SINKS and n >= per_sink * size
 
 
 def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
