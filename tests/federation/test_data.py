@@ -1,5 +1,8 @@
 """Arrays, frames and files: read right, or refused in one sentence."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -83,6 +86,11 @@ def test_a_single_array_in_an_npz_needs_no_name(tmp_path):
         ("a.csv", "u,v\n1,2\n3,unknown\n4,5\n", "Column 'v' of .* holds string values in row 2, counting from 1"),
         ("a.csv", "u;v\n1;2\n3;4\n", "separated by semicolons"),
         ("a.csv", "u;v\n1,5;2,5\n", "separated by semicolons"),
+        ("a.csv", "id,u,city\nA1,1,Paris\nA2,2,Oslo\n", "Columns 'id', 'city' of .* hold string values; encode them"),
+        ("a.csv", "u,v\n1,2\n3,inf\n", r"Column 'v' of .* has 1 infinite value \(row 2, counting from 1\)"),
+        ("a.csv", "u\tv\n1\t2\n", "is separated by spaces or tabs; save it with commas"),
+        ("a.csv", ",u\n0,1\n1,2\n", r"a column without a name, number 1; .*index=False"),
+        ("a.csv", "u,v,u\n1,2,3\n", "more than one column 'u'"),
         ("a.csv", "u,v\n1,2\n3\n", "cannot be read as .csv"),
         ("a.npy", "nonsense", "cannot be read as .npy"),
         ("a.npy", "", "cannot be read as .npy"),
@@ -101,6 +109,33 @@ def test_wrong_files_get_one_sentence(tmp_path, name, content, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    (tmp_path / "a.csv").write_text("âge,v\n1,2\n3,4\n", encoding=encoding)
+    with pytest.raises(InputError, match="is not written in UTF-8; save it as CSV UTF-8"):
+        read(tmp_path / "a.csv")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(InputError, match="is a folder; give one file"):
+        read(tmp_path)
+
+
+def test_tables_from_files_need_no_pandas(tmp_path):
+    """PyArrow imports it for to_numpy: seconds, and Ctrl-C in the meantime left the process waiting for ever."""
+    (tmp_path / "a.csv").write_text("u,flag,whole,kind,code\n1.5,true,9007199254740993,a,1\n-2,false,4,b,2\n")
+    code = f"""
+import sys
+from fedwad.federation import read
+data = read({str(tmp_path / "a.csv")!r}, label_column="kind")
+print((data.measure.points.tolist(), data.labels.tolist()))
+print("pandas" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert told[0] == "([[1.5, 1.0, 9007199254740992.0, 1.0], [-2.0, 0.0, 4.0, 2.0]], ['a', 'b'])"
+    assert told[-1] == "False"
+
+
 def test_object_arrays_are_not_unpickled(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match="without objects"):
@@ -116,6 +151,11 @@ def test_npz_without_a_name_for_the_samples(tmp_path):
 def test_label_columns(tmp_path):
     with pytest.raises(InputError, match="no column 'sort'; its columns are u, v, kind"):
         read(write(tmp_path, "a.csv"), label_column="sort")
+    with pytest.raises(InputError, match=r"no column 'Kind' \(but 'kind'\); its columns are u, v, kind"):
+        read(write(tmp_path, "a.csv"), label_column="Kind")
+    (tmp_path / "b.csv").write_text("u,kind \n1,2\n")
+    with pytest.raises(InputError, match=r"no column 'kind' \(but 'kind '\); its columns are u, 'kind '"):
+        read(tmp_path / "b.csv", label_column="kind")
     with pytest.raises(InputError, match="no named columns"):
         read(write(tmp_path, "a.npy"), label_column="kind")
     with pytest.raises(InputError, match="no columns of numbers"):
@@ -167,7 +207,7 @@ def test_columns_are_matched_by_name():
     here = pd.DataFrame(X, columns=["u", "v"])
     fed = fedwad.local({"a": here, "b": here[["v", "u"]]})
     assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
-    with pytest.raises(InputError, match=r"differ in the names of features \(v, w\)"):
+    with pytest.raises(InputError, match=r"differ in the names of features \(v only at a, w only at b\)"):
         fedwad.local({"a": here, "b": here.rename(columns={"v": "w"})})
 
 
@@ -223,7 +263,7 @@ def test_a_path_that_is_too_long():
 
 def test_another_column_is_named():
     here = pd.DataFrame(X, columns=["u", "v"])
-    with pytest.raises(InputError, match=r"a and b differ in the names of features \(id\)"):
+    with pytest.raises(InputError, match=r"a and b differ in the names of features \(id only at b\)"):
         fedwad.local({"a": here, "b": here.assign(id=[1, 2, 3])})
 
 

@@ -110,7 +110,6 @@ def aligned(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
         if not odd:
             result[name] = data.ordered(wanted)
         else:
-            raise InputError(
-                f"{first} and {name} differ in the names of features ({', '.join(odd[:4])}); make them agree."
-            )
+            where = ", ".join(f"{feature} only at {first if feature in wanted else name}" for feature in odd[:4])
+            raise InputError(f"{first} and {name} differ in the names of features ({where}); make them agree.")
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.federation.data import Dataset
+from fedwad.federation.tables import is_number, is_table, read_table
 from fedwad.ot import Measure, as_labels
 
 if TYPE_CHECKING:
@@ -46,14 +46,12 @@ def read(source: Any, name: str = "data", label_column: str | None = None) -> Da
         except InputError as error:
             raise InputError(f"In {name}: {error}") from None
         return Dataset(data.measure, labels, data.features)
-    return _read_table(source, name, label_column) if _is_frame(source) else Dataset(Measure(source, name=name))
-
-
-def _is_frame(source: Any) -> bool:
-    return any(hasattr(type(source), name) for name in ("columns", "column_names"))
+    return read_table(source, name, label_column) if is_table(source) else Dataset(Measure(source, name=name))
 
 
 def _read_file(path: Path, label_column: str | None) -> Dataset:
+    if _is_folder(path):
+        raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}.")
     try:
@@ -74,8 +72,15 @@ def _read_file(path: Path, label_column: str | None) -> Dataset:
         if label_column is not None:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
         return content
-    data = _read_table(content, str(path), label_column)
+    data = read_table(content, str(path), label_column)
     return Dataset(data.measure, data.labels) if _BARE in (content.schema.metadata or {}) else data
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _read_npy(path: Path) -> Dataset:
@@ -114,97 +119,36 @@ def _read_csv(path: Path) -> pa.Table:
 
     if path.stat().st_size == 0:  # PyArrow would ask for columns
         raise InputError(f"{path} is empty; give at least one sample.")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        first_line = file.readline()
+    first_line = _first_line(path)
     if first_line.count(";") > first_line.count(","):
         raise InputError(f"{path} is separated by semicolons; save it with commas, and points in numbers.")
+    if first_line.count("\t") > first_line.count(","):
+        raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
     empty = csv.ConvertOptions(strings_can_be_null=True)  # a label that is missing is no label of its own
     table = csv.read_csv(path, convert_options=empty)
     names = table.column_names
-    if len(names) == 1 and len(names[0].split()) > 1 and all(_is_number(word) for word in names[0].split()):
+    if len(names) == 1 and len(names[0].split()) > 1 and all(is_number(word) for word in names[0].split()):
         raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
     if set(names) == {str(k) for k in range(len(names))}:
         raise InputError(
             f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
         )
-    if all(_is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
+    if all(is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True), convert_options=empty)
         return table.replace_schema_metadata({_BARE: b"true"})
     return table
 
 
-def _is_number(text: str) -> bool:
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        line = file.readline()
     try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        return line.decode("utf-8")
+    except UnicodeDecodeError:  # Excel's "Unicode text" is UTF-16, and older exports are Latin-1
+        raise InputError(f"{path} is not written in UTF-8; save it as CSV UTF-8.") from None
 
 
 def _read_parquet(path: Path) -> pa.Table:
     from pyarrow import parquet
 
     return parquet.read_table(path)
-
-
-def _read_table(table: Any, name: str, label_column: str | None) -> Dataset:
-    """Numeric columns become features in their order; the label column, if named, becomes the labels."""
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(table, eager_only=True)
-        names = [str(column) for column in frame.columns]
-    except Exception:  # each data frame library refuses in its own way
-        raise InputError(
-            f"{name} is a {type(table).__name__} that cannot be used; give a table in memory whose columns have"
-            " different names."
-        ) from None
-    if len(set(names)) < len(names) or "" in names:
-        raise InputError(f"{name} has columns without a name or with the same one; name each, or leave them out.")
-    if len(frame) == 0:
-        raise InputError(f"{name} is empty; give at least one sample.")
-    labels = None
-    if label_column is not None:
-        if label_column not in frame.columns or not isinstance(label_column, str):
-            raise InputError(f"{name} has no column '{label_column}'; its columns are {', '.join(names)}.")
-        _refuse_missing(frame[label_column], name)
-        labels = frame[label_column].to_numpy()
-        frame = frame.drop(label_column)
-    columns = []
-    for column in frame.iter_columns():
-        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-            raise InputError(
-                f"Column '{column.name}' of {name} holds {_what(column)}; encode it as numbers,"
-                " leave it out, or name it as the label column."
-            )
-        _refuse_missing(column, name)
-        columns.append(np.asarray(column.to_numpy(), dtype=np.float64))
-    if not columns:
-        raise InputError(f"{name} has no columns of numbers; give at least one.")
-    features = tuple(str(column) for column in frame.columns)
-    return Dataset(Measure(np.column_stack(columns), name=name), labels, features)
-
-
-def _what(column: Any) -> str:
-    """The kind of values of a column that is not numeric, and where they are if most are numbers."""
-    kind = f"{str(column.dtype).lower()} values"
-    odd = [row for row, value in enumerate(column.to_list(), 1) if value is not None and not _is_number(str(value))]
-    return f"{kind} in {_rows(odd)}" if 0 < len(odd) < len(column) / 2 else kind
-
-
-def _rows(rows: Sequence[int]) -> str:
-    """'rows 2, 4, counting from 1'."""
-    listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-    return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
-
-
-def _refuse_missing(column: Any, name: str) -> None:
-    missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
-    if column.dtype.is_float():
-        missing = missing | np.asarray(column.is_nan().fill_null(False).to_numpy(), dtype=bool)
-    if missing.any():
-        rows = (np.flatnonzero(missing) + 1).tolist()
-        raise InputError(
-            f"Column '{column.name}' of {name} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
-            f" ({_rows(rows)}); fill or remove them first."
-        )

@@ -1,0 +1,169 @@
+"""Tables with named columns: numbers become features, one column may become the labels."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.federation.data import Dataset
+from fedwad.ot import Measure
+
+__all__ = ["is_number", "is_table", "read_table"]
+
+
+def is_table(source: Any) -> bool:
+    """Whether this has columns, as the tables of pandas, Polars and PyArrow do."""
+    return any(hasattr(type(source), name) for name in ("columns", "column_names"))
+
+
+def read_table(table: Any, name: str, label_column: str | None) -> Dataset:
+    """Numeric columns become features in their order; the label column, if named, becomes the labels."""
+    import narwhals as nw
+
+    _refuse_names(table, name)
+    try:
+        frame = nw.from_native(table, eager_only=True)
+        names = [str(column) for column in frame.columns]
+    except Exception:  # each data frame library refuses in its own way
+        raise InputError(f"{name} is a {type(table).__name__} that cannot be used; give a table in memory.") from None
+    if len(frame) == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
+    labels = None
+    if label_column is not None:
+        if label_column not in frame.columns or not isinstance(label_column, str):
+            raise InputError(f"{name} has no column '{label_column}'{_meant(label_column, names)}; {_listed(names)}.")
+        _refuse_missing(frame[label_column], name)
+        labels = _labels(frame[label_column])
+        frame = frame.drop(label_column)
+    columns = list(frame.iter_columns())
+    _refuse_words([column for column in columns if not _is_numeric(column)], name)
+    if not columns:
+        raise InputError(f"{name} has no columns of numbers; give at least one.")
+    points = np.empty((len(frame), len(columns)))
+    for place, column in enumerate(columns):
+        _refuse_missing(column, name)
+        points[:, place] = _numbers(column)
+        _refuse_infinite(points[:, place], column.name, name)
+    return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in columns))
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell of a table reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_numeric(column: Any) -> bool:
+    import narwhals as nw
+
+    return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """The values of a numeric column without missing ones.
+
+    PyArrow's own way to NumPy imports pandas where that is installed, to look at its types: seconds of waiting, and an
+    interrupt during that import is lost inside PyArrow together with the import lock, so that the next import waits
+    for ever. Its memory can be read as it is.
+    """
+    native = column.to_native()
+    if type(native).__module__.partition(".")[0] != "pyarrow":
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    doubles = native.cast("float64", safe=False)  # safe would refuse whole numbers beyond 2^53
+    parts = [
+        np.frombuffer(part.buffers()[1], np.float64, len(part), 8 * part.offset) for part in doubles.chunks if len(part)
+    ]
+    return np.concatenate([*parts, np.empty(0)])
+
+
+def _labels(column: Any) -> NDArray[Any]:
+    native = column.to_native()
+    if type(native).__module__.partition(".")[0] != "pyarrow":
+        return np.asarray(column.to_numpy())
+    values = column.to_list()  # not to_numpy, for the reason above
+    words = any(not isinstance(value, bool | int | float) for value in values)
+    return np.array(values, dtype=object if words else None)
+
+
+def _refuse_names(table: Any, name: str) -> None:
+    try:
+        found = table.column_names if hasattr(type(table), "column_names") else table.columns
+        names = [str(column) for column in found]
+    except Exception:  # a table of a kind that nobody knows is refused by what reads it
+        return
+    if "" in names:
+        raise InputError(
+            f"{name} has a column without a name, number {names.index('') + 1}; name it, or leave it out"
+            " (pandas writes the numbers of rows like that, unless told index=False)."
+        )
+    twice = [column for place, column in enumerate(names) if column in names[:place]]
+    if twice:
+        raise InputError(f"{name} has more than one column '{twice[0]}'; rename or leave out all but one.")
+
+
+def _meant(wanted: Any, names: Sequence[str]) -> str:
+    """' (but 'diagnosis')' for a name that was nearly right."""
+    plain = {column.strip().lower(): column for column in names}
+    close = difflib.get_close_matches(str(wanted).strip().lower(), plain, 1)
+    return f" (but '{plain[close[0]]}')" if close else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """'its columns are u, v'; names with spaces around them in quotes, since nobody would see those."""
+    return "its columns are " + ", ".join(column if column == column.strip() else f"'{column}'" for column in names)
+
+
+def _refuse_words(columns: Sequence[Any], name: str) -> None:
+    """Name all columns at once that are no numbers: mending a table one message after the other is slow."""
+    if len(columns) == 1:
+        raise InputError(
+            f"Column '{columns[0].name}' of {name} holds {_what(columns[0])}; encode it as numbers,"
+            " leave it out, or name it as the label column."
+        )
+    if columns:
+        listed = ", ".join(f"'{column.name}'" for column in columns)
+        kinds = " or ".join(sorted({str(column.dtype).lower() for column in columns}))
+        raise InputError(
+            f"Columns {listed} of {name} hold {kinds} values; encode them as numbers, leave them out, or name one as"
+            " the label column."
+        )
+
+
+def _what(column: Any) -> str:
+    """The kind of values of a column that is not numeric, and where they are if most are numbers."""
+    kind = f"{str(column.dtype).lower()} values"
+    odd = [row for row, value in enumerate(column.to_list(), 1) if value is not None and not is_number(str(value))]
+    return f"{kind} in {_rows(odd)}" if 0 < len(odd) < len(column) / 2 else kind
+
+
+def _rows(rows: Sequence[int]) -> str:
+    """'rows 2, 4, counting from 1'."""
+    listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
+
+
+def _refuse_missing(column: Any, name: str) -> None:
+    kinds = [column.is_null()] + ([column.is_nan()] if column.dtype.is_float() else [])
+    if any(lost.any() for lost in kinds):
+        rows = [row for row, lost in enumerate(zip(*(kind.to_list() for kind in kinds), strict=True), 1) if any(lost)]
+        raise InputError(
+            f"Column '{column.name}' of {name} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
+            f" ({_rows(rows)}); fill or remove them first."
+        )
+
+
+def _refuse_infinite(values: NDArray[np.float64], column: str, name: str) -> None:
+    rows = (np.flatnonzero(~np.isfinite(values)) + 1).tolist()
+    if rows:
+        raise InputError(
+            f"Column '{column}' of {name} has {len(rows)} infinite value{'s' if len(rows) > 1 else ''}"
+            f" ({_rows(rows)}); mend or remove them first."
+        )
