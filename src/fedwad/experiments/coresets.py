@@ -1,8 +1,8 @@
 """Ten points that stand for 20000 images on 100 clients: the paper's way, ours, and the exact coreset of all data.
 
-As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each, and the larger support is tried with
-eight classes a client only. The paper makes 1000 epochs, we 40, whose steps become smaller so that the points come to
-rest; "direct" takes the exact distance to the same few clients in place of FedWaD, in five times as many epochs.
+As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each. The paper makes 1000 epochs, we 40,
+whose steps become smaller so that the points come to rest; "direct" takes the exact distance to ten random clients in
+place of FedWaD, in five times as many epochs.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ _SHORT = {_POOLED: "pooled", "direct": "exact to a few clients", "union": "our u
 
 def _tasks(quick: bool) -> list[Settings]:
     sizes = {"clients": 20, "samples": 100, "epochs": 15} if quick else {"clients": 100, "samples": 200, "epochs": 40}
-    return [
+    tasks = [
         {"data": data, "K": K, "method": method, **sizes}
         for data in (("mnist",) if quick else ("mnist", "fashion_mnist"))
         for K in (8, 2)
-        for method in (METHODS if K == 8 else METHODS[:-1])
+        for method in METHODS
     ]
+    return sorted(tasks, key=lambda task: task["method"] == METHODS[-1])  # the longest last
 
 
 @cache
@@ -166,10 +167,11 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     def percent(numbers: Sequence[float]) -> str:
         return " and ".join(f"{100 * number:+.1f}%" for number in numbers)
 
-    supports = [b / a - 1 for a, b in zip(*(values(8, method, "W2") for method in _PAPERS), strict=True)]
+    both = [row["K"] for row in pick(rows, data=names[-1], method=_PAPERS[1])]
+    supports = [b / a - 1 for K in both for a, b in zip(*(values(K, m, "W2") for m in _PAPERS), strict=True)]
     where = f"classes of 10 that are covered ({', '.join(names)}), "
     few, many = values(2, _PAPERS[0], "classes"), values(8, _PAPERS[0], "classes")
-    worse = [above(8, _PAPERS[0]), above(8, _PAPERS[1]), above(2, _PAPERS[0])]
+    worse = [above(K, _PAPERS[0]) for K in (8, 2)] + [above(K, _PAPERS[1]) for K in both]
     return [
         Claim(
             "With 8 classes at each client FedWaD captures the 10 modes of the data.",
@@ -192,7 +194,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "The support of the interpolating measure has little impact on the coreset.",
             max(map(abs, supports)) < 0.05,
-            f"with a support of 100 in place of 10 W2 to all data changes by {percent(supports)} (K = 8)",
+            "with a support of 100 in place of 10 W2 to all data changes by"
+            f" {100 * min(supports):+.1f} to {100 * max(supports):+.1f}%",
         ),
         Claim(
             "FedWaD ends in a worse minimum than the exact distance, for both data sets.",
