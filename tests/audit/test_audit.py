@@ -72,7 +72,22 @@ def test_a_closed_policy_refuses_everything():
     result = fedwad.audit(POINTS, Policy())
     assert not result.leaks
     assert all(row.answered == 0 and "not allowed" in row.verdict(60) for row in result.rows)
-    assert result.verdict("fedwad").endswith("all of 7 attacks were refused.")
+    assert result.verdict("fedwad").endswith("all 7 attacks were refused.")
+    assert result.verdict("coreset").endswith("the one attack was refused.")
+
+
+def test_what_does_not_fit_the_data_was_not_tried():
+    """A client without labels has no prototypes to tell; that is no protection."""
+    answering = Policy(["prototypes"], classes=True)
+    result = fedwad.audit(POINTS, answering, "classifier")
+    assert "The data have no labels" in result.rows[0].untried
+    assert result.rows[0].verdict(60).startswith("not tried: The data have no labels")
+    assert "nothing was tried, so nothing is known. The data have no labels" in result.verdict("classifier")
+    assert AuditResult.from_dict(result.to_dict()) == result
+    labelled = fedwad.audit((POINTS, np.arange(60) % 2), answering, "classifier")
+    assert labelled.rows[0].answered > 0
+    assert not labelled.rows[0].untried
+    assert fedwad.audit(POINTS, Policy(), "classifier").verdict("classifier").endswith("the one attack was refused.")
 
 
 def test_a_large_set_is_audited_on_a_part():

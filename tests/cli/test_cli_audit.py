@@ -39,6 +39,14 @@ def test_strict_exits_with_1_when_records_came_back(folder):
     assert "Refused: Requests of kind 'transport' are not allowed" in done.stdout
 
 
+def test_80_columns_are_enough_for_the_table(folder):
+    environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "fedwad", "audit", "paris.npy", "--policy", "paris.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=True)
+    assert "…" not in done.stdout
+    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[-1] == "closest"
+
+
 def test_json_save_and_report(folder):
     done = run(folder, "paris.npy", "--policy", "paris.toml", "--json", "--save", "a.json", "--report", "a.html")
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwad.errors import FedwadError
+from fedwad.errors import FedwadError, PolicyError
 from fedwad.federation import (
     CellsRequest,
     Client,
@@ -55,6 +55,8 @@ class Door:
         self.known = data.measure.points
         self.answered = 0
         self.refusals: list[str] = []
+        #: Why questions do not fit the data; no policy stands behind these, so they protect nothing.
+        self.unfit: list[str] = []
 
     @property
     def is_spent(self) -> bool:
@@ -79,8 +81,9 @@ class Door:
         try:
             reply = self._client.answer(request)
         except FedwadError as error:
-            if str(error) not in self.refusals:
-                self.refusals.append(str(error))
+            told = self.refusals if isinstance(error, PolicyError) else self.unfit
+            if str(error) not in told:
+                told.append(str(error))
             return None
         self.answered += 1
         return reply

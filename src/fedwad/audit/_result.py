@@ -26,6 +26,7 @@ class Row:
     refused : why it got no further, the client's own sentence; empty if nothing was refused
     score : how many records came back
     leaks : whether that is more than a fresh draw from the same law would give
+    untried : why its question does not fit the data, so that nothing was tried; empty if it was
     """
 
     method: str
@@ -35,9 +36,12 @@ class Row:
     refused: str
     score: Score
     leaks: bool
+    untried: str = ""
 
     def verdict(self, count: int) -> str:
         """The outcome in a few words."""
+        if self.untried:
+            return f"not tried: {self.untried}"
         if not math.isfinite(self.score.closest):
             return f"refused: {self.refused}" if self.refused else "nothing to reconstruct from"
         if not self.leaks:
@@ -115,9 +119,13 @@ class AuditResult(Saved):
         under = f"Method {method} under {self.policy}:"
         if worst.leaks:
             return f"{under} records came back, {worst.verdict(self.count)} by '{worst.attack}'."
+        untried = [row.untried for row in rows if row.untried]
+        if len(untried) == len(rows):
+            return f"{under} nothing was tried, so nothing is known. {untried[0]}"
         if not any(math.isfinite(row.score.closest) for row in rows):
-            return f"{under} all of {len(rows)} attacks were refused."
-        return f"{under} none of {len(rows)} attacks got more than a fresh draw would give; that is no proof."
+            return f"{under} {'the one attack was' if len(rows) == 1 else f'all {len(rows)} attacks were'} refused."
+        who = "the one attack got no" if len(rows) == 1 else f"none of {len(rows)} attacks got"
+        return f"{under} {who} more than a fresh draw would give; that is no proof."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists, without any record."""

@@ -141,8 +141,9 @@ def audit(
         found = attack.run(door, np.random.default_rng([seed, k]))
         score = yardstick.score(found)
         leaks = _beyond_chance(score, yardstick.baseline)
-        refused = door.refusals[-1] if door.refusals else ""
-        rows.append(Row(kind, attack.name, attack.asks, door.answered, refused, score, leaks))
+        refused = (door.refusals or door.unfit or [""])[-1]
+        untried = door.unfit[-1] if door.unfit and not door.answered and not door.refusals else ""
+        rows.append(Row(kind, attack.name, attack.asks, door.answered, refused, score, leaks, untried))
         if len(found):
             guesses[kind, attack.name] = yardstick.nearest(points[shown], found)
     return AuditResult(

@@ -74,22 +74,24 @@ def audit(
 def _show(result: AuditResult, data: Path) -> None:
     part = f", {result.count} of {result.of}" if result.count < result.of else f", {result.count}"
     screen.print(f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}", soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")  # 80 columns are enough
     for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
         table.add_column(title, justify="left" if title in ("method", "attack") else "right", no_wrap=True)
     for row in result.rows:
         if math.isfinite(row.score.closest):
             numbers = [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
         else:
-            numbers = ["refused" if row.refused else "", "", ""]
+            numbers = ["not tried" if row.untried else "refused" if row.refused else "", "", ""]
         style = "bold red" if row.leaks else ""
         table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
     base = result.baseline
     table.add_row("", "a fresh draw, for comparison", "", str(base.exact), str(base.near), f"{base.closest:.2f}")
     screen.print(table)
-    reasons = dict.fromkeys(row.refused for row in result.rows if row.refused and not math.isfinite(row.score.closest))
-    for reason in reasons:
-        screen.print(f"Refused: {reason}", soft_wrap=True, markup=False)
+    silent = [row for row in result.rows if not math.isfinite(row.score.closest) and (row.refused or row.untried)]
+    for reason in dict.fromkeys(
+        f"Not tried: {row.untried}" if row.untried else f"Refused: {row.refused}" for row in silent
+    ):
+        screen.print(reason, soft_wrap=True, markup=False)
     screen.print()
     for method in result.methods:
         screen.print(result.verdict(method), soft_wrap=True, markup=False)
