@@ -1,17 +1,27 @@
 """`fedwad matrix` and `fedwad cluster` as a user meets them."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 import fedwad
 from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest
 from fedwad.ot import Measure
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of Typer about Click
+    from fedwad.cli import matrix as page
+
+
+NAMES = ("elder_care_home", "heart_centre", "st_mary", "north_hospital")
 
 
 def run(*arguments, cwd=None):
@@ -54,6 +64,18 @@ def test_json_is_one_object_with_the_numbers_of_the_library(sites):
     assert content["ids"] == ["paris", "oslo", "turin"]
     fed = fedwad.local({name: sites / f"{name}.csv" for name in content["ids"]}, label_column="kind")
     assert content["value"] == fedwad.matrix(fed, labels=True).value.tolist()
+
+
+@pytest.mark.parametrize(("width", "columns"), [(120, NAMES), (60, ("1", "2", "3", "4"))])
+def test_every_row_of_a_narrow_matrix_has_its_name(monkeypatch, width, columns):
+    rng = np.random.default_rng(0)
+    result = fedwad.matrix({name: rng.standard_normal((30, 2)) + k for k, name in enumerate(NAMES)})
+    told = io.StringIO()
+    monkeypatch.setattr(page, "screen", Console(file=told, width=width))
+    page._show(result, np.array([0, 0, 1, 1]))
+    lines = told.getvalue().splitlines()
+    assert lines[1].split()[1 : 1 + len(columns)] == list(columns)
+    assert [next(name for name in NAMES if name in line) for line in lines[2:6]] == list(NAMES)
 
 
 @pytest.mark.parametrize("method", ["hub", "pairs"])

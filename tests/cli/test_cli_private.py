@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedwad.federation import PrivateRequest, open_client
+from fedwad.federation import PrivateRequest, SummaryRequest, open_client
 from fedwad.privacy import DP, epsilon_of, mu_of, plan
 
 
@@ -28,7 +28,7 @@ def files(tmp_path):
 
 def test_a_distance_under_privacy(files):
     promise = ("--epsilon", 5, "--radius", 8)
-    done = run("distance", files / "site0.npy", files / "site2.npy", "--method", "summary", *promise)
+    done = run("distance", files / "site0.npy", files / "site2.npy", *promise)  # the one method that keeps a promise
     assert done.returncode == 0, done.stderr
     assert "epsilon 5" in done.stdout
     assert "certified" not in done.stdout
@@ -60,6 +60,32 @@ def test_the_budget_is_shown(files):
     done = run("budget", "show", files / "paris.ledger.jsonl")
     assert "of 2" in done.stdout
     assert run("budget", "show", files / "nowhere.jsonl").returncode == 2
+
+
+def test_an_empty_ledger_has_no_epsilon_to_show(files):
+    (files / "new.ledger.jsonl").touch()
+    told = run("budget", "show", files / "new.ledger.jsonl").stdout
+    assert told == "No private release was made yet: nothing is spent. 0 requests were refused.\n"
+    (files / "new.toml").write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
+    assert "a further release can have epsilon up to 2." in run("budget", "show", files / "new.ledger.jsonl").stdout
+
+
+def test_other_answers_after_private_ones_are_warned_of(files, caplog):
+    """They end the promise; whoever changes the policy should know before it happens."""
+    policy, data = files / "paris.toml", files / "site0.npy"
+    policy.write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
+    open_client(data, policy).answer(PrivateRequest.of(DP(1, radius=5.0)))
+    open_client(data, policy)
+    assert not caplog.messages
+    policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
+    client = open_client(data, policy)
+    sentence = "The ledger holds 1 private release, and this policy allows other answers: the promise of privacy "
+    assert caplog.messages == [sentence + "ends with the first other answer."]
+    assert caplog.messages[0] in run("node", "check", data, policy).stdout.replace("\n", " ")
+    client.answer(SummaryRequest(5, "diagonal", 2.0, 0))
+    caplog.clear()
+    open_client(data, policy)
+    assert caplog.messages == [sentence + "has ended: other answers left too."]
 
 
 def test_a_plan_tells_what_is_not_feasible():

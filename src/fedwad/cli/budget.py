@@ -43,7 +43,8 @@ def show_budget(
     for row in found["data"]:
         told = str(row["answered"] - row["finished"])
         table.add_row(row["data"][:16], str(row["releases"]), told, f"{row['mu']:.4g}", f"{row['epsilon']:.4g}")
-    screen.print(table)
+    if found["data"]:
+        screen.print(table)
     screen.print(_words(found), soft_wrap=True)
 
 
@@ -78,7 +79,10 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
 
 
 def _words(found: dict[str, Any]) -> str:
-    told = f"Spent in all: epsilon {found['epsilon']:.4g} (mu {found['mu']:.4g})"
+    if not found["data"]:
+        told = "No private release was made yet: nothing is spent"
+    else:
+        told = f"Spent in all: epsilon {found['epsilon']:.4g} (mu {found['mu']:.4g})"
     if found["granted"] is not None:
         told += f" of {found['granted']:g}; a further release can have epsilon up to {found['left']:.4g}"
     told += f". {found['refused']} requests were refused."

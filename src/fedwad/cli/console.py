@@ -110,16 +110,19 @@ def progress_bar(title: str) -> Iterator[Bar]:
         yield Bar(progress, progress.add_task(title, total=None))
 
 
-def note_few(smallest: int | None) -> None:
+def note_few(smallest: int | None, method: str) -> None:
     """Say so when few samples hide behind a number that was sent."""
     if smallest is None or smallest >= _FEW:
         return
     what = "single samples were sent as they are" if smallest == 1 else "few samples hide behind a number"
-    screen.print(
-        f"Mind: {what}. Between real parties take fewer points (--support), or --method summary, which keeps"
-        f" {_FEW} samples in a cell where there are that many.",
-        soft_wrap=True,
-    )
+    if method == "summary":  # cells that small are of parties with fewer samples than that
+        advice = f"A party with fewer than {_FEW} samples has one cell; a node's policy refuses that (smallest_cell)."
+    else:
+        advice = (
+            "Between real parties take fewer points (--support), or --method summary, which keeps"
+            f" {_FEW} samples in a cell where there are that many."
+        )
+    screen.print(f"Mind: {what}. {advice}", soft_wrap=True)
 
 
 def bytes_in_words(count: int) -> str:

@@ -17,8 +17,10 @@ from fedwad.cli.checkpoint import Checkpoint, journalled
 from fedwad.cli.console import Bar, bytes_in_words, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
+from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
+from fedwad.federation import Dataset
 from fedwad.matrix import Progress
 
 __all__ = ["coreset"]
@@ -92,6 +94,7 @@ def coreset(
         "support": support, "inner": inner, "seed": seed,
     }  # fmt: skip
     others: dict[str, fedwad.CoresetResult] = {}
+    parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
             if checkpoint is not None:
@@ -108,8 +111,8 @@ def coreset(
             outcome.pop("kind", None)
             result = fedwad.CoresetResult.from_dict(outcome)
         else:
-            federation = fedwad.local(read_parties(files, label_column))
-            with journalled(federation, checkpoint, resume) as fed:
+            parties = read_parties(files, label_column)
+            with journalled(fedwad.local(parties), checkpoint, resume) as fed:
                 result = _learn(fed, options, bar)
                 for other in against or ():
                     others[other] = _learn(fed, options | {"method": other, "weights": "equal"}, bar)
@@ -126,6 +129,7 @@ def coreset(
         print_json(result.to_dict() | ({"against": {k: v.to_dict() for k, v in others.items()}} if others else {}))
         return
     _show(result, others)
+    note_scales(parties.values())
     for kind, path in (("Report", report), ("Picture", plot)):
         if path is not None:
             screen.print(f"{kind}: {path}", markup=False)

@@ -18,6 +18,7 @@ from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, pr
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files
 from fedwad.cli.private import Delta, Epsilon, Radius, promise
+from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import CertificateError, InputError
 from fedwad.federation import Dataset, aligned, read
@@ -36,9 +37,12 @@ def distance(
     ],
     b: Annotated[str, typer.Argument(help="The other party's data, or site.", show_default=False)],
     method: Annotated[
-        Literal["fedwad", "summary"],
-        typer.Option(help="The paper's rounds, or one message from each party."),
-    ] = "fedwad",
+        Literal["fedwad", "summary"] | None,
+        typer.Option(
+            help="The paper's rounds (fedwad), or one message from each party; with --epsilon always summary.",
+            show_default="fedwad",
+        ),
+    ] = None,
     support: Annotated[
         int | None, typer.Option(help="Points that travel (100), or cells of a summary (10).", show_default=False)
     ] = None,
@@ -92,6 +96,7 @@ def distance(
     Each file becomes a client in this process; only what would travel between real parties is exchanged, and its
     size is reported. The answer is an estimate inside a certified interval.
     """
+    method = method or ("fedwad" if epsilon is None else "summary")
     if save is not None and (save.suffix != ".json" or str(save) in (a, b)):
         raise InputError(f"--save is {save}; give the name of a .json file.")
     if report is not None and report.suffix != ".html":
@@ -104,7 +109,7 @@ def distance(
         "reveal": "every" if plot is not None or report is not None else "last",
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
-    reference = None
+    reference, data = None, dict[str, Dataset]()
     if engine is not None or connect is not None:
         if exact or checkpoint is not None:
             raise InputError("--exact and --checkpoint are for files in this process; leave them out with an engine.")
@@ -135,6 +140,7 @@ def distance(
         print_json(result.to_dict() | ({} if reference is None else {"exact": reference}))
     else:
         _show(result, reference)
+        note_scales(data.values())
 
 
 def _place(t: str) -> float | Literal["random"]:
@@ -200,4 +206,4 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     if result.smallest is not None:
         table.add_row("smallest cell", f"{result.smallest} sample{'s' if result.smallest > 1 else ''}")
     screen.print(table)
-    note_few(result.smallest)
+    note_few(result.smallest, result.method)

@@ -19,8 +19,10 @@ from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, pr
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
 from fedwad.cli.private import Delta, Epsilon, Radius, promise
+from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
+from fedwad.federation import Dataset
 
 __all__ = ["cluster", "matrix"]
 
@@ -99,6 +101,7 @@ def matrix(
         "form": form, "p": p, "seed": seed,
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
+    parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
             if checkpoint is not None:
@@ -111,13 +114,15 @@ def matrix(
             outcome.pop("kind", None)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
-            federation = fedwad.local(read_parties(files, label_column))
-            with journalled(federation, checkpoint, resume) as fed:
+            parties = read_parties(files, label_column)
+            with journalled(fedwad.local(parties), checkpoint, resume) as fed:
                 result = fedwad.matrix(fed, threads=threads, on_progress=bar.progress, **options)
     found = None if wanted is None else _clustered(result, wanted, affinity, neighbors, seed)
     if save is not None:
         result.save(save)
     _finish(result, found, report, as_json)
+    if not as_json:
+        note_scales(parties.values())
 
 
 @guarded
@@ -198,19 +203,20 @@ def _finish(result: fedwad.MatrixResult, clusters: dict[str, Any] | None, report
 def _show(result: fedwad.MatrixResult, clusters: NDArray[np.int64] | None) -> None:
     what = "Dataset distances" if result.labels else f"W{result.p:g} distances"
     screen.print(f"{what} between {len(result)} parties, method {result.method}")
+    headings, rows = _headings(result, clusters is not None)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     if clusters is not None:
         table.add_column("cluster", justify="right")
-    if len(result) <= _WIDEST:
-        for name in result.ids:
+    if headings:
+        for name in headings:
             table.add_column(escape(name), justify="right", no_wrap=True)
     else:
         for title in ("nearest", "distance", "certified", "farthest", "distance"):
             table.add_column(title, justify="left" if title in ("nearest", "farthest", "certified") else "right")
     for row, name in enumerate(result.ids):
-        cells = [escape(name)] + ([] if clusters is None else [str(clusters[row])])
-        if len(result) <= _WIDEST:
+        cells = [escape(rows[row])] + ([] if clusters is None else [str(clusters[row])])
+        if headings:
             cells += ["" if row == col else f"{result.value[row, col]:.4g}" for col in range(len(result))]
         else:
             near, *_, far = result.nearest(name)
@@ -235,7 +241,24 @@ def _show(result: fedwad.MatrixResult, clusters: NDArray[np.int64] | None) -> No
     )
     for name, reason in result.lost.items():
         screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
-    note_few(result.smallest)
+    note_few(result.smallest, result.method)
+
+
+def _headings(result: fedwad.MatrixResult, clusters: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of columns and rows: those of the parties, or numbers where these do not fit; no columns if nothing does.
+
+    A matrix whose rows lost their names would be of no use to anybody.
+    """
+    if len(result) > _WIDEST:
+        return (), result.ids
+    cell = max(len(f"{number:.4g}") for number in result.value.flat)
+    numbers = tuple(str(k + 1) for k in range(len(result)))
+    numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.ids, strict=True))
+    for columns, rows in ((result.ids, result.ids), (numbers, numbered)):
+        width = max(map(len, rows)) + 2 + 9 * clusters + sum(max(len(name), cell) + 2 for name in columns)
+        if width <= screen.width:
+            return columns, rows
+    return (), result.ids
 
 
 def _show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from fedwad.federation import (
     DescribeRequest,
     Entry,
     LabelsRequest,
+    Ledger,
     MomentsRequest,
     Policy,
     PrivateRequest,
@@ -29,6 +30,7 @@ from fedwad.federation import (
     Request,
     SummaryRequest,
     TransportRequest,
+    ending_promise,
     read,
     read_ledger,
 )
@@ -59,10 +61,11 @@ def check(
     dataset = read(data, label_column=label_column).by_name()
     client = Client(dataset, rules)
     place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
-    used = sum(entry.is_look for entry in read_ledger(place)) if place.exists() else 0
+    record = Ledger(read_ledger(place) if place.exists() else [])
+    warning = ending_promise(record, rules)
     trials = [_tried(client, name, request) for name, request in _questions(rules, dataset.measure.dimension)]
     if as_json:
-        print_json({"policy": asdict(rules), "looks": used, "requests": trials})
+        print_json({"policy": asdict(rules), "looks": record.looks, "requests": trials, "warning": warning})
         return
     screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -80,11 +83,13 @@ def check(
         screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
     cap = "no cap" if rules.answers is None else f"of {rules.answers}"
     screen.print(
-        f"Looks at the data so far: {used}, {cap}.\n"
+        f"Looks at the data so far: {record.looks}, {cap}.\n"
         "A policy is hygiene, no privacy guarantee: it limits how many looks a server gets and how many samples each"
         " number averages.",
         soft_wrap=True,
     )
+    if warning:
+        screen.print(f"[bold red]Mind:[/] {warning}", soft_wrap=True)
 
 
 def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
@@ -99,7 +104,7 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
     yield "describe", DescribeRequest()
     yield "moments", MomentsRequest()
     for size in sizes("summary"):
-        yield f"summary, {size} cells", SummaryRequest(size, "auto", 2.0, 0)
+        yield f"summary, {size} cell{'s' if size > 1 else ''}", SummaryRequest(size, "auto", 2.0, 0)
     if "summary" in rules.allow:
         yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diagonal")
         yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)

@@ -20,6 +20,7 @@ from fedwad.federation.local import LocalFederation, local
 from fedwad.federation.message import Classes, Reply, Request
 from fedwad.federation.node import open_client
 from fedwad.federation.policy import Policy
+from fedwad.federation.purse import ending_promise
 from fedwad.federation.reading import FORMATS, read
 from fedwad.federation.remote import RemoteFederation, describe_letter, encode_failure, site_name
 from fedwad.federation.replies import BundleReply, Failure, error_of, payload
@@ -78,6 +79,7 @@ __all__ = [
     "aligned",
     "describe_letter",
     "encode_failure",
+    "ending_promise",
     "error_of",
     "local",
     "open_client",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from fedwad.federation.client import Client
 from fedwad.federation.ledger import FileLedger
 from fedwad.federation.policy import Policy
+from fedwad.federation.purse import ending_promise
 from fedwad.federation.reading import read
 
 __all__ = ["open_client"]
@@ -26,4 +28,7 @@ def open_client(
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    return Client(read(data, label_column=label_column).by_name(), rules, FileLedger(place))
+    held, record = read(data, label_column=label_column).by_name(), FileLedger(place)
+    if warning := ending_promise(record, rules):
+        logging.getLogger("fedwad.client").warning("%s", warning)
+    return Client(held, rules, record)

@@ -10,9 +10,19 @@ from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.privacy import composed, epsilon_of, mu_of
 
-__all__ = ["Purse"]
+__all__ = ["Purse", "ending_promise"]
 
 _ROUNDING = 1e-9  # so that ten releases of a hundredth of the squared budget fit into a tenth of it
+
+
+def ending_promise(ledger: Ledger, policy: Policy) -> str:
+    """A sentence for those who open data to other questions after private releases of them; empty if they do not."""
+    made = sum(entry.kind == "private" and entry.outcome == "spent" for entry in ledger.entries)
+    if not made or not set(policy.allow) - {"describe", "private"}:
+        return ""
+    releases = f"{made} private release{'s' if made > 1 else ''}"
+    when = "has ended: other answers left too" if math.isinf(ledger.spent) else "ends with the first other answer"
+    return f"The ledger holds {releases}, and this policy allows other answers: the promise of privacy {when}."
 
 
 class Purse:

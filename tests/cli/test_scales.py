@@ -1,0 +1,53 @@
+"""The hint about a column that outweighs all others."""
+
+import io
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fedwad.federation import read
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of Typer about Click
+    from fedwad.cli import scales
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({"age": RNG.normal(50, 9, 80), "dose": RNG.normal(3, 4, 80)})
+
+
+@pytest.fixture
+def told(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(scales, "screen", Console(file=text, width=400))
+    return text
+
+
+def test_a_number_of_patients_is_noticed(told):
+    """The distance would be about it alone, and nothing in the answer would show that."""
+    table = TABLE.assign(patient=np.arange(80) + 10_000)
+    scales.note_scales([read(table), read(table.assign(patient=table.patient + 10_000))])
+    assert told.getvalue().startswith("Mind: column 'patient' makes nearly all of the spread")
+
+
+def test_small_units_are_noticed_and_comparable_columns_are_not(told):
+    scales.note_scales([read(TABLE), read(TABLE + 1)])
+    assert told.getvalue() == ""
+    scales.note_scales([read(TABLE.assign(age=TABLE.age * 3))])
+    assert "column 'age' makes 9" in told.getvalue()
+
+
+@pytest.mark.parametrize("data", [[], [read(TABLE.to_numpy() * [1000, 1])], [read(TABLE[["age"]])]])
+def test_arrays_and_single_columns_are_left_alone(told, data):
+    scales.note_scales(data)
+    assert told.getvalue() == ""
+
+
+def test_shares_are_of_the_variance_over_all_rows():
+    tables = [RNG.normal(0, 1, (40, 3)) * [1, 2, 3], RNG.normal(5, 1, (20, 3))]
+    variance = np.concatenate(tables).var(axis=0)
+    np.testing.assert_allclose(scales.shares(tables), variance / variance.sum())
+    assert scales.shares([np.full((3, 2), 1e150) * [[1, 1], [2, 1], [1, 1]]]).tolist() == [1.0, 0.0]
+    assert scales.shares([np.ones((3, 2))]).tolist() == [0.0, 0.0]
