@@ -62,7 +62,7 @@ name = "$name"
 contact = "data@$name.example.org"
 allow = ["describe", "moments", "summary", "transport", "cells"]
 END
-    "$python" -m fedwad.engines.flare.kit site "$kits/$name" --data "$name.npy" --policy "$name.toml"
+    fedwad node flare "$kits/$name" --data "$name.npy" --policy "$name.toml"
     start "$name"
 done
 

@@ -62,7 +62,7 @@ np.savetxt('$name.csv', rng.normal(${#names[@]}, 1, (500, 4)), delimiter=',', he
     printf 'name = "%s"\nallow = ["describe", "moments", "summary", "transport", "cells"]\nsmallest_cell = 10\n' "$name" > "$name.toml"
     ssh-keygen -q -t ecdsa -b 384 -N "" -C "$name" -f "$name"
     flwr supernode register "$name.pub" hub --name "$name" > /dev/null
-    "$python" -m fedwad.engines.flower.resident --superlink "127.0.0.1:$port" --root-certificates ca.crt \
+    fedwad node flower --superlink "127.0.0.1:$port" --ca ca.crt \
         --key "$name" --data "$name.csv" --policy "$name.toml" > "$name.log" 2>&1 &
     pids+=($!)
 done

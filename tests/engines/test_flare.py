@@ -89,11 +89,15 @@ def _kit(folder, startup, resources, rights):
     return folder
 
 
-def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path):
+def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
     resources = {"class_allow_list": ["nvflare.any.Thing"], "allow_log_streaming": True, "components": [1]}
     made = _kit(tmp_path / "paris", "fed_client.json", resources, {"permissions": {"project_admin": "any"}})
-    arguments = ["site", str(made), "--data", "d.npy", "--policy", "p.toml", "--label-column", "y"]
+    (tmp_path / "d.csv").write_text("x,y\n1,a\n2,b\n")
+    (tmp_path / "p.toml").write_text('name = "paris"\nallow = []\n')
+    arguments = ["site", str(made), "--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
+    monkeypatch.chdir(tmp_path)
     assert kit.main(arguments) == 0
+    assert "is ready" in capsys.readouterr().out
     resources = json.loads((made / "local/resources.json").read_text())
     assert resources["class_allow_list"] == [NODE]
     assert resources["allow_log_streaming"] is False
@@ -103,7 +107,7 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path):
         assert isinstance(role, dict)
         assert not {"byoc", "shell_commands"} & set(role)
     written = site.read(made / "local/fedwad.toml")
-    assert written == site.Site(Path("d.npy").resolve(), Path("p.toml").resolve(), None, "y")
+    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, "y")
 
 
 def test_a_kit_of_another_party_is_refused(tmp_path, capsys):

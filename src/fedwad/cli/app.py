@@ -14,6 +14,7 @@ from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
 from fedwad.cli.matrix import cluster, matrix
 from fedwad.cli.node import check, show
+from fedwad.cli.node_engines import flare, flower
 from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce
 from fedwad.cli.train import train
@@ -36,8 +37,10 @@ app.command()(audit)
 app.command()(train)
 app.command()(reproduce)
 
-_node = typer.Typer(help="For those who hold data: what would a node answer?", no_args_is_help=True)
+_node = typer.Typer(help="For those who hold data: what would a node answer? And run one.", no_args_is_help=True)
 _node.command()(check)
+_node.command()(flower)
+_node.command()(flare)
 app.add_typer(_node, name="node")
 
 _ledger = typer.Typer(help="For those who hold data: what left a node?", no_args_is_help=True)
@@ -49,10 +52,9 @@ _budget.command("show")(show_budget)
 app.add_typer(_budget, name="budget")
 
 
-@_node.callback()
 @_ledger.callback()
 @_budget.callback()
-def _group() -> None:  # keeps `node check` two words although there is one command
+def _group() -> None:  # keeps `ledger show` two words although there is one command
     pass
 
 

@@ -1,4 +1,5 @@
-"""Make a startup kit of FLARE ready: `python -m fedwad.engines.flare.kit site KIT --data FILE --policy FILE`.
+"""Make a startup kit of FLARE ready: `fedwad node flare KIT --data FILE --policy FILE` at a site, at the server
+`python -m fedwad.engines.flare.kit server KIT`.
 
 Provisioning makes a kit for each party. What a party decides for itself stands in the `local` folder of its kit, which
 no other party sees. FLARE reads `resources.json` and `authorization.json` there, or the `.default` ones without them.
@@ -16,8 +17,9 @@ from typing import Any
 from fedwad._files import write_atomically
 from fedwad.engines.flare._names import CONDUCTOR, NODE, SITE_FILE
 from fedwad.errors import FedwadError, InputError
+from fedwad.federation import open_client
 
-__all__ = ["main", "prepare_server", "prepare_site"]
+__all__ = ["check_site", "main", "prepare_server", "prepare_site"]
 
 _HEARTBEAT = 60  # seconds of silence after which a site counts as gone; with FLARE's 600 a job waits that long for it
 
@@ -32,6 +34,25 @@ _RIGHTS = {
         "member": {"view": "any"},
     },
 }
+
+
+def check_site(
+    kit: str | Path,
+    data: str | Path,
+    policy: str | Path,
+    ledger: str | Path | None = None,
+    label_column: str | None = None,
+) -> None:
+    """InputError unless a node with this kit could open its data, and under a policy of its own.
+
+    Without it the first to hear of a wrong path would be an analyst, days later, and without the reason.
+    """
+    name = _site_name(_local(kit, "fed_client.json").parent)
+    client = open_client(data, policy, ledger, label_column)
+    if name not in ("", client.policy.name):
+        raise InputError(
+            f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}'; make the names agree."
+        )
 
 
 def prepare_site(
@@ -87,6 +108,15 @@ def _local(kit: str | Path, startup: str) -> Path:
     return place / "local"
 
 
+def _site_name(kit: Path) -> str:
+    """The name in the certificate of a site, which its kit repeats; empty if it does not."""
+    try:
+        name = json.loads((kit / "startup" / "fed_client.json").read_text(encoding="utf-8"))["client"]["fqsn"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return ""
+    return str(name).rsplit(".", 1)[-1]
+
+
 def _default(local: Path, name: str) -> dict[str, Any]:
     """What provisioning proposed."""
     try:
@@ -108,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server = commands.add_parser("server", help="the kit of the FLARE server")
     site = commands.add_parser("site", help="the kit of a site that holds data")
     for command in (server, site):
-        command.add_argument("kit", type=Path, help="folder made by nvflare provision")
+        command.add_argument("kit", type=Path, help="folder made by nvflare package or provision")
     site.add_argument("--data", type=Path, required=True, help=".npy, .npz, .csv or .parquet")
     site.add_argument("--policy", type=Path, required=True, help="TOML file of what is answered")
     site.add_argument("--ledger", type=Path, help="file of what was answered; beside the policy when left out")
@@ -118,10 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.party == "server":
             prepare_server(given.kit)
         else:
+            check_site(given.kit, given.data, given.policy, given.ledger, given.label_column)
             prepare_site(given.kit, given.data, given.policy, given.ledger, given.label_column)
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    sys.stdout.write(f"{given.kit} is ready; start it with {given.kit / 'startup' / 'start.sh'}\n")
     return 0
 
 

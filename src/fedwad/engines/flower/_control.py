@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any, cast
 
+from fedwad.engines.flower._reach import host_and_port, obstacle
 from fedwad.errors import FederationError, InputError
 
 __all__ = ["QUIET", "Control", "environment", "need_flower"]
@@ -54,7 +55,9 @@ class Control:
     def __init__(
         self, folder: Path, connect: str, root_certificates: str | Path | None, insecure: bool = False
     ) -> None:
+        host_and_port(connect)
         self.address = connect
+        self._root, self._insecure = root_certificates, insecure
         self._home = folder / "home"
         self._home.mkdir()
         link: dict[str, str | bool] = {"address": connect}
@@ -65,6 +68,7 @@ class Control:
             if not path.is_file():
                 raise InputError(f"There is no root certificate at {root_certificates}; check the path.")
             link["root-certificates"] = str(path)
+            self._root = path
         lines = [f"[superlink.{_LINK}]", *(f"{key} = {json.dumps(value)}" for key, value in link.items())]
         (self._home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -167,7 +171,8 @@ class Control:
         if not answer.get("success"):
             reason = _said(str(answer.get("error-message") or err or out))
             if "SuperLink is unavailable" in reason:  # which is all that Flower says of a wrong certificate, too
-                reason = "it does not answer; check host:port, whether it is up, and the certificate."
+                found = None if self._insecure else obstacle(self.address, self._root)
+                reason = found or "it did not answer at first; ask once more."
             raise FederationError(f"The SuperLink at {self.address} cannot be used: {reason}")
         return answer
 

@@ -44,12 +44,14 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from fedwad.engines.flower._reach import obstacle
 from fedwad.errors import InputError
 
 __all__ = ["Fleet", "LostError", "RefusedError"]
 
 #: Seconds between two signs of life; the SuperLink gives a node up after twice as many. Flower's least is 10.
 _BEAT = 10.0
+_PUBLIC = (b"ecdsa-", b"ssh-", b"sk-")
 _MOST_OBJECTS = 8  # a letter comes in three
 
 
@@ -67,6 +69,7 @@ class Fleet:
     def __init__(self, superlink: str, root_certificates: str | Path | None, key: str | Path) -> None:
         logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look for letters would fill the disk
         private = _key(key)
+        self._place = superlink, None if root_certificates is None else Path(root_certificates).expanduser()
         self._public = public_key_to_bytes(private.public_key())
         self._client = FleetHttpClient.from_server_address(
             superlink,
@@ -90,7 +93,7 @@ class Fleet:
             raise RefusedError("its key is not registered, or still in use by a node that was there before.") from None
         except (httpx.TransportError, ssl.SSLError) as error:
             self._client.close()
-            raise RefusedError(_trouble(error)) from None
+            raise RefusedError(obstacle(*self._place) or _trouble(error)) from None
         self._heart.start()
         return self
 
@@ -164,11 +167,19 @@ class Fleet:
 
 def _key(path: str | Path) -> EllipticCurvePrivateKey:
     try:
-        key = load_ssh_private_key(Path(path).expanduser().read_bytes(), None)
+        content = Path(path).expanduser().read_bytes()
     except OSError:
         raise InputError(f"There is no readable key at {path}; check the path.") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    try:
+        key = load_ssh_private_key(content, None)
+    except TypeError:
+        raise InputError(
+            f"The key {path} has a passphrase; take that off with: ssh-keygen -p -N '' -f {path}"
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
         key = None
+    if content.startswith(_PUBLIC):
+        raise InputError(f"{path} is the public half of a key, which the hub gets; name the private one beside it.")
     if not isinstance(key, EllipticCurvePrivateKey):
         raise InputError(f"{path} is no key for a node; make one with: ssh-keygen -t ecdsa -b 384 -N '' -f {path}")
     return key

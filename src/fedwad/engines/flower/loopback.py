@@ -83,7 +83,7 @@ class Loopback:
         key = self.key(name) if key is None else key
         options = ["--superlink", self.address, "--root-certificates", str(self.authority), "--key", str(key)]
         options += ["--data", str(data), "--policy", str(policy)]
-        return self._start(log or name, sys.executable, "-m", "fedwad.engines.flower.resident", *options)
+        return self._start(log or name, sys.executable, "-m", "fedwad", "node", "flower", *options)
 
     def stock_site(self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = "") -> Process:
         """Start one of Flower's own SuperNodes."""

@@ -5,30 +5,30 @@ SuperNode does, with the same key and certificate, but never fetches the submitt
 client that was opened at the start, past its policy and into its ledger. And since the process stays, a round needs no
 new Python and no new reading of the data.
 
-    python -m fedwad.engines.flower.resident --superlink hub.example.org:8443 --root-certificates ca.crt \\
-        --key paris --data paris.csv --policy paris.toml
+    fedwad node flower --superlink hub.example.org:443 --ca ca.crt --key paris \\
+        --data paris.csv --policy paris.toml
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from fedwad.engines.flower._control import QUIET, need_flower
-from fedwad.errors import FederationError, FedwadError
+from fedwad.engines.flower._reach import host_and_port
+from fedwad.errors import FederationError
 from fedwad.federation import Client, open_client
 
 if TYPE_CHECKING:
     from fedwad.engines.flower._fleet import Fleet
 
-__all__ = ["main", "serve"]
+__all__ = ["run", "serve"]
 
 _BUSY, _IDLE = 0.2, 2.0  # seconds between two looks for letters: during a run, and when none has come for a while
 _RUN = 120.0  # seconds without a letter after which no run is thought to go on
@@ -58,6 +58,7 @@ def serve(
     on_line : called with a sentence when something happens
     """
     need_flower()
+    host_and_port(superlink)
     os.environ.update(QUIET)
     try:
         from fedwad.engines.flower._fleet import Fleet, LostError, RefusedError
@@ -101,44 +102,35 @@ def _loop(client: Client, fleet: Fleet, stop: Event, say: Callable[[str], None])
         say(f"Run {reply.metadata.run_id}: one letter, {seconds:.2f} s{'' if sent else ', no longer wanted'}.")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: options in, sentences out; status 2 for what the user can mend."""
-    options = _parser().parse_args(arguments)
+def run(
+    data: str | Path,
+    policy: str | Path,
+    ledger: str | Path | None = None,
+    label_column: str | None = None,
+    *,
+    superlink: str,
+    root_certificates: str | Path | None = None,
+    key: str | Path,
+    patience: float = 120.0,
+) -> None:
+    """Open the data and answer letters until Ctrl-C or SIGTERM, with a sentence on standard error now and then."""
+    need_flower()
+    host_and_port(superlink)
     stop = Event()
-    try:
-        need_flower()
-        client = open_client(options.data, options.policy, options.ledger, options.label_column)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        serve(
-            client,
-            superlink=options.superlink,
-            root_certificates=options.root_certificates,
-            key=options.key,
-            patience=options.patience,
-            stop=stop,
-            on_line=lambda line: print(line, file=sys.stderr, flush=True),
-        )
-    except FedwadError as error:
-        print(error, file=sys.stderr, flush=True)
-        return 2
-    return 0
+    client = open_client(data, policy, ledger, label_column)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
 
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m fedwad.engines.flower.resident", description="A Flower node that runs fedwad and nothing else."
+    serve(
+        client,
+        superlink=superlink,
+        root_certificates=root_certificates,
+        key=key,
+        patience=patience,
+        stop=stop,
+        on_line=say,
     )
-    parser.add_argument("--superlink", required=True, help="address of the SuperLink, as host:port")
-    parser.add_argument("--root-certificates", help="certificate that signed the SuperLink's; the system's by default")
-    parser.add_argument("--key", required=True, help="private key of this node")
-    parser.add_argument("--data", required=True, help="the data: .npy, .npz, .csv or .parquet")
-    parser.add_argument("--policy", required=True, help="what is answered: a TOML file")
-    parser.add_argument("--ledger", help="where each answer is written down; beside the policy by default")
-    parser.add_argument("--label-column", help="column of a table that is a label and no feature")
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds to go on trying to connect (120)")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    say("Stopped; nothing is answered any more.")

@@ -1,0 +1,85 @@
+"""Commands of those who hold data: running a node, making a kit ready, reading a ledger."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+
+def run(*words, columns=100):
+    command = [sys.executable, "-m", "fedwad", *map(str, words)]
+    environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+
+@pytest.fixture
+def site(tmp_path):
+    table = tmp_path / "paris.csv"
+    table.write_text("age,weight,diagnosis\n" + "".join(f"{30 + i},{60 + i % 7},flu\n" for i in range(60)))
+    policy = tmp_path / "paris.toml"
+    policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
+    return SimpleNamespace(folder=tmp_path, data=table, policy=policy)
+
+
+def _kit(folder, name):
+    kit = folder / name
+    contents = {
+        "startup/fed_client.json": {"client": {"fqsn": name}},
+        "local/resources.json.default": {},
+        "local/authorization.json.default": {},
+    }
+    for place, content in contents.items():
+        (kit / place).parent.mkdir(parents=True, exist_ok=True)
+        (kit / place).write_text(json.dumps(content))
+    return kit
+
+
+@pytest.mark.parametrize(
+    ("data", "label", "superlink", "sentence"),
+    [
+        ("none.csv", "diagnosis", "127.0.0.1:1", "There is no file at"),
+        ("paris.csv", "diagnosi", "127.0.0.1:1", "has no column 'diagnosi'"),
+        ("paris.csv", "diagnosis", "127.0.0.1", "give host:port"),
+        ("paris.csv", "diagnosis", "127.0.0.1:1", "There is no readable key at"),
+    ],
+)
+def test_a_flower_node_says_in_one_sentence_what_is_wrong(site, data, label, superlink, sentence):
+    pytest.importorskip("flwr")
+    files = ["--data", site.folder / data, "--policy", site.policy, "--label-column", label]
+    done = run("node", "flower", "--superlink", superlink, "--key", site.folder / "key", *files)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_kit_is_made_ready(site):
+    kit = _kit(site.folder, "paris")
+    done = run("node", "flare", kit, "--data", site.data, "--policy", site.policy, "--label-column", "diagnosis")
+    assert done.returncode == 0, done.stderr
+    assert f"start the node with {kit}/startup/start.sh" in done.stdout
+    assert 'label_column = "diagnosis"' in (kit / "local" / "fedwad.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("paris", {"data": "none.csv"}, "There is no file at"),
+        ("paris", {"policy": "none.toml"}, "There is no readable policy at"),
+        ("paris", {"label": "diagnosi"}, "has no column 'diagnosi'"),
+        ("paris", {"ledger": "none/ledger.jsonl"}, "There is no folder"),
+        ("oslo", {}, "is the policy of 'paris' and"),
+    ],
+)
+def test_a_kit_with_which_a_node_could_not_start_is_not_made(site, name, options, sentence):
+    """It once was, without a word, and the first who heard of it was the analyst: "could not open its data"."""
+    kit = _kit(site.folder, name)
+    words = ["--data", site.folder / options.get("data", "paris.csv")]
+    words += ["--policy", site.folder / options.get("policy", "paris.toml")]
+    words += ["--ledger", site.folder / options.get("ledger", "ledger.jsonl")]
+    done = run("node", "flare", kit, *words, "--label-column", options.get("label", "diagnosis"))
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert not (kit / "local" / "fedwad.toml").exists()
