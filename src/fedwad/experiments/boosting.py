@@ -2,8 +2,8 @@
 
 One model for all ("vanilla") beside training inside five clusters: those of the paper's distances and its three ways to
 cluster, those of our one message a client, and the true groups where there are some. The trainings of a task run in
-lockstep. CIFAR-10 is measured where there is a CUDA device only; there the paper's distances are computed for all pairs
-at once, entropic instead of exact.
+lockstep. Without a CUDA device only MNIST with 20 clients is measured; with one, the paper's distances are computed for
+all pairs at once, entropic instead of exact.
 """
 
 from __future__ import annotations
@@ -35,23 +35,14 @@ __all__ = ["ALGORITHMS", "EXPERIMENT"]
 
 ALGORITHMS: tuple[Algorithm, ...] = ("fedavg", "fedrep", "fedper")
 _STRUCTURES: tuple[Structure, ...] = ("groups", "none")
-#: Seeds by data set, number of clients and support; vanilla, true groups and ours are measured with support 10.
-_SEEDS = {
-    ("mnist", 10, 10): 5,
-    ("mnist", 20, 10): 5,
-    ("mnist", 20, 100): 5,
-    ("mnist", 40, 10): 5,
-    ("mnist", 100, 10): 5,
-    ("mnist", 100, 100): 2,
-    ("cifar10", 20, 10): 3,
-    ("cifar10", 20, 100): 3,
-    ("cifar10", 100, 10): 3,
-}
-#: The authors' network, and what else their code does, by structure: how many seeds.
-_AS_THEIRS: tuple[tuple[Training, Structure, int], ...] = (
-    ("softmax", "groups", 5),
-    ("authors", "groups", 2),
-    ("authors", "drawn", 2),
+_SEEDS = {"mnist": 5, "cifar10": 3}
+_CLIENTS = (10, 20, 40, 100)
+_SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the first
+#: The authors' network and what else their code does, 20 clients of MNIST: with which structures.
+_AS_THEIRS: tuple[tuple[Training, Structure], ...] = (
+    ("softmax", "groups"),
+    ("authors", "groups"),
+    ("authors", "drawn"),
 )
 
 
@@ -61,14 +52,16 @@ def _tasks(quick: bool) -> list[Settings]:
         return [small | {"structure": structure, "training": "ours"} for structure in _STRUCTURES]
     table = [
         {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": support, "training": "ours"}
-        for (data, clients, support), seeds in _SEEDS.items()
+        for data, seeds in _SEEDS.items()
+        for clients in _CLIENTS
+        for support in _SUPPORTS
         for structure in _STRUCTURES
         for seed in range(seeds)
     ]
     theirs = [
         {"data": "mnist", "clients": 20, "structure": structure, "seed": seed, "support": 10, "training": training}
-        for training, structure, seeds in _AS_THEIRS
-        for seed in range(seeds)
+        for training, structure in _AS_THEIRS
+        for seed in range(_SEEDS["mnist"])
     ]
     return table + theirs
 
@@ -76,7 +69,7 @@ def _tasks(quick: bool) -> list[Settings]:
 def _measure(support: int, training: Training, rounds: int = 10, **setting_of: Any) -> list[Row]:
     setting = Setting(**setting_of)
     ways, others = _clusterings(setting, support, training, at_once=_cuda())
-    rows: list[Row] = _trained(setting, ways, training, rounds)
+    rows = _trained(setting, ways, training, rounds)
     if setting.structure == "groups" and training == "ours":
         rows += [{"way": way, "ARI": agreement(setting, labels)} for way, labels in others.items()]
     return rows
@@ -148,10 +141,11 @@ def _cuda() -> bool:
     return torch.cuda.is_available()
 
 
-def _leaves_out(data: str, **_: Any) -> str | None:
-    if data != "cifar10" or _cuda():
+def _leaves_out(data: str, clients: int, training: Training, samples: int | None = None, **_: Any) -> str | None:
+    """A core would need weeks for all: a quarter of an hour and more for each task."""
+    if samples is not None or (data, clients, training) == ("mnist", 20, "ours") or _cuda():
         return None
-    return "CIFAR-10 is trained on a CUDA device only, and there is none."
+    return "without a CUDA device only MNIST with 20 clients is trained."
 
 
 EXPERIMENT = Experiment(
