@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -463,6 +464,24 @@ def test_results_come_back_from_files(tmp_path):
         fedwad.CoresetResult.load(tmp_path / "other.json")
     with pytest.raises(InputError, match="no readable file"):
         fedwad.CoresetResult.load(tmp_path / "nothing.json")
+
+
+def test_points_of_tables_have_the_names_of_columns(tmp_path):
+    rng = np.random.default_rng(2)
+    tables = {name: pd.DataFrame(rng.normal(size=(40, 2)), columns=["age", "dose"]) for name in "ab"}
+    fed = fedwad.local({"a": tables["a"], "b": tables["b"][["dose", "age"]]})
+    found = fedwad.coreset(fed, 3)
+    assert found.features == ("age", "dose")
+    assert found.to_frame().equals(pd.DataFrame(found.points, columns=["age", "dose"]))
+    with Journal(fed, tmp_path / "run") as journal:
+        assert fedwad.coreset(journal, 3).features == ("age", "dose")
+    found.save(tmp_path / "coreset.json")
+    assert fedwad.CoresetResult.load(tmp_path / "coreset.json") == found
+    content = found.to_dict()
+    with pytest.raises(InputError, match="not the parts of a coreset"):
+        fedwad.CoresetResult.from_dict(content | {"features": ["age"]})
+    del content["features"]  # as earlier versions saved it
+    assert fedwad.CoresetResult.from_dict(content).to_frame().columns.tolist() == [0, 1]
 
 
 def test_plot_draws_images_or_points(tmp_path):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats, Measure
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CoresetResult", "CoresetRound"]
 
@@ -70,6 +73,8 @@ class CoresetResult(Saved):
         Fewest samples behind one of the cell means that the clients sent: 1 means that a sample was sent as it is.
     traffic : Traffic
         Bytes sent `up` by and `down` to clients, and the number of replies.
+    features : tuple of str or None
+        Names of the columns of `points`, where the data are tables of this process.
     """
 
     _format: ClassVar[str] = "fedwad coreset 1"
@@ -89,6 +94,7 @@ class CoresetResult(Saved):
     smallest: int | None = None
     lost: Mapping[str, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    features: tuple[str, ...] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CoresetResult) and self.to_dict() == other.to_dict()
@@ -110,12 +116,21 @@ class CoresetResult(Saved):
         """The points with their weights."""
         return Measure(self.points, self.weights)
 
+    def to_frame(self) -> pd.DataFrame:
+        """The points as a pandas DataFrame, one row each in the order of `weights`, with the names of features."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
+        return pd.DataFrame(self.points, columns=None if self.features is None else list(self.features))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists: what --json prints and `save` writes."""
         names = (*_NUMBERS, "method", "converged", "seed", "masses", "smallest")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {"points": self.points.tolist(), "weights": self.weights.tolist()}
         content |= {"clients": list(self.clients), "lost": dict(self.lost), "traffic": asdict(self.traffic)}
+        content["features"] = None if self.features is None else list(self.features)
         content["history"] = [asdict(record) for record in self.history]
         return content
 
@@ -128,16 +143,22 @@ class CoresetResult(Saved):
             weights = np.array(found.pop("weights"), dtype=np.float64)
             if type(found["clients"]) is not list or not all(type(name) is str for name in found["clients"]):
                 raise TypeError("not a list of names")
+            features = found.pop("features", None)  # which coresets saved by earlier versions do not have
+            if features is not None and (type(features) is not list or not all(type(name) is str for name in features)):
+                raise TypeError("not a list of names")
             result = cls(
                 points=points,
                 weights=weights,
                 clients=tuple(found.pop("clients")),
                 traffic=Traffic(**found.pop("traffic")),
                 history=tuple(CoresetRound(**record) for record in found.pop("history")),
+                features=None if features is None else tuple(features),
                 **found,
             )
             if points.ndim != 2 or weights.shape != (len(points),) or not np.isfinite(points).all():
                 raise ValueError("not points with weights")
+            if features is not None and len(features) != points.shape[1]:
+                raise ValueError("not a name for each feature")
             if not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-9:
                 raise ValueError("not weights")
             if not 0 <= result.lower <= result.value <= result.upper < math.inf:

@@ -141,11 +141,13 @@ def coreset(
     line = Line(federation)
     with steady():
         if method == "union":
-            return _by_union(line, options)
-        if method == "summary":
-            return _by_summary(line, options)
-        support, inner = check_whole(support, "support"), check_whole(inner, "inner")
-        return _by_epochs(line, options, support, inner, steps, _positive(rate))
+            found = _by_union(line, options)
+        elif method == "summary":
+            found = _by_summary(line, options)
+        else:
+            support, inner = check_whole(support, "support"), check_whole(inner, "inner")
+            found = _by_epochs(line, options, support, inner, steps, _positive(rate))
+    return replace(found, features=getattr(federation, "features", None))
 
 
 def _federation(fed: Any) -> tuple[Federation, tuple[str, ...] | None]:

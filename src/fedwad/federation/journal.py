@@ -77,6 +77,11 @@ class Journal:
     def names(self) -> tuple[str, ...]:
         return self._federation.names
 
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the features, where the federation knows them."""
+        return getattr(self._federation, "features", None)
+
     def __getitem__(self, name: str) -> Site:
         return site(self, name)
 

@@ -11,6 +11,7 @@ import numpy as np
 from fedwad._coreset_result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
+from fedwad.report.flat import flattened
 from fedwad.report.pictures import _figure as new_figure
 from fedwad.report.pictures import _tidy as tidy
 from fedwad.report.pictures import _write as write_figure
@@ -83,22 +84,19 @@ def _draw_sheet(results: Mapping[str, CoresetResult], path: str | Path, shape: t
 def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None:
     figure = new_figure(6.4, 4.8)
     axes = figure.subplots()
-    stacked = np.concatenate([result.points for result in results.values()])
-    centre = stacked.mean(axis=0)
-    directions = np.linalg.svd(stacked - centre, full_matrices=False)[2][:2].T
+    flat, (across, up) = flattened(results)
     for number, (name, result) in enumerate(results.items()):
-        flat = (result.points - centre) @ directions
-        flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2]  # one feature: on a line
         size = 60 * len(result) * result.weights
         axes.scatter(
-            flat[:, 0],
-            flat[:, 1],
+            flat[name][:, 0],
+            flat[name][:, 1],
             s=size,
             alpha=0.7,
             color=_COLOURS[number % len(_COLOURS)],
             label=_title(name, result),
         )
-    axes.set(title=f"{stacked.shape[1]} dimensions, seen from one side", xticks=[], yticks=[])
+    axes.set(xlabel=across, ylabel=up)
+    axes.set_aspect("equal", adjustable="datalim")  # the distance adds up squares as they are
     axes.legend(fontsize=8, frameon=False)
     tidy(axes)
     write_figure(figure, path)

@@ -4,11 +4,14 @@ import base64
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedwad
 from fedwad.report import coreset_curves, coreset_picture, write_report
 from fedwad.report.coresets import image_shape, sheet
+from fedwad.report.flat import flattened
+from fedwad.report.page._scatter import scatter
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +51,40 @@ def test_points_of_few_features_are_a_scatter(tmp_path):
     found = fedwad.coreset(np.random.default_rng(0).normal(size=(50, 3)), 4)
     write_report(found, tmp_path / "page.html", others={"<b>": fedwad.coreset(np.ones((5, 3)), 2)})
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<circle") == 6
+    assert page.count("<circle") == 2 * 6  # for a screen and for a telephone
     assert "<b>:" not in page
     assert "&lt;b&gt;" in page
     on_line = fedwad.coreset(np.arange(20.0), 2)
     write_report(on_line, tmp_path / "line.html")
-    assert (tmp_path / "line.html").read_text().count("<circle") == 2
+    assert (tmp_path / "line.html").read_text().count("<circle") == 2 * 2
+
+
+def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.normal(50, 20, 60), "<dose>": rng.normal(9, 1, 60), "bmi": rng.normal(25, 8, 60)})
+    found = fedwad.coreset({"a": table}, 3)
+    write_report(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "first main direction, mostly age" in page
+    assert "second main direction, mostly bmi" in page
+    row = "".join(f'<td class="n">{number:.4g}</td>' for number in found.points[np.argmax(found.weights)])
+    assert row in page
+    assert '<th scope="col">&lt;dose&gt;</th>' in page
+    found.plot(tmp_path / "points.svg")
+    assert "mostly age" in (tmp_path / "points.svg").read_text()
+
+
+def test_two_features_are_the_axes_and_both_have_the_same_scale():
+    table = pd.DataFrame({"age": [40.0, 60.0, 41.0, 61.0], "dose": [1.0, 2.0, 3.0, 4.0]})
+    found = fedwad.coreset({"a": table}, 4)
+    flat, axes = flattened({"": found})
+    assert axes == ("age", "dose")
+    assert flat[""].tolist() == found.points.tolist()
+    drawn = scatter({"": found}).split("</svg>")[0]
+    dots = np.array([[float(n) for n in dot] for dot in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)])
+    pixels = np.linalg.norm(dots[:, None] - dots, axis=2)[np.triu_indices(4, 1)]
+    lengths = np.linalg.norm(found.points[:, None] - found.points, axis=2)[np.triu_indices(4, 1)]
+    np.testing.assert_allclose(pixels / lengths, (pixels / lengths)[0], rtol=0.02)
 
 
 def test_lost_clients_and_title(result, tmp_path):

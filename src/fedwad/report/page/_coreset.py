@@ -18,6 +18,7 @@ from fedwad.report.page._curve import Band, Curve, Part, chart
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._frame import Section
 from fedwad.report.page._pairs import folded, table
+from fedwad.report.page._scatter import points_table, scatter
 from fedwad.report.page._sent import facts, lost_clients, what_was_sent
 from fedwad.report.page._text import bytes_in_words, counted, escape, tag
 
@@ -25,12 +26,12 @@ __all__ = ["coreset_lead", "coreset_sections", "coreset_title"]
 
 _METHODS = {
     "union": "power cells of the union of all clients",
+    "summary": "from one summary of each client",
     "fedwad": "the paper's, FedWaD with a few random clients at a time",
     "direct": "the coreset itself travels to a few random clients at a time",
 }
 _STYLES = ("ours", "paper", "running", "exact")
-_COLOURS = ("var(--ours)", "var(--paper-line)", "var(--soft)", "var(--ink)")
-_COLUMNS, _WIDTH, _HEIGHT = 10, 520.0, 340.0
+_COLUMNS = 10
 
 
 def coreset_title(result: CoresetResult) -> str:
@@ -61,8 +62,11 @@ def coreset_sections(
         raise InputError("The coresets have different numbers of features; compare those of one data set.")
     everyone = {result.method: result} | dict(others)
     form = image_shape(features, shape)
-    drawn = _scatter(everyone) if form is None else _images(everyone, form)
+    drawn = scatter(everyone) if form is None else _images(everyone, form)
     sections = [Section("The points", drawn)]
+    numbers = points_table(result) if form is None else ""
+    if numbers:
+        sections.append(Section("The points in numbers", numbers))
     if others:
         sections.append(Section("Method against method", _comparison(everyone)))
     curves = _curves(everyone)
@@ -109,36 +113,6 @@ def _png(picture: Floats) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
 
 
-def _scatter(everyone: Mapping[str, CoresetResult]) -> str:
-    """All points in the two main directions of them, larger the heavier they are."""
-    stacked = np.concatenate([one.points for one in everyone.values()])
-    centre = stacked.mean(axis=0)
-    scale = float(np.abs(stacked - centre).max()) or 1.0
-    directions = np.linalg.svd((stacked - centre) / scale, full_matrices=False)[2][:2].T
-    reach = 1.0
-    flats = {}
-    for name, one in everyone.items():
-        flat = ((one.points - centre) / scale) @ directions
-        flats[name] = np.column_stack([flat, np.zeros((len(flat), 2))])[:, :2]
-        reach = max(reach, float(np.abs(flats[name]).max() * 1.02))
-    dots = []
-    for number, (name, one) in enumerate(everyone.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        for (x, y), weight in zip(flats[name], one.weights, strict=True):
-            radius = 5.0 * math.sqrt(float(weight) * len(one))
-            across, down = _WIDTH / 2 * (1 + 0.94 * float(x) / reach), _HEIGHT / 2 * (1 - 0.94 * float(y) / reach)
-            dots.append(tag("circle", cx=across, cy=down, r=radius, style=f"fill:{colour};fill-opacity:.75"))
-    items = [
-        tag("li", tag("i", style=f"background:{_COLOURS[k % len(_COLOURS)]};border-radius:50%;width:.7em;height:.7em"),
-            escape(name))
-        for k, name in enumerate(everyone)
-    ]  # fmt: skip
-    key = tag("ul", *items, class_="key") if len(items) > 1 else ""
-    caption = f"The points in the two main directions of their {counted(stacked.shape[1], 'feature')}."
-    drawn = tag("svg", *dots, viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}", role="img", aria_label=escape(caption))
-    return tag("figure", drawn, key, tag("figcaption", escape(caption)), style="max-width:44rem")
-
-
 def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
     rows = []
     for name, one in everyone.items():
@@ -149,7 +123,7 @@ def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
              escape(bytes_in_words(one.traffic.up)), escape(bytes_in_words(one.traffic.down))]
         )  # fmt: skip
     head = ["method", "W2 to the data", "certified", "rounds", "seconds", "sent by clients", "sent to them"]
-    return table(head, rows, "Coresets of the same data")
+    return tag("div", table(head, rows, "Coresets of the same data"), class_="scroller")
 
 
 def _curves(everyone: Mapping[str, CoresetResult]) -> str:

@@ -42,7 +42,7 @@ def _warning(smallest: int | None) -> str:
     )
     return tag(
         "p",
-        f"{what} Between real parties, take a smaller support, so that more samples share a cell.",
+        f"{what} Between real parties take fewer points or cells, and a policy that refuses cells this small.",
         class_="warning",
     )
 

@@ -1,0 +1,92 @@
+"""Points as dots on two axes, for coresets that are no images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedwad._coreset_result import CoresetResult
+from fedwad.ot import Floats
+from fedwad.report.flat import feature_names, flattened
+from fedwad.report.page._figures import both_widths, round_ticks
+from fedwad.report.page._pairs import table
+from fedwad.report.page._text import counted, escape, shortened, tag
+
+__all__ = ["COLOURS", "points_table", "scatter"]
+
+COLOURS = ("var(--ours)", "var(--paper-line)", "var(--soft)", "var(--ink)")
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 46.0
+_MOST_POINTS, _MOST_FEATURES, _LETTERS = 50, 30, 24
+
+
+def scatter(everyone: Mapping[str, CoresetResult]) -> str:
+    """All points on the same two axes and the same scale both ways, larger the heavier they are."""
+    flat, axes = flattened(everyone)
+    features = next(iter(everyone.values())).points.shape[1]
+    where = f"in the two main directions of their {features} features" if features > 2 else "as they are"
+    caption = f"The points {where}. Distances are drawn alike across and up, in the units of the data."
+    drawn = both_widths(lambda width: _draw(everyone, flat, axes, width, caption))
+    items = [
+        tag("li", tag("i", style=f"background:{COLOURS[k % len(COLOURS)]};border-radius:50%;width:.7em;height:.7em"),
+            escape(name))
+        for k, name in enumerate(everyone)
+    ]  # fmt: skip
+    key = tag("ul", *items, class_="key") if len(items) > 1 else ""
+    return tag("figure", drawn, key, tag("figcaption", escape(caption)), style="max-width:44rem")
+
+
+def _draw(
+    everyone: Mapping[str, CoresetResult], flat: Mapping[str, Floats], axes: tuple[str, str], width: int, caption: str
+) -> str:
+    places = np.concatenate(list(flat.values()))
+    low, high = places.min(axis=0), places.max(axis=0)
+    reach = high - low
+    across = width - _LEFT - _RIGHT
+    up = min(max(across * reach[1] / reach[0] if reach[0] else 0.0, 0.3 * width), 0.7 * width)
+    scale = 0.92 * min((room / one for room, one in zip((across, up), reach, strict=True) if one > 0), default=1.0)
+    corner = (low + high) / 2 - np.array([across, up]) / (2 * scale)  # what is drawn at the lower left
+
+    def x(number: float) -> float:
+        return float(_LEFT + (number - corner[0]) * scale)
+
+    def y(number: float) -> float:
+        return float(_TOP + up - (number - corner[1]) * scale)
+
+    foot = _TOP + up
+    lines = [tag("path", d=f"M{_LEFT:.0f} {_TOP:.0f}V{foot:.1f}H{width - _RIGHT:.0f}")]
+    for tick in round_ticks(float(corner[0]), float(corner[0] + across / scale), 6 if width > 400 else 4):
+        lines.append(tag("path", d=f"M{x(tick):.1f} {foot:.1f}v5"))
+        lines.append(tag("text", f"{tick:.6g}", x=x(tick), y=foot + 19, text_anchor="middle"))
+    for tick in round_ticks(float(corner[1]), float(corner[1] + up / scale), 5) if axes[1] else ():
+        lines.append(tag("path", d=f"M{_LEFT:.0f} {y(tick):.1f}h-5"))
+        lines.append(tag("text", f"{tick:.6g}", x=_LEFT - 9, y=y(tick), dy="0.35em", text_anchor="end"))
+    letters = int(width / 6.5)
+    lines.append(tag("text", escape(shortened(axes[0], letters)), x=width - _RIGHT, y=foot + 40, text_anchor="end"))
+    lines.append(tag("text", escape(shortened(axes[1], letters)), x=0.0, y=14.0))
+    dots = []
+    for number, (name, one) in enumerate(everyone.items()):
+        style = f"fill:{COLOURS[number % len(COLOURS)]};fill-opacity:.75"
+        for place, weight in zip(flat[name], one.weights, strict=True):
+            radius = 5.0 * math.sqrt(float(weight) * len(one))
+            dots.append(tag("circle", cx=x(place[0]), cy=y(place[1]), r=radius, style=style))
+    return tag(
+        "svg", tag("g", *lines, class_="axis"), *dots,
+        viewBox=f"0 0 {width} {foot + _BOTTOM:.0f}", role="img", aria_label=caption,
+    )  # fmt: skip
+
+
+def points_table(result: CoresetResult) -> str:
+    """The points in numbers, the heaviest first; empty where a table would be too large to read."""
+    names = feature_names(result)
+    if len(result) > _MOST_POINTS or len(names) > _MOST_FEATURES:
+        return ""
+    order = np.argsort(-result.weights, kind="stable")
+    rows = [
+        [str(k + 1), f"{result.weights[k]:.1%}", *(f"{number:.4g}" for number in result.points[k])]
+        for k in order.tolist()
+    ]
+    head = ["point", "weight", *(shortened(name, _LETTERS) for name in names)]
+    caption = f"{counted(len(result), 'point')}, the heaviest first"
+    return tag("div", table(head, rows, caption), class_="scroller")
