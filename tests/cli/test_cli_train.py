@@ -92,6 +92,9 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
     assert "There is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
     for words, sentence in ((("--cluster", "0"), "positive whole number"), ((), "There is no file or folder")):
-        done = run("--data", folder if words else tmp_path / "nosuch", *words)
+        done = run(folder if words else tmp_path / "nosuch", *words)  # as an argument, like those of other commands
         assert done.returncode == 2
         assert sentence in done.stderr
+    done = run()
+    assert done.returncode == 2
+    assert "No data were named" in done.stderr

@@ -191,8 +191,10 @@ def test_names_of_features_are_kept(tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
-    with pytest.raises(InputError, match="feature names should match"):
+    with pytest.raises(InputError, match=r"feature names should match .* in their order; give X\[list\(model"):
         loaded.predict(table[["c", "b", "a"]])
+    with pytest.raises(InputError, match=r"feature names should match .*: X came without c and beside d, e\."):
+        loaded.predict(table.rename(columns={"c": "d"}).assign(e=1.0))
     assert not hasattr(model.fit(SITES), "feature_names_in_")
 
 

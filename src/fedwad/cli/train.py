@@ -30,14 +30,16 @@ _TOGETHER, _APART = "all together", "in clusters"
 
 @guarded
 def train(
-    data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            help="Files (.npz .csv .parquet) with labels, folders of them, or patterns; names of sites with --connect."
-            " Can be given several times.",
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Files (.npz .csv .parquet) with labels, folders of them, or patterns; names of sites with --connect.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="The same as an option; can be given several times.")
+    ] = None,
     algorithm: Annotated[
         Literal["fedavg", "fedrep", "fedper"],
         typer.Option(help="One model a cluster; or a last layer that stays with each party, trained first or along."),
@@ -74,6 +76,9 @@ def train(
         raise InputError(f"{report} ends in '{report.suffix}'; give the name of a .html file.")
     if save is not None and not save.parent.is_dir():
         raise InputError(f"There is no folder {save.parent} to write {save.name} into; create it first.")
+    sources = [*(files or ()), *(data or ())]
+    if not sources:
+        raise InputError("No data were named; give files or folders of them: fedwad train sites/.")
     wanted = _wanted(clusters)
     options: dict[str, Any] = {
         "algorithm": algorithm, "model": model, "rounds": rounds, "share": share, "epochs": epochs, "batch": batch,
@@ -82,9 +87,9 @@ def train(
     here = engine is None and connect is None
     with progress_bar("Asking the parties") as bar, _clean_interrupt() if here else nullcontext():
         if here:
-            runner: _Runner = _Here(data, label_column, bar)
+            runner: _Runner = _Here(sources, label_column, bar)
         else:
-            runner = _There(data, label_column, bar, engine, connect, ca, timeout)
+            runner = _There(sources, label_column, bar, engine, connect, ca, timeout)
         results = {_TOGETHER: runner.train(options)}
         if wanted is not None:
             matrix = runner.matrix(seed)

@@ -225,7 +225,20 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 sentence = f"Input {which} contains NaN or infinity; remove or fill them first"
             else:
                 sentence = text.splitlines()[0].rstrip(".")
+                if "feature names should match" in sentence:
+                    sentence += self._apart(X)
             raise InputError(f"{sentence}.") from None
+
+    def _apart(self, X: Any) -> str:
+        """How the columns of a table differ from those of the fit, and what to do."""
+        given, wanted = [str(name) for name in X.columns], [str(name) for name in self.feature_names_in_]
+        missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, given), (given, wanted)))
+        if not missing and not unknown:
+            return " in their order; give X[list(model.feature_names_in_)]"
+        told = (
+            (f"{words} {', '.join(names[:4])}") for words, names in (("without", missing), ("beside", unknown)) if names
+        )
+        return f": X came {' and '.join(told)}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
