@@ -120,7 +120,7 @@ def test_different_replies_are_counted_across_restarts(tmp_path):
     assert np.array_equal(first.summary.means, again.summary.means)
     with pytest.raises(PolicyError, match="has told the 1 different replies"):
         client().answer(SummaryRequest(5, "auto", 2.0, 1))
-    assert [entry.outcome for entry in client().ledger.entries] == ["answered", "answered", "withheld"]
+    assert [entry.outcome for entry in client().ledger.entries] == ["answered", "repeated", "withheld"]
 
 
 def test_supports_of_one_size():

@@ -168,7 +168,7 @@ def test_a_ledger_is_shown(tmp_path):
         client.answer(SummaryRequest(3, "full", 9.0, 0))
     done = run("ledger", "show", path)
     assert done.returncode == 0, done.stderr
-    assert "2 requests (2 shown): 1 answered, 1 refused, 0 withheld, 0 cut by a crash." in done.stdout
+    assert "2 requests (2 shown): 1 answered, 0 repeated, 1 refused, 0 withheld, 0 cut by a crash." in done.stdout
     content = json.loads(run("ledger", "show", path, "--json").stdout)
     assert content["looks"] == 1
     assert [entry["outcome"] for entry in content["entries"]] == ["answered", "refused"]

@@ -6,7 +6,12 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+
+from fedwad.errors import PolicyError
+from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest, TransportRequest
+from fedwad.ot import Measure
 
 
 def run(*words, columns=100):
@@ -55,6 +60,19 @@ def test_a_flower_node_says_in_one_sentence_what_is_wrong(site, data, label, sup
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("party", "sentence"),
+    [
+        ("paris", "check the path, or add --engine and --connect if it is a site."),
+        ("sites/paris", "sites/paris; check the path."),
+    ],
+)
+def test_a_site_without_a_deployment_is_taken_for_a_file(party, sentence):
+    done = run("distance", party, "oslo", "--method", "summary", "--engine", "flower")
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
 def test_a_kit_is_made_ready(site):
     kit = _kit(site.folder, "paris")
     done = run("node", "flare", kit, "--data", site.data, "--policy", site.policy, "--label-column", "diagnosis")
@@ -83,3 +101,39 @@ def test_a_kit_with_which_a_node_could_not_start_is_not_made(site, name, options
     assert done.returncode == 2
     assert sentence in done.stderr
     assert not (kit / "local" / "fedwad.toml").exists()
+
+
+def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
+    """The bytes that left were once cut to "37…" on the 80 columns of a plain terminal."""
+    path = tmp_path / "paris.ledger.jsonl"
+    data = Dataset(Measure(np.random.default_rng(0).standard_normal((400, 3))))
+    client = Client(data, Policy(["summary", "transport"], largest_support=20), FileLedger(path))
+    for _ in range(2):
+        client.answer(SummaryRequest(10, "full", 2.0, 0))
+    support = Measure(np.random.default_rng(1).standard_normal((30, 3)))
+    with pytest.raises(PolicyError):
+        client.answer(TransportRequest("run", support, 0.5, 2.0, "barycentric", False))
+    done = run("ledger", "show", path, columns=80)
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines[:4])) <= 80
+    assert "…" not in done.stdout
+    entry = client.ledger.entries[0]
+    assert lines[1].split() == [
+        *entry.when[:19].split("T"),
+        "summary",
+        "answered",
+        str(entry.bytes),
+        "B",
+        str(entry.smallest),
+        entry.digest[:10],
+    ]
+    assert lines[2].split()[3] == "repeated"
+    assert lines[4] == ("Refused 1 x transport: A support of 30 points was asked for; this client answers up to 20.")
+    assert "1 answered, 1 repeated, 1 refused, 0 withheld" in done.stdout
+    assert "1 look at the data" in done.stdout
+
+
+def test_a_check_tells_that_only_one_reply_is_ever_told(site):
+    site.policy.write_text(site.policy.read_text() + "different_replies = 1\n")
+    done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
+    assert "Of each kind only 1 different reply will ever be told" in done.stdout

@@ -214,6 +214,16 @@ def test_sites_that_do_not_show_up_are_named(honest):
         find_sites(desk.DeskGrid({}), ("oslo",), 0.5)
 
 
+def test_who_is_waited_for_is_told_meanwhile(honest, monkeypatch):
+    monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
+    said = []
+    find_sites(desk.DeskGrid(honest), ("oslo",), 30.0, said.append)
+    assert not said
+    with pytest.raises(FederationError, match="No node named pari answered"):
+        find_sites(desk.DeskGrid(honest), ("pari", "oslo"), 2.0, said.append)
+    assert said == ["Waiting for pari; answers came from oslo, paris, rome."]
+
+
 def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
     monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
     grid = desk.DeskGrid({2: honest[2], 3: desk.silent})
@@ -691,5 +701,5 @@ def test_the_commands_of_the_documentation_run(monkeypatch):
     done = subprocess.run([script], env=variables, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "W2 between paris and oslo, method summary" in done.stdout
-    assert "2 answered, 0 refused" in done.stdout
+    assert "2 answered, 0 repeated, 0 refused" in done.stdout
     assert desk.strays(word) == []

@@ -1,6 +1,7 @@
 """The one door: nothing leaves but declared replies, past the policy, into the ledger."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fedwad.federation import (
     Client,
     Dataset,
     DescribeRequest,
+    Ledger,
     MomentsRequest,
     Policy,
     Reply,
@@ -22,6 +24,7 @@ from fedwad.federation import (
     local,
     payload,
 )
+from fedwad.federation.codec import digest
 from fedwad.ot import Measure
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 3))))
@@ -105,11 +108,70 @@ def test_support_larger_than_the_data_counts_as_single_samples():
 
 
 def test_answers_are_counted_over_the_clients_life():
+    client = Client(DATA, Policy(["moments", "summary"], answers=2))
+    client.answer(MomentsRequest())
+    client.answer(SummaryRequest(1, "auto", 2.0, 0))
+    with pytest.raises(PolicyError, match="all 2 answers"):
+        client.answer(SummaryRequest(2, "auto", 2.0, 0))
+
+
+def test_the_same_question_counts_once_and_gets_the_same_reply():
+    """A site was once locked out by analysts who asked for its one summary again and again."""
+    client = Client(DATA, Policy(["moments", "transport"], answers=2))
+    told = [digest(client.answer(MomentsRequest())) for _ in range(5)]
+    rounds = [digest(client.answer(replace(transport(), run=name))) for name in ("a", "b", "c")]
+    assert (len(set(told)), len(set(rounds))) == (1, 1)
+    assert client.ledger.looks == 2
+    assert [entry.outcome for entry in client.ledger.entries] == [
+        "answered", *["repeated"] * 4, "answered", "repeated", "repeated",
+    ]  # fmt: skip
+    assert {entry.digest for entry in client.ledger.entries} == {told[0], rounds[0]}  # nothing leaves unrecorded
+    with pytest.raises(PolicyError, match="all 2 answers"):
+        client.answer(transport(Measure(SUPPORT.points + 1e-9)))
+    assert client.ledger.looks == 2
+
+
+def test_a_repetition_that_turns_out_otherwise_counts_and_is_withheld_after_the_last_answer(monkeypatch):
     client = Client(DATA, Policy(["moments"], answers=2))
+    true = MomentsRequest.work
     client.answer(MomentsRequest())
+
+    def other(request, desk, shift):
+        moments, smallest = true(request, desk)
+        return replace(moments, mean=moments.mean + shift), smallest
+
+    monkeypatch.setattr(MomentsRequest, "work", lambda request, desk: other(request, desk, 1.0))
     client.answer(MomentsRequest())
+    assert client.ledger.looks == 2
+    monkeypatch.setattr(MomentsRequest, "work", lambda request, desk: other(request, desk, 2.0))
     with pytest.raises(PolicyError, match="all 2 answers"):
         client.answer(MomentsRequest())
+    assert [entry.outcome for entry in client.ledger.entries] == ["answered", "answered", "withheld"]
+
+
+def test_without_answers_nothing_is_repeated_either():
+    ledger = Ledger()
+    Client(DATA, Policy(["moments"]), ledger).answer(MomentsRequest())
+    with pytest.raises(PolicyError, match="all 0 answers"):
+        Client(DATA, Policy(["moments"], answers=0), ledger).answer(MomentsRequest())
+
+
+@pytest.mark.parametrize("change", ["policy", "data"])
+def test_under_other_rules_or_about_other_data_a_question_is_another(change):
+    ledger, rules = Ledger(), Policy(["moments"], answers=1)
+    Client(DATA, rules, ledger).answer(MomentsRequest())
+    other = Dataset(Measure(DATA.measure.points + 1))
+    client = (
+        Client(DATA, replace(rules, smallest_cell=9), ledger) if change == "policy" else Client(other, rules, ledger)
+    )
+    with pytest.raises(PolicyError, match="all 1 answers"):
+        client.answer(MomentsRequest())
+
+
+def test_replies_that_depend_on_more_than_the_question_always_count():
+    assert {request.kind for request in kinds.REQUESTS if not request.lasting} == {
+        "describe", "private", "train", "evaluate",
+    }  # fmt: skip
 
 
 def test_a_refusal_reaches_the_caller_of_distance():
@@ -181,9 +243,14 @@ def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
     client = Client(DATA, Policy(["transport"], answers=1, smallest_cell=50))
     with pytest.raises(PolicyError, match="fewer than the 50"):
         client.answer(transport())
-    with pytest.raises(PolicyError, match="all 1 answers"):
+    with pytest.raises(PolicyError, match="fewer than the 50"):  # the same question: not worked on, and not counted
         client.answer(transport())
+    with pytest.raises(PolicyError, match="all 1 answers"):
+        client.answer(transport(Measure(SUPPORT.points + 1)))
     assert client.ledger.looks == 1
+    assert [entry.outcome for entry in client.ledger.entries] == ["withheld", "refused", "refused"]
+    assert "fewer than the 50" in client.ledger.entries[1].reason
+    assert "all 1 answers" in client.ledger.entries[2].reason
 
 
 @pytest.mark.parametrize(

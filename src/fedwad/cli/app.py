@@ -12,8 +12,9 @@ from fedwad.cli.budget import show_budget
 from fedwad.cli.coreset import coreset
 from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
+from fedwad.cli.ledger import show
 from fedwad.cli.matrix import cluster, matrix
-from fedwad.cli.node import check, show
+from fedwad.cli.node import check
 from fedwad.cli.node_engines import flare, flower
 from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce

@@ -1,8 +1,7 @@
-"""`fedwad node check DATA POLICY` and `fedwad ledger show FILE`: for those who hold data."""
+"""`fedwad node check DATA POLICY`: for those who hold data, before anybody asks."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,6 @@ from fedwad.federation import (
     CellsRequest,
     Client,
     DescribeRequest,
-    Entry,
     LabelsRequest,
     Ledger,
     MomentsRequest,
@@ -37,9 +35,8 @@ from fedwad.federation import (
 from fedwad.ot import Measure
 from fedwad.privacy import DP
 
-__all__ = ["check", "show"]
+__all__ = ["Json", "check"]
 
-_LATEST = 20
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
@@ -81,6 +78,12 @@ def check(
     for reason in dict.fromkeys(trial["reason"] for trial in trials if trial["reason"]):
         refused = [trial["request"] for trial in trials if trial["reason"] == reason]
         screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
+    if rules.different_replies is not None:
+        different = f"{rules.different_replies} different repl{'y' if rules.different_replies == 1 else 'ies'}"
+        screen.print(
+            f"Of each kind only {different} will ever be told, the first asked for; others are withheld.",
+            soft_wrap=True,
+        )
     cap = "no cap" if rules.answers is None else f"of {rules.answers}"
     screen.print(
         f"Looks at the data so far: {record.looks}, {cap}.\n"
@@ -135,43 +138,3 @@ def _tried(client: Client, name: str, request: Request) -> dict[str, Any]:
         "request": name, "kind": entry.kind, "outcome": entry.outcome, "smallest": entry.smallest,
         "bytes": entry.bytes, "reason": reason,
     }  # fmt: skip
-
-
-@guarded
-def show(
-    file: Annotated[Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)],
-    everything: Annotated[bool, typer.Option("--all", help=f"Show all entries, not only the last {_LATEST}.")] = False,
-    as_json: Json = False,
-) -> None:
-    """What was asked of a node, and what left it?"""
-    entries = read_ledger(file)
-    if as_json:
-        print_json({"entries": [asdict(entry) for entry in entries], **_totals(entries)})
-        return
-    shown = entries if everything else entries[-_LATEST:]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("when", "request", "outcome", "sent", "smallest cell", "digest of the reply"):
-        table.add_column(title, justify="right" if title in ("sent", "smallest cell") else "left", no_wrap=True)
-    for entry in shown:
-        answered = entry.outcome == "answered"
-        table.add_row(
-            entry.when, escape(entry.kind), entry.outcome, bytes_in_words(entry.bytes) if answered else "",
-            str(entry.smallest) if answered and entry.smallest else "", entry.digest[:16],
-        )  # fmt: skip
-    screen.print(table)
-    totals = _totals(entries)
-    screen.print(
-        f"{len(entries)} requests ({len(shown)} shown): {totals['answered']} answered, {totals['refused']} refused,"
-        f" {totals['withheld']} withheld, {totals['torn']} cut by a crash.\n"
-        f"{totals['looks']} looks at the data, {bytes_in_words(totals['bytes'])} sent in all.",
-        soft_wrap=True,
-    )
-
-
-def _totals(entries: list[Entry]) -> dict[str, int]:
-    outcomes = Counter(entry.outcome for entry in entries)
-    return {
-        **{name: outcomes[name] for name in ("answered", "refused", "withheld", "torn")},
-        "looks": sum(entry.is_look for entry in entries),
-        "bytes": sum(entry.bytes for entry in entries),
-    }

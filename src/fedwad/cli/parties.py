@@ -28,7 +28,8 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
             found += inside
         elif path.exists() or not any(letter in source for letter in "*?["):
             if not path.exists() and path.suffix.lower() not in FORMATS:
-                raise InputError(f"There is no file or folder {source}; check the path.")
+                site = "" if path.suffix or len(path.parts) > 1 else ", or add --engine and --connect if it is a site"
+                raise InputError(f"There is no file or folder {source}; check the path{site}.")
             found.append(path)
         else:
             matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207

@@ -6,17 +6,18 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from fedwad._steady import steady
-from fedwad.errors import FederationError, FedwadError
+from fedwad.errors import FederationError, FedwadError, PolicyError
 from fedwad.federation.codec import Letter, VersionError, digest, pack, unpack
 from fedwad.federation.data import Dataset
 from fedwad.federation.desk import Desk
 from fedwad.federation.kinds.train import TrainRequest, train_together
-from fedwad.federation.ledger import FileLedger, Ledger
+from fedwad.federation.ledger import FileLedger, Ledger, Outcome
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
 from fedwad.federation.purse import Purse
@@ -91,35 +92,66 @@ class Client:
     def answer(self, request: Request) -> Reply:
         """Reply to one request, or raise PolicyError. Requests of several threads take turns."""
         with self.ledger.turn(), steady():
-            request = self._admitted(request)
-            return self._released(request, lambda: type(request).work(request, self._desk))
+            request, question = self._admitted(request)
+            return self._released(request, question, lambda: type(request).work(request, self._desk))
 
-    def _admitted(self, request: Request) -> Request:
-        """The request as it may be worked on, or PolicyError and a line in the ledger. Within the ledger's turn."""
+    def _admitted(self, request: Request) -> tuple[Request, str]:
+        """The request as it may be worked on, and its `_question`, or PolicyError and a line in the ledger.
+
+        A question whose reply was withheld is not worked on again: it would be withheld again. Within a ledger's turn.
+        """
         kind = kind_of(request)
         try:
             request = cleaned(request)
-            self.policy.admit(request, self.ledger.looks)
+            question = self._question(request)
+            known = self.ledger.known(question)
+            self.policy.admit(request, self.ledger.looks if known is None else 0)
             type(request).fits(request, self._desk)
-        except BaseException:
-            self.ledger.record(kind, "refused", data=self._digest)
+            if known is not None and known.outcome == "withheld":
+                raise PolicyError(known.reason)
+        except BaseException as error:
+            self.ledger.record(kind, "refused", data=self._digest, reason=_reason(error))
             raise
-        return request
+        return request, question
 
-    def _released(self, request: Request, work: Callable[[], tuple[Reply, int | None]]) -> Reply:
-        """The reply that `work` gives, past the policy and into the ledger. Within the ledger's turn."""
-        kind = kind_of(request)
+    def _released(self, request: Request, question: str, work: Callable[[], tuple[Reply, int | None]]) -> Reply:
+        """The reply that `work` gives, past the policy and into the ledger. Within the ledger's turn.
+
+        The same reply to the same question tells nothing new, so it is "repeated" and does not count; any other does.
+        """
+        kind, known = kind_of(request), self.ledger.known(question)
         try:
             reply, smallest = work()
             told = digest(reply)
             if smallest is not None:  # else it averages no samples: a description, or noise that has its own budget
                 self.policy.release(smallest)
                 self.policy.check_new(told, self.ledger.told(kind))
-        except BaseException:  # whatever it was, the data were looked at
-            self.ledger.record(kind, "withheld", data=self._digest)
+            again = known is not None and known.digest == told
+            if known is not None and not again:  # it was let in as a repetition, and is none
+                self.policy.check_looks(self.ledger.looks)
+        except BaseException as error:  # whatever it was, the data were looked at
+            lasting = question if known is None and isinstance(error, PolicyError) else ""
+            self.ledger.record(kind, "withheld", data=self._digest, question=lasting, reason=_reason(error))
             raise
-        self.ledger.record(kind, "answered", payload(reply), smallest or 0, told, self._digest)
+        outcome: Outcome = "repeated" if again else "answered"
+        self.ledger.record(kind, outcome, payload(reply), smallest or 0, told, self._digest, question=question)
         return reply
+
+    def _question(self, request: Request) -> str:
+        """SHA-256 of what a reply depends on: the question without the name of its run, the rules, and the data.
+
+        Empty for questions whose reply depends on more, on chance or on what was trained before.
+        """
+        if not type(request).lasting:
+            return ""
+        plain = replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
+        rules = replace(self.policy, answers=None, name="", contact="")
+        return hashlib.sha256(f"{digest(plain)} {rules!r} {self._digest}".encode()).hexdigest()
+
+
+def _reason(error: BaseException) -> str:
+    """Why something was not told, for the ledger: our own sentences, and no words of other errors."""
+    return str(error) if isinstance(error, FedwadError) else type(error).__name__
 
 
 def answer_together(clients: Mapping[str, Client], requests: Mapping[str, TrainRequest]) -> dict[str, Reply | Failure]:
@@ -135,7 +167,7 @@ def answer_together(clients: Mapping[str, Client], requests: Mapping[str, TrainR
         turns.enter_context(steady())
         for name, request in requests.items():
             try:
-                admitted[name] = clients[name]._admitted(request)  # type: ignore[assignment]
+                admitted[name] = clients[name]._admitted(request)[0]  # type: ignore[assignment]
             except FedwadError as error:
                 answers[name] = failure_of(error)
         try:
@@ -145,7 +177,7 @@ def answer_together(clients: Mapping[str, Client], requests: Mapping[str, TrainR
         for place, (name, request) in enumerate(admitted.items()):
             work = partial(done.__getitem__, place) if done else partial(request.work, clients[name]._desk)
             try:
-                answers[name] = clients[name]._released(request, work)
+                answers[name] = clients[name]._released(request, "", work)  # trainings are never the same
             except FedwadError as error:
                 answers[name] = failure_of(error)
     return {name: answers[name] for name in requests}

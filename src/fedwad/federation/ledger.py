@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, get_args
 
 from fedwad._files import write_atomically
 from fedwad.errors import FederationError, InputError
@@ -19,15 +19,19 @@ from fedwad.privacy import composed
 
 __all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger"]
 
-#: "refused" before the data were looked at, "withheld" after, or "answered"; "spent" when a private release is paid
-#: for, before its noise is drawn; "torn" for a line cut by a crash.
-Outcome = Literal["answered", "refused", "withheld", "spent", "torn"]
+#: "refused" before the data were looked at, "withheld" after, or "answered"; "repeated" when the same question got the
+#: same reply as before; "spent" when a private release is paid for, before its noise is drawn; "torn" for a line cut by
+#: a crash.
+Outcome = Literal["answered", "repeated", "refused", "withheld", "spent", "torn"]
+
+_WORKED = ("answered", "withheld")
+_LONGEST_REASON = 300  # letters; a sentence can quote what arrived
 
 
 @dataclass(frozen=True)
 class Entry:
     """One request: when, of which kind, what became of it, how large the reply was, how many samples its smallest
-    cell holds, and SHA-256 digests of the reply and of the data it was about."""
+    cell holds, SHA-256 digests of the reply, of the data it was about and of the question, and why it was not told."""
 
     when: str
     kind: str
@@ -37,13 +41,18 @@ class Entry:
     digest: str = ""
     data: str = ""
     mu: float = 0.0  # what a private release cost
+    question: str = ""  # empty where the same question can have another reply the next time
+    reason: str = ""
 
     @property
     def is_look(self) -> bool:
-        """Whether the data were looked at; a withheld reply counts, since even its absence tells something."""
+        """Whether the server could learn something about the data from what became of this request.
+
+        A withheld reply counts, since even its absence tells something. A repeated one does not: whoever asked knew it.
+        """
         if self.kind == "private" and self.outcome == "answered":
             return False  # the line before it, "spent", was the look; a release that is told again is none
-        return self.outcome != "refused" and self.kind != "describe"
+        return self.outcome not in ("refused", "repeated") and self.kind != "describe"
 
 
 @dataclass
@@ -67,6 +76,11 @@ class Ledger:
     def told(self, kind: str) -> set[str]:
         """Digests of the replies of a kind that left."""
         return {entry.digest for entry in self.entries if entry.kind == kind and entry.outcome == "answered"}
+
+    def known(self, question: str) -> Entry | None:
+        """The line of the first time that this question was worked on, if it was."""
+        worked = (entry for entry in self.entries if entry.question == question and entry.outcome in _WORKED)
+        return next(worked, None) if question else None
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -101,9 +115,12 @@ class Ledger:
         digest: str = "",
         data: str = "",
         mu: float = 0.0,
+        question: str = "",
+        reason: str = "",
     ) -> None:
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        self._append(Entry(when, kind, outcome, size, smallest, digest, data, mu))
+        reason = reason[:_LONGEST_REASON]
+        self._append(Entry(when, kind, outcome, size, smallest, digest, data, mu, question, reason))
 
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -203,8 +220,10 @@ def _parsed(text: bytes) -> list[Entry]:
         try:
             content: dict[str, Any] = json.loads(line)
             entry = Entry(**content)
-            if entry.outcome not in ("answered", "refused", "withheld", "spent") or type(entry.bytes) is not int:
+            if entry.outcome not in get_args(Outcome)[:-1] or type(entry.bytes) is not int:
                 raise ValueError(entry.outcome)
+            if type(entry.question) is not str or type(entry.reason) is not str:
+                raise ValueError(entry.question)
             if type(entry.mu) not in (float, int) or not 0 <= entry.mu < math.inf:
                 raise ValueError(entry.mu)
         except (ValueError, TypeError):

@@ -42,6 +42,8 @@ class Request:
 
     kind: ClassVar[str]
     answer: ClassVar[type[Reply]]
+    #: Whether the reply depends on nothing but the question, the data and the policy. Such a question counts once.
+    lasting: ClassVar[bool] = False
 
     def cleaned(self) -> Request:
         """A copy made of plain values; InputError unless each makes sense by itself, whatever the data.

@@ -36,7 +36,8 @@ class Policy:
     largest_support : most points that a support or a summary may have
     smallest_support : fewest points of a support; equal to the largest it leaves one size, since answers to supports of
         two sizes differ by single records
-    answers : most looks at the data over the client's life, replies that were withheld included; None for no limit
+    answers : most looks at the data over the client's life; None for no limit. A question counts once, whether its
+        reply left or was withheld: asked again, it gets the same reply, or the same refusal, which tells nothing new
     different_replies : most replies of each kind over the client's life that differ from each other; asked again for
         one of those it repeats it, and anything new is withheld: two different summaries can differ by a single record
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
@@ -160,9 +161,14 @@ class Policy:
         kind = type(request).kind
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
-        if self.answers is not None and looks >= self.answers and kind != "describe":
-            raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
+        if kind != "describe":
+            self.check_looks(looks)
         type(request).admit(request, self)
+
+    def check_looks(self, looks: int) -> None:
+        """Raise PolicyError unless the data may be looked at once more, after so many looks."""
+        if self.answers is not None and looks >= self.answers:
+            raise PolicyError(f"This client has given all {self.answers} answers that its policy allows.")
 
     def check_classes(self, classes: Classes) -> None:
         if classes != "ignored" and not self.classes:

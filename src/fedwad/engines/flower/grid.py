@@ -59,8 +59,12 @@ class GridFederation(RemoteFederation):
         return {name: answers.get(name, silent) for name in letters}
 
 
-def find_sites(grid: Grid, wanted: Iterable[str] = (), timeout: float = 60.0) -> dict[str, int]:
+def find_sites(
+    grid: Grid, wanted: Iterable[str] = (), timeout: float = 60.0, say: Callable[[str], None] | None = None
+) -> dict[str, int]:
     """Ask every node who it is; the node of each `wanted` site, or of all sites when none are named.
+
+    `say` is called once with a sentence if some take their time.
 
     FederationError when one is missing after `timeout` seconds, and when two nodes go by one name: one of them is not
     who it says. A node that goes by another name than it was registered under does not count.
@@ -88,6 +92,10 @@ def find_sites(grid: Grid, wanted: Iterable[str] = (), timeout: float = 60.0) ->
             settled = settled or time.monotonic()
             if not post.waiting or time.monotonic() > settled + _GRACE:
                 return {name: found[name] for name in wanted or sorted(found)}
+        lost = [name for name in wanted if name not in found]
+        if say is not None and lost and found and time.monotonic() > deadline - timeout + _GRACE:
+            say(f"Waiting for {' and '.join(lost)}; answers came from {', '.join(sorted(found))}.")
+            say = None
         time.sleep(_QUICK if post.waiting else _SLOW)
     if wanted and all(name in found for name in wanted):
         return {name: found[name] for name in wanted}

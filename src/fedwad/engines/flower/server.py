@@ -50,7 +50,7 @@ def main(grid: Grid, context: Context) -> None:
 def _result(grid: Grid, settings: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
     try:
         job = Job.from_json(str(settings["job"]))
-        nodes = find_sites(grid, json.loads(str(settings["sites"])), float(settings["patience"]))
+        nodes = find_sites(grid, json.loads(str(settings["sites"])), float(settings["patience"]), say)
         say(f"Found {', '.join(nodes)}.")
         seconds = float(settings["round-timeout"])
 

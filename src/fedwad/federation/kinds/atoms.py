@@ -76,6 +76,7 @@ class AtomsRequest(Request):
     """How much of the data, and which part of it, falls to each of these atoms?"""
 
     kind: ClassVar[str] = "atoms"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = CellSums
     atoms: Floats
     potentials: Floats

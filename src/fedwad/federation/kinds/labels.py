@@ -43,6 +43,7 @@ class LabelsRequest(Request):
     """Which labels occur? Those of fewer samples than the policy's smallest cell are not told."""
 
     kind: ClassVar[str] = "labels"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = Labels
 
     def cleaned(self) -> LabelsRequest:

@@ -36,6 +36,7 @@ class MomentsRequest(Request):
     """How many samples, around which mean, how widely spread?"""
 
     kind: ClassVar[str] = "moments"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = Moments
     classes: Classes = "ignored"
 

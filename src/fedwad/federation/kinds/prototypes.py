@@ -62,6 +62,7 @@ class PrototypesRequest(Request):
     """
 
     kind: ClassVar[str] = "prototypes"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = Prototypes
     size: int
     per: Per

@@ -54,6 +54,7 @@ class SummaryRequest(Request):
     """A summary of the data from k-means cells, class by class if wanted."""
 
     kind: ClassVar[str] = "summary"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = SummaryReply
     cells: int
     form: Form

@@ -61,6 +61,7 @@ class TransportRequest(Request):
     """
 
     kind: ClassVar[str] = "transport"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = TransportReply
     run: str
     support: Measure
@@ -113,6 +114,7 @@ class CellsRequest(Request):
     """Transport the data to this support, reply with the cells it makes."""
 
     kind: ClassVar[str] = "cells"
+    lasting: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = SummaryReply
     run: str
     support: Measure
