@@ -20,7 +20,7 @@ def made_up(quick, factor, seconds=lambda _: 1.0):
         value = TRUTH[task["pair"]]
         if task["method"] == "fedwad":
             value *= factor(task)
-        rows.append(task | {"value": value, "seconds": seconds(task)})
+        rows.append(task | {"value": value, "upper": value, "seconds": seconds(task)})
     return rows
 
 
