@@ -43,4 +43,4 @@ def test_the_picture_has_a_panel_for_each_data_set():
     (figure,) = figures.values()
     assert [panel.get_title() for panel in figure.axes] == ["MNIST", "FashionMNIST"]
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["10", "100"]
-    assert {"FedRep", "FedPer"} < {text.get_text() for text in figure.axes[0].get_legend().get_texts()}
+    assert {"FedRep", "FedPer"} < {text.get_text() for text in figure.legends[0].get_texts()}

@@ -86,9 +86,12 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     sizes = sorted({row["size"] for row in rows if row.get("size")})
     for panel, data in zip(panels, names, strict=True):
         for size, shade in zip(sizes, np.linspace(0.4, 1.0, len(sizes)), strict=True):
-            for method, colour, style in (("coreset per client", PAPER, "--"), ("coreset per class", OURS, "-")):
+            for method, words, colour, style in (
+                ("coreset per client", "the paper's coresets", PAPER, "--"),
+                ("coreset per class", "coresets by class", OURS, "-"),
+            ):
                 places, values = mean_by(pick(rows, data=data, method=method, size=size), "clients", "own")
-                label = f"{method}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
+                label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
                 panel.plot(places, values, style, marker=".", color=colour, alpha=shade, label=label)
         for method, style in (("fedrep", "-"), ("fedper", ":")):
             places, values = mean_by(pick(rows, data=data, method=method), "clients", "own")
@@ -98,7 +101,8 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
         panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data])
         panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
-    panels[0].legend(fontsize=7, frameon=False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return {"classifier": figure}
 
 
