@@ -97,6 +97,16 @@ def test_a_plan_tells_what_is_not_feasible():
     assert run("plan", "--n", 200, "--d", 30, "--epsilon", -1).returncode == 2
 
 
+def test_a_plan_tells_when_the_radius_and_not_the_noise_makes_the_error():
+    """Two features reach far beyond twice their typical length; thirty do not."""
+    tight, wide = plan(2000, 2, 1.0), plan(2000, 2, 1.0, radius=3.5)
+    assert tight.clipped > 0.02 > wide.clipped
+    assert wide.error < tight.error / 2
+    assert plan(2000, 30, 1.0).clipped < 0.001
+    assert "lie beyond the radius" in run("plan", "--n", 2000, "--d", 2, "--epsilon", 1).stdout
+    assert "lie beyond" not in run("plan", "--n", 2000, "--d", 2, "--epsilon", 1, "--radius", 3.5).stdout
+
+
 def test_a_plan_is_the_same_twice_and_better_with_more_samples():
     few, many = plan(500, 6, 1.0), plan(20_000, 6, 1.0)
     assert few == plan(500, 6, 1.0)

@@ -12,6 +12,7 @@ from fedwad.privacy import plan as planned
 
 __all__ = ["plan"]
 
+_MANY = 0.02  # of the samples beyond the radius; their distance then shows it
 _WORDS = {
     "feasible": "Feasible at your n and d.",
     "rough": "Rough: distances that differ clearly will, fine differences drown in noise.",
@@ -48,3 +49,9 @@ def plan(
         " centres half a spread apart. Your data may differ; what a summary leaves out comes on top.",
         soft_wrap=True,
     )
+    if plans[0].clipped > _MANY:
+        screen.print(
+            f"Mind: {plans[0].clipped:.0%} of such samples lie beyond the radius and are drawn back to it, which makes"
+            " distances too small; try a larger --radius.",
+            soft_wrap=True,
+        )

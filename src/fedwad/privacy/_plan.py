@@ -32,8 +32,10 @@ _SPECTRUM = 10.0  # largest variance of a main direction over the smallest
 class Plan:
     """What a distance under this promise is likely to be off by.
 
-    `error` is the root mean square of relative errors that noise causes, for two made-up data sets whose centres
-    are as far apart as half of their spread. `enough` is about how many samples would bring it to a tenth.
+    `error` is the root mean square of relative errors that noise and the radius cause, for two made-up data sets whose
+    centres are as far apart as half of their spread. `enough` is about how many samples would bring it to a tenth.
+    `clipped` is the share of samples beyond the radius, which are drawn back to it: with few features that, and not
+    noise, may be most of the error, and a larger radius is better.
     """
 
     n: int
@@ -46,6 +48,7 @@ class Plan:
     verdict: Verdict
     enough: int
     cells: int
+    clipped: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -75,31 +78,33 @@ def plan(n: int, d: int, epsilon: float, delta: float = 1e-5, radius: float = 2.
     drawn = min(n, _MOST_SAMPLES)
     rng = np.random.default_rng(seed)
     with steady():
-        errors = [_error(drawn, d, mu * n / drawn, radius, rng) for _ in range(_TRIALS)]
-    error = float(np.sqrt(np.mean(np.square(errors))))
+        trials = [_error(drawn, d, mu * n / drawn, radius, rng) for _ in range(_TRIALS)]
+    error = float(np.sqrt(np.mean([found**2 for found, _ in trials])))
+    clipped = float(np.mean([share for _, share in trials]))
     verdict: Verdict = "feasible" if error <= _GOOD else "rough" if error <= _ROUGH else "not feasible"
     enough = n if error <= _GOOD else math.ceil(n * error / _GOOD)  # noise beside sums falls as 1 / n
-    return Plan(n, d, epsilon, delta, mu, radius, error, verdict, enough, split(n, d, mu).count)
+    return Plan(n, d, epsilon, delta, mu, radius, error, verdict, enough, split(n, d, mu).count, clipped)
 
 
-def _error(n: int, d: int, mu: float, radius: float, rng: np.random.Generator) -> float:
-    """Relative error of one distance between two made-up data sets."""
+def _error(n: int, d: int, mu: float, radius: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Relative error of one distance between two made-up data sets, and the share of samples beyond the radius."""
     scales = np.geomspace(1.0, _SPECTRUM**-0.5, d)
     spread = float(np.sqrt((scales**2).sum()))
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     step = turn[:, 0] * spread / 2
     truths: list[tuple[Floats, Floats]] = []
-    pictures = []
+    pictures, beyond = [], []
     for shift, scale in ((-step / 2, 1.0), (step / 2, 1.2)):
         points = (rng.standard_normal((n, d)) * scales * scale) @ turn.T + shift
         truths.append((points.mean(axis=0), np.cov(points.T, bias=True).reshape(d, d)))
         # Random numbers for noise are good enough where nothing is at stake, and the same plan comes out twice.
         found = release(points, radius * spread, np.zeros(d), None, split(n, d, mu), rng.bytes)
         pictures.append(picture(found))
+        beyond.append(np.mean(np.sqrt((points**2).sum(axis=1)) > radius * spread))
     draws = rng.standard_normal((_DRAWS, 2, min(n, _TWIN), d))
     true, noisy = _distance(truths, draws), _distance([one.moments for one in pictures], draws)
     value = noise_effect(pictures, draws=20).corrected(np.full((2, 2), noisy))[0][0, 1]
-    return float(value) / true - 1
+    return float(value) / true - 1, float(np.mean(beyond))
 
 
 def _distance(moments: list[tuple[Floats, Floats]], draws: Floats) -> float:
