@@ -41,9 +41,12 @@ def test_strict_exits_with_1_when_records_came_back(folder):
 
 def test_80_columns_are_enough_for_the_table(folder):
     environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "fedwad", "audit", "paris.npy", "--policy", "paris.toml"]
+    (folder / "classes.toml").write_text('name = "paris"\nallow = ["summary", "prototypes"]\nclasses = true\n')
+    command = [sys.executable, "-m", "fedwad", "audit", "paris.npy", "--policy", "classes.toml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=True)
     assert "…" not in done.stdout
+    assert "untried" in done.stdout  # there are no labels
+    assert "refused" in done.stdout
     assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[-1] == "closest"
 
 

@@ -81,7 +81,7 @@ def _show(result: AuditResult, data: Path) -> None:
         if math.isfinite(row.score.closest):
             numbers = [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
         else:
-            numbers = ["not tried" if row.untried else "refused" if row.refused else "", "", ""]
+            numbers = ["untried" if row.untried else "refused" if row.refused else "", "", ""]
         style = "bold red" if row.leaks else ""
         table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
     base = result.baseline
