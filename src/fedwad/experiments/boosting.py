@@ -48,7 +48,7 @@ _AS_THEIRS: tuple[tuple[Training, Structure], ...] = (
 
 def _tasks(quick: bool) -> list[Settings]:
     if quick:
-        small = {"data": "mnist", "clients": 10, "seed": 0, "support": 10, "samples": 300, "rounds": 3}
+        small = {"data": "mnist", "clients": 10, "seed": 0, "support": 10, "samples": 200, "rounds": 3}
         return [small | {"structure": structure, "training": "ours"} for structure in _STRUCTURES]
     table = [
         {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": support, "training": "ours"}
