@@ -476,7 +476,7 @@ together = pytest.mark.xdist_group("flower")  # one deployment for all, where py
 def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job):
     said = []
     assert numbers(deployment.submit(job, timeout=150, on_line=said.append)) == expected[job.algorithm]
-    assert said[0] == f"Found {', '.join(job.clients)}."
+    assert f"Found {', '.join(job.clients)}." in said[:2]  # one may have been waited for
     assert len(said) > 1
 
 
@@ -671,12 +671,12 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
 
         def kill(sentence):
             said.append(sentence)
-            if len(said) == 3:  # found, moments, first round
+            if sum("sites answered" in line for line in said) == 2:  # moments, first round
                 loopback.superlink.kill()
                 loopback.superlink.wait()
 
         with pytest.raises(FederationError, match="stopped answering during run"):
-            loopback.submit(DISTANCE, timeout=120, on_line=kill)
+            loopback.submit(DISTANCE, timeout=300, on_line=kill)
         loopback.start_superlink()
         result = loopback.submit(DISTANCE, timeout=150, patience=90, resume=True)
         assert numbers(result) == expected["distance"]
