@@ -229,8 +229,8 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "More rounds approximate slightly better, but few already uncover the order.",
             0 <= gain < 0.1 * float(np.mean(errors[few][both])) and kept >= of - 2,
-            f"{told_of(both)}: {100 * np.mean(errors[few][both]):+.2f}% ({few}),"
-            f" {100 * np.mean(errors[many][both]):+.2f}% ({many})",
+            f"{told_of(both)}: {100 * np.mean(errors[few][both]):+.3f}% ({few}),"
+            f" {100 * np.mean(errors[many][both]):+.3f}% ({many})",
         ),
         Claim(
             "As many support points as samples give a very accurate distance.",
