@@ -64,7 +64,9 @@ def test_the_source_archive_has_no_measurements_and_no_data(built):
         "Makefile",
         "constraints.txt",
     }
-    assert not [name for name in sizes if name.endswith(("rows.jsonl", ".npz", ".npy", ".pyc", ".whl"))]
+    kept = tracked("docs/results")  # rows that need a machine few people have
+    assert not [name for name in sizes if name.endswith("rows.jsonl") and name not in kept]
+    assert not [name for name in sizes if name.endswith((".npz", ".npy", ".pyc", ".whl"))]
     assert max(sizes.values()) < 1_000_000
     assert sum(sizes.values()) < 20_000_000
 
