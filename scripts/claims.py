@@ -37,6 +37,9 @@ def table() -> str:
             f"| {cell(claim['text'])} | {VERDICTS[claim['holds']]} | {cell(claim['found'])} |"
             for claim in one["claims"]
         ]
+    verdicts = [claim["holds"] for one in facts() for claim in one["claims"]]
+    held, failed, unknown = (verdicts.count(verdict) for verdict in VERDICTS)
+    lines += ["", f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be tested."]
     return "\n".join(lines)
 
 
