@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, classifier, coresets, matrices, messages, otdd_conversion, private, speed
+from benchmarks import accuracy, classifier, coresets, matrices, messages, otdd_conversion, private, speed, training
 
 TABLES = {
     "accuracy": accuracy.measure,
@@ -30,6 +30,8 @@ TABLES = {
     "coresets": coresets.measure,
     "classifier": classifier.measure,
     "classifier_choices": classifier.choices,
+    "training": training.steps,
+    "boosting": training.boosting,
     "private": private.measure,
     "private_clusters": private.clusters,
     "private_classifier": private.classifier,

@@ -59,6 +59,15 @@ def test_together_and_alone_agree(word, features, phases):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
 
 
+@pytest.mark.parametrize(("word", "features", "stacked"), [("mlp", 6, True), ("cnn", 256, False)])
+def test_on_a_cpu_networks_are_stacked_where_that_is_faster(word, features, stacked):
+    """Convolutions take twice as long in a stack there (`python -m benchmarks training`)."""
+    network, pool, tasks = problem(word, features)
+    recipe = Recipe(PHASES["fedavg"], batch=10, rate=0.1)
+    chosen, same = (train(network, pool, tasks, recipe, together=choice) for choice in (None, stacked))
+    assert all(torch.equal(one.weights, other.weights) for one, other in zip(chosen, same, strict=True))
+
+
 @pytest.mark.parametrize("personal", [["first"], ["second", "head.bias"], ["third", "head"], ["head.weight"]])
 def test_any_layers_may_be_personal(personal):
     _, pool, tasks = problem("mlp", 6)

@@ -100,21 +100,22 @@ def train(
 
     Parameters
     ----------
-    together : stack the networks, see `fedwad.training.stacks`; when left out, several are stacked. Networks with
-        dropout are not, since each would have to draw its own numbers.
+    together : stack the networks, see `fedwad.training.stacks`; when left out, several are stacked on a GPU, and on a
+        CPU where that is faster: if they are linear layers with rectifiers between. Networks with dropout are not,
+        since each would have to draw its own numbers.
     alter : data augmentation, in phases in which shared layers learn; what it draws depends on what is trained
         together
     half : in stacks, keep weights in float32 and calculate in bfloat16: faster on a GPU, three digits
     """
     where = pool.X.device
     network.module.to(where)
+    from fedwad.training.stacks import chain, train_stack
+
     if together is None:
-        together = len(tasks) > 1
+        together = len(tasks) > 1 and (where.type == "cuda" or chain(network.module) is not None)
     if not together or any(isinstance(part, nn.modules.dropout._DropoutNd) for part in network.module.modules()):
         with _one_thread_each() if where.type == "cpu" else nullcontext():  # steps are too small for more
             return [_train_alone(network, pool, task, recipe, alter) for task in tasks]
-    from fedwad.training.stacks import train_stack
-
     ranked = sorted(range(len(tasks)), key=lambda place: -len(tasks[place].rows))  # alike ones into one stack
 
     def trained(places: Sequence[int]) -> list[Trained]:

@@ -19,7 +19,7 @@ from torch.optim.sgd import sgd
 from fedwad.training.descent import Alter, Pool, Recipe, Task, Trained, moving, order
 from fedwad.training.networks import Network
 
-__all__ = ["train_stack"]
+__all__ = ["chain", "train_stack"]
 
 _CHUNK = 8192  # samples at a time when nothing is learned from them
 
@@ -67,7 +67,7 @@ def _descend(
     half: bool,
 ) -> NDArray[np.float64]:
     """Move the stacked weights of these names in place; the mean loss of each task over the last epoch."""
-    layers = None if half or alter is not None else _chain(module)
+    layers = None if half or alter is not None else chain(module)
     if layers is not None:
         return _descend_chain(layers, weights, learning, pool, tasks, recipe, first, epochs)
 
@@ -213,7 +213,7 @@ def _descend_chain(
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
-def _chain(module: nn.Module) -> list[str] | None:
+def chain(module: nn.Module) -> list[str] | None:
     """Names of the layers of a module that is linear layers with rectifiers between, and nothing else."""
     if type(module) is not nn.Sequential:
         return None
