@@ -10,18 +10,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+from fedwad.experiments import NAMES
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "paper.md"
 BEGIN, END = "<!-- claims: written by scripts/claims.py -->", "<!-- end of claims -->"
 VERDICTS = {True: "held", False: "**failed**", None: "not tested"}
-#: In the order in which the paper comes to them.
-ORDER = ("toy", "scaling", "coresets", "classifier", "otdd", "matrices", "boosting")
 
 
 def facts() -> list[dict[str, Any]]:
     """What is known of each experiment that was run in full."""
     found = [json.loads(path.read_text()) for path in (ROOT / "docs" / "results").glob("*/facts.json")]
-    return sorted(found, key=lambda one: ORDER.index(one["experiment"]))
+    return sorted(found, key=lambda one: NAMES.index(one["experiment"]))
 
 
 def cell(text: str) -> str:

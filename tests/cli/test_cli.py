@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import fedwad
+from fedwad.cli import main
 
 
 def run(*arguments, cwd=None):
@@ -118,6 +119,34 @@ def test_version_and_help():
     done = run("--help")
     assert "demo" in done.stdout
     assert "distance" in done.stdout
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_no_crash(monkeypatch, capsys):
+    class Interrupting:
+        def find_spec(self, name, *_):
+            if name == "fedwad.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fedwad.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "Interrupted; no result was written.\n"
+
+
+def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
+    command = [sys.executable, "-m", "fedwad", "reproduce", "toy", "--out", tmp_path]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    rows, end = tmp_path / "toy" / "rows.jsonl", time.monotonic() + 120
+    while not rows.exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.split() == "Interrupted; what was measured is kept, and the same command goes on from there.".split()
+    assert out == ""
+    assert rows.read_text().endswith("\n")
 
 
 def test_ctrl_c_leaves_no_mess(tmp_path):

@@ -506,7 +506,7 @@ def test_a_simulation_ends_in_time_and_leaves_no_process(tmp_path):
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    """Server and four sites. The policy of rome allows summaries only, and the data of lima are not there."""
+    """Server and four sites. The policy of rome allows summaries only, and the data of lima go away."""
     if find_spec("nvflare") is None:
         pytest.skip("NVIDIA FLARE is not installed")
     from fedwad.engines.flare.loopback import Loopback
@@ -516,8 +516,10 @@ def federation(tmp_path_factory):
     data = {name: write_data(folder, name, shift) for shift, name in enumerate(names)}
     policy = {name: write_policy(folder, name) for name in names}
     write_policy(folder, "rome", ("describe", "summary"))
-    data["lima"] = folder / "secret-place.npy"
-    with Loopback(folder, data, policy) as started:
+    data["lima"] = data["lima"].rename(folder / "secret-place.npy")
+    prepared = Loopback(folder, data, policy)
+    data["lima"].unlink()
+    with prepared as started:
         yield started
 
 

@@ -20,7 +20,7 @@ from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce
 from fedwad.cli.train import train
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 app = typer.Typer(
     help="How alike are data sets that may never meet? Distances through small point clouds that travel instead.",
@@ -72,8 +72,3 @@ def _root(
     ] = False,
 ) -> None:
     """How alike are data sets that may never meet?"""
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -69,8 +69,7 @@ def flare(
     Opens data, policy and ledger as the node will, and writes into the kit's `local` folder where they are, that jobs
     start nothing but fedwad's node, and that nobody reads files or logs. FLARE's own script then starts the node.
     """
-    from fedwad.engines.flare.kit import check_site, prepare_site
+    from fedwad.engines.flare.kit import prepare_site
 
-    check_site(kit, data, policy, ledger, label_column)
     prepare_site(kit, data, policy, ledger, label_column)
     screen.print(f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}", soft_wrap=True, markup=False)

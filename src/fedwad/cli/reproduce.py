@@ -36,7 +36,11 @@ def reproduce(
         experiment(wanted)  # an unknown name is told before anything runs
     outcomes = []
     for wanted in names:
-        outcome = _run(wanted, out, quick, fresh)
+        try:
+            outcome = _run(wanted, out, quick, fresh)
+        except KeyboardInterrupt:
+            errors.print("Interrupted; what was measured is kept, and the same command goes on from there.")
+            raise typer.Exit(130) from None
         outcomes.append(outcome)
         if not as_json:
             _print(outcome)

@@ -19,7 +19,7 @@ from fedwad.engines.flare._names import CONDUCTOR, NODE, SITE_FILE
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import open_client
 
-__all__ = ["check_site", "main", "prepare_server", "prepare_site"]
+__all__ = ["main", "prepare_server", "prepare_site"]
 
 _HEARTBEAT = 60  # seconds of silence after which a site counts as gone; with FLARE's 600 a job waits that long for it
 
@@ -36,25 +36,6 @@ _RIGHTS = {
 }
 
 
-def check_site(
-    kit: str | Path,
-    data: str | Path,
-    policy: str | Path,
-    ledger: str | Path | None = None,
-    label_column: str | None = None,
-) -> None:
-    """InputError unless a node with this kit could open its data, and under a policy of its own.
-
-    Without it the first to hear of a wrong path would be an analyst, days later, and without the reason.
-    """
-    name = _site_name(_local(kit, "fed_client.json").parent)
-    client = open_client(data, policy, ledger, label_column)
-    if name not in ("", client.policy.name):
-        raise InputError(
-            f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}'; make the names agree."
-        )
-
-
 def prepare_site(
     kit: str | Path,
     data: str | Path,
@@ -67,8 +48,16 @@ def prepare_site(
     - `fedwad.toml`: its data, policy, ledger and label column;
     - `resources.json`: jobs start no class but fedwad's node, and no log leaves (by default FLARE sends the error log);
     - `authorization.json`: jobs bring no code, and nobody reads the site's files.
+
+    First data, policy and ledger are opened as the node will: else the first to hear of a wrong path would be an
+    analyst, days later, and without the reason.
     """
     local = _local(kit, "fed_client.json")
+    name, client = _site_name(local.parent), open_client(data, policy, ledger, label_column)
+    if name not in ("", client.policy.name):
+        raise InputError(
+            f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}'; make the names agree."
+        )
     words = {"data": _whole(data), "policy": _whole(policy)}
     words |= {} if ledger is None else {"ledger": _whole(ledger)}
     words |= {} if label_column is None else {"label_column": label_column}
@@ -148,7 +137,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.party == "server":
             prepare_server(given.kit)
         else:
-            check_site(given.kit, given.data, given.policy, given.ledger, given.label_column)
             prepare_site(given.kit, given.data, given.policy, given.ledger, given.label_column)
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")
