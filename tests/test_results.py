@@ -1,5 +1,6 @@
 """What docs/paper.md says about the paper's claims is what the runs in docs/results found."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -33,8 +34,7 @@ def test_each_claim_stands_on_the_page_with_its_verdict(path):
     assert found["claims"]
     for claim in found["claims"]:
         told = " ".join(claim["found"].split())
-        stale = "python scripts/claims.py writes it again"
-        assert written.get(claim["text"]) == [VERDICT_OF[claim["holds"]], told], stale
+        assert written.get(claim["text"]) == [VERDICT_OF[claim["holds"]], told]
 
 
 def test_results_are_of_full_runs_of_experiments_that_exist():
@@ -52,6 +52,14 @@ def test_no_claim_stands_there_that_nothing_tests():
         assert row[0] in known or named, row[0]
         for test, file in named:
             assert f"def {test}(" in (ROOT / file).read_text()
+
+
+def test_tables_on_the_page_are_those_of_the_runs():
+    place = importlib.util.spec_from_file_location("paper", ROOT / "scripts" / "paper.py")
+    paper = importlib.util.module_from_spec(place)
+    place.loader.exec_module(paper)
+    page = paper.PAGE.read_text()
+    assert paper.written(page) == page, "python scripts/paper.py writes it again"
 
 
 def test_at_least_fifteen_claims_are_judged():

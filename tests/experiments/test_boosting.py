@@ -190,7 +190,16 @@ class TestClaims:
         assert self.verdicts(rows) == [True, True, True, None, True]
         found = judge(rows)[3].found
         assert found.startswith("at most +48.0 and +48.0 points, where the paper's table has +18.0 and +11.9")
-        assert found.endswith("with 10 clients, which were not measured")
+        assert found.endswith("with 10 clients (paper +27.8 and +35.8) it was not measured")
+
+    def test_beside_the_largest_uplift_stands_that_of_the_authors_own_training(self):
+        rows = made_up(lambda way: 50.0 if way == "vanilla" else 98.0)
+        theirs = {"data": "mnist", "training": "authors", "algorithm": "fedrep", "accuracy": 0.0}
+        for structure, clients, vanilla, affinity in (("groups", 20, 80.0, 99.0), ("drawn", 20, 70.0, 82.5)):
+            own = theirs | {"structure": structure, "clients": clients}
+            rows.append(own | {"way": "vanilla", "mean of clusters": vanilla})
+            rows.append(own | {"way": "paper 10 affinity", "mean of clusters": affinity})
+        assert judge(rows)[3].found.endswith("authors' code, 20 clients: +19.0 in groups, +12.5 without")
 
     def test_one_claim_after_another_for_each_data_set(self):
         claims = judge(made_up(lambda _: 50.0, data=("mnist", "cifar10")))

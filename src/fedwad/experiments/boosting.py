@@ -38,11 +38,12 @@ _STRUCTURES: tuple[Structure, ...] = ("groups", "none")
 _SEEDS = {"mnist": 5, "cifar10": 3}
 _CLIENTS = (10, 20, 40, 100)
 _SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the first
-#: The authors' network and what else their code does, 20 clients of MNIST: with which structures.
-_AS_THEIRS: tuple[tuple[Training, Structure], ...] = (
-    ("softmax", "groups"),
-    ("authors", "groups"),
-    ("authors", "drawn"),
+#: Trained as the authors' code does: a data set, its numbers of clients, how, and with which structure.
+_AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
+    ("mnist", (20,), "softmax", "groups"),
+    ("mnist", (20,), "authors", "groups"),
+    ("mnist", (20,), "authors", "drawn"),
+    ("cifar10", (20, 40, 100), "authors", "drawn"),
 )
 
 
@@ -59,9 +60,10 @@ def _tasks(quick: bool) -> list[Settings]:
         for seed in range(seeds)
     ]
     theirs = [
-        {"data": "mnist", "clients": 20, "structure": structure, "seed": seed, "support": 10, "training": training}
-        for training, structure in _AS_THEIRS
-        for seed in range(_SEEDS["mnist"])
+        {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": 10, "training": training}
+        for data, counts, training, structure in _AS_THEIRS
+        for clients in counts
+        for seed in range(_SEEDS[data])
     ]
     return table + theirs
 

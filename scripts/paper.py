@@ -1,0 +1,179 @@
+"""Write into docs/paper.md what it takes from docs/results: the judged claims and the tables of boosting.
+
+python scripts/paper.py
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedwad.experiments import NAMES
+from fedwad.experiments._boosting_paper import PAPERS
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "paper.md"
+RESULTS = ROOT / "docs" / "results"
+VERDICTS = {True: "held", False: "**failed**", None: "not tested"}
+
+DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+STRUCTURES = {"groups": "five groups of clients", "none": "random pairs of classes"}
+ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
+WAYS = {"affinity": "affinity", "sparse 3": "sparse 3", "sparse 5": "sparse 5", "kernel": "kernel"}
+
+Row = dict[str, str]
+
+
+def facts() -> list[dict[str, Any]]:
+    """What is known of each experiment that was run in full."""
+    found = [json.loads(path.read_text()) for path in RESULTS.glob("*/facts.json")]
+    return sorted(found, key=lambda one: NAMES.index(one["experiment"]))
+
+
+def cell(text: str) -> str:
+    """Words as they are, in a cell of a table."""
+    return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def claims() -> str:
+    lines = []
+    for one in facts():
+        lines.append([f"`{one['command']}`", "", ""])
+        lines += [[cell(claim["text"]), VERDICTS[claim["holds"]], cell(claim["found"])] for claim in one["claims"]]
+    verdicts = [claim["holds"] for one in facts() for claim in one["claims"]]
+    held, failed, unknown = (verdicts.count(verdict) for verdict in VERDICTS)
+    told = f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be tested."
+    return table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + told
+
+
+def boosting(**wanted: str) -> list[Row]:
+    with (RESULTS / "boosting" / "table.csv").open() as file:
+        return pick(list(csv.DictReader(file)), **wanted)
+
+
+def pick(rows: Sequence[Row], **wanted: str) -> list[Row]:
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def column(rows: Sequence[Row], name: str) -> np.ndarray:
+    return np.array([float(row[name]) for row in rows])
+
+
+def accuracies(support: int) -> str:
+    """A table for each data set and structure: ours, and the paper's numbers in brackets."""
+    parts = []
+    for data, name in DATA.items():
+        for structure, words in STRUCTURES.items():
+            rows = boosting(data=data, structure=structure, training="ours")
+            ways = ["vanilla", *(f"paper {support} {way}" for way in ("affinity", "sparse 3", "sparse 5"))]
+            if support == 10:
+                ways += ["ours", "true groups"] if structure == "groups" else ["ours"]
+            title = f"**{name}, {words}**" if support == 10 else f"**{name}, {words}, support {support}**"
+            parts.append(title + "\n\n" + columns(rows, (data, structure), ways))
+    return "\n\n".join(parts)
+
+
+def columns(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) -> str:
+    lines = []
+    gains: dict[str, list[float]] = {way: [] for way in ways}
+    printed_gains: dict[str, list[float]] = {way: [] for way in ways}
+    for algorithm, name in ALGORITHMS.items():
+        for clients in sorted({int(row["clients"]) for row in rows}):
+            own = pick(rows, algorithm=algorithm, clients=str(clients))
+            vanilla = column(pick(own, way="vanilla"), "accuracy").mean()
+            line = [f"{name}, {clients}"]
+            for way in ways:
+                found = column(pick(own, way=way), "accuracy")
+                text = f"{found.mean():.1f} ± {found.std():.1f}"
+                printed = PAPERS.get((*where, algorithm, clients, way))
+                gains[way].append(found.mean() - vanilla)
+                if printed:
+                    apart = abs(found.mean() - printed.mean)
+                    far = apart > 0.5 and apart > 2 * np.hypot(found.std(), printed.deviation)
+                    text += f" (paper {printed.mean} ± {printed.deviation}){' †' if far else ''}"
+                    printed_gains[way].append(printed.mean - PAPERS[*where, algorithm, clients, "vanilla"].mean)
+                line.append(text)
+            lines.append(line)
+    last = ["**average uplift**", ""]
+    for way in ways[1:]:
+        paper = f" (paper {np.mean(printed_gains[way]):+.1f})" if printed_gains[way] else ""
+        last.append(f"**{np.mean(gains[way]):+.1f}**{paper}")
+    heads = [way.removeprefix("paper 100 ").removeprefix("paper 10 ") for way in ways]
+    return table(["clients", *heads], [*lines, last])
+
+
+def groups() -> str:
+    """The adjusted Rand index of each way to cluster, for each kind of distances."""
+    lines = []
+    for data, name in DATA.items():
+        rows = boosting(data=data, structure="groups", training="ours")
+        for clients in sorted({row["clients"] for row in rows}, key=int):
+            own = pick(rows, clients=clients)
+            lead = f"{name}, {clients} clients"
+            for words, prefix in (("paper, support 10", "paper 10 "), ("paper, support 100", "paper 100 ")):
+                found = [f"{mean_index(own, prefix + way):.2f}" for way in WAYS]
+                lines.append([lead, words, *found])
+                lead = ""
+            ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in list(WAYS)[:-1]]
+            lines.append([lead, "ours, one message", *ours, f"**{mean_index(own, 'ours'):.2f}**"])
+    return table(["", "distances", *WAYS], lines)
+
+
+def mean_index(rows: Sequence[Row], way: str) -> float:
+    return float(column(pick(rows, way=way), "ARI").mean())
+
+
+def theirs() -> str:
+    """Trained, dealt and averaged as in the authors' code, beside the paper's numbers."""
+    lines = []
+    for data, name in DATA.items():
+        for structure, words in (("groups", "in groups"), ("drawn", "without")):
+            rows = boosting(data=data, structure=structure, training="authors")
+            for clients in sorted({row["clients"] for row in rows}, key=int):
+                for algorithm, title in ALGORITHMS.items():
+                    own = pick(rows, clients=clients, algorithm=algorithm)
+                    line = [f"{name} {words}, {clients}: {title}"]
+                    for way in ("vanilla", "paper 10 affinity"):
+                        key = (data, "groups" if structure == "groups" else "none", algorithm, int(clients), way)
+                        cells = pick(own, way=way)
+                        found = column(cells, "mean of clusters")
+                        line += [f"{found.mean():.1f} ± {found.std():.1f}", "{} ± {}".format(*PAPERS[key])]
+                    line.append(f"{column(cells, 'accuracy').mean():.1f}")
+                    lines.append(line)
+    heads = ["", "vanilla", "paper", "affinity, mean over clusters", "paper", "affinity, mean over samples"]
+    return table(heads, lines)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "claims": claims,
+    "boosting, support 10": lambda: accuracies(10),
+    "boosting, support 100": lambda: accuracies(100),
+    "boosting, groups": groups,
+    "boosting, as in the authors' code": theirs,
+}
+
+
+def written(page: str) -> str:
+    """The page with all its parts as the results are now."""
+    for name, part in PARTS.items():
+        begin, end = f"<!-- {name}: written by scripts/paper.py -->", f"<!-- end of {name} -->"
+        before, found, rest = page.partition(begin)
+        if not found or end not in rest:
+            raise SystemExit(f"{PAGE} has no part between {begin} and {end}.")
+        page = f"{before}{begin}\n\n{part()}\n\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))
