@@ -68,6 +68,13 @@ def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
         assert verdict(rows, start) is True
 
 
+def test_one_draw_is_held_against_the_exact_distances_of_that_draw():
+    """Draws that are farther apart the later they come, and estimates that are exact: no error, whatever was drawn."""
+    rows = [row | {"value": row["value"] * (1 + row["seed"])} for row in made_up(False, lambda _: 1.0)]
+    (claim,) = (claim for claim in OTDD.judge(rows) if claim.text.startswith("FedWaD keeps"))
+    assert claim.found.count("12 of 12 orders, error +0.0%") == 4
+
+
 @pytest.mark.parametrize(
     ("start", "factor"),
     [
