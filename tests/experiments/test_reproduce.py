@@ -47,6 +47,11 @@ def command(*arguments):
 
 
 class TestRun:
+    def test_the_same_rows_give_the_same_files(self, tmp_path):
+        first, second = (run(counting([]), tmp_path / name) for name in ("first", "second"))
+        for name in ("table.csv", "squares.svg", "squares.png"):
+            assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
+
     def test_everything_is_written(self, tmp_path):
         outcome = run(counting([]), tmp_path)
         assert outcome.folder == tmp_path / "squares"

@@ -20,6 +20,7 @@ import fedwad
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.experiments._experiment import Claim, Experiment, Row, Settings
+from fedwad.report.pictures import rendered
 
 __all__ = ["Outcome", "Progress", "run"]
 
@@ -111,9 +112,7 @@ def _written(
     write_atomically(folder / "table.csv", _table(rows))
     for name, figure in experiment.draw(rows).items():
         for ending in ("svg", "png"):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=ending, dpi=110, metadata={"Date": None} if ending == "svg" else None)
-            write_atomically(folder / f"{name}.{ending}", buffer.getvalue())
+            write_atomically(folder / f"{name}.{ending}", rendered(figure, ending, dpi=110))
             files.append(f"{name}.{ending}")
     claims = tuple(experiment.judge(rows))
     facts = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "demo_picture", "eigengap"]
+__all__ = ["convergence", "demo_picture", "eigengap", "rendered"]
 
 _PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -125,7 +125,15 @@ def _write(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(f"{path} ends in '{path.suffix}'; pictures can be written as {' '.join(_ENDINGS)}.")
+    write_atomically(path, rendered(figure, path.suffix.lower().lstrip(".")))
+
+
+def rendered(figure: Figure, ending: str, dpi: int = 150) -> bytes:
+    """A picture in a file format; the same bytes for the same picture: no date, and no names by chance."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
-    figure.savefig(buffer, format=path.suffix.lower().lstrip("."), dpi=150, **options)
-    write_atomically(path, buffer.getvalue())
+    options: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
+    with rc_context({"svg.hashsalt": "fedwad"}):
+        figure.savefig(buffer, format=ending, dpi=dpi, **options)
+    return buffer.getvalue()
