@@ -113,6 +113,27 @@ def columns(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) ->
     return table(["clients", *heads], [*lines, last])
 
 
+def worth() -> str:
+    """For the paper's distances, ours and the true groups: adjusted Rand index and accuracy."""
+    ways = {
+        "paper, support 10, affinity": "paper 10 affinity",
+        "paper, support 100, affinity": "paper 100 affinity",
+        "ours, one message": "ours",
+        "true groups": "true groups",
+    }
+    lines = []
+    for data, name in DATA.items():
+        rows = boosting(data=data, structure="groups", training="ours")
+        for clients in sorted({row["clients"] for row in rows}, key=int):
+            for number, (words, way) in enumerate(ways.items()):
+                own = pick(rows, clients=clients, way=way)
+                found = [column(pick(own, algorithm=algorithm), "accuracy") for algorithm in ALGORITHMS]
+                lead = "" if number else f"{name}, {clients} clients"
+                told = [f"{values.mean():.1f} ± {values.std():.1f}" for values in found]
+                lines.append([lead, words, f"{column(own, 'ARI').mean():.2f}", *told])
+    return table(["", "clusters", "Rand index", *ALGORITHMS.values()], lines)
+
+
 def groups() -> str:
     """The adjusted Rand index of each way to cluster, for each kind of distances."""
     lines = []
@@ -159,6 +180,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
     "boosting, support 10": lambda: accuracies(10),
     "boosting, support 100": lambda: accuracies(100),
+    "boosting, distances": worth,
     "boosting, groups": groups,
     "boosting, as in the authors' code": theirs,
 }
