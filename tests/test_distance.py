@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad._fedwad import FedWaD
+from fedwad._fedwad import FedWaD, Round
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import Client, Dataset, LocalFederation, Moments, Policy, SummaryReply, TransportReply
 from fedwad.ot import Measure, interpolate, solve
@@ -254,7 +254,15 @@ class TestBehaviour:
     def test_tolerance_stops_early(self):
         x, y = toy()
         result = fedwad.distance(x, y, support=20, rounds=200, tolerance=1e-3)
-        assert 2 <= len(result.history) < 200
+        running = [record.running for record in result.history]
+        assert 3 <= len(running) < 200
+        assert all(abs(a - b) <= 1e-3 * max(a, b) for a, b in itertools.pairwise(running[-3:]))
+
+    def test_an_estimate_that_stands_still_for_one_round_has_not_settled(self):
+        loop = FedWaD(Measure(np.zeros((1, 2))))
+        for values, settled in (([3, 2, 2], False), ([3, 2, 2, 1], False), ([3, 2, 1, 1, 1], True), ([1, 1], False)):
+            loop.history = [Round(k, 0.5, 1, False, float(value), 0.0) for k, value in enumerate(values, 1)]
+            assert loop.has_settled(1e-3) is settled
 
     def test_random_t_is_fresh_every_round(self):
         x, y = toy(50)

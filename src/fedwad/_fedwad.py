@@ -6,6 +6,7 @@ import math
 import os
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -109,13 +110,16 @@ class FedWaD:
         return self.history[-1]
 
     def has_settled(self, tolerance: float) -> bool:
-        """Whether the running estimate changed by no more than this fraction in the last round."""
+        """Whether the running estimate changed by no more than this fraction in each of the last two rounds.
+
+        One is not enough: the estimate may stand still for a round while the support still moves.
+        """
         if not (isinstance(tolerance, int | float) and 0 <= tolerance < math.inf):
             raise InputError(f"tolerance is {tolerance!r}; give a number of at least 0.")
-        if tolerance == 0 or len(self.history) < 2:
+        if tolerance == 0 or len(self.history) < 3:
             return False
-        before, now = self.history[-2].running, self.history[-1].running
-        return abs(now - before) <= tolerance * max(now, before)
+        last = [past.running for past in self.history[-3:]]
+        return all(abs(now - before) <= tolerance * max(now, before) for before, now in pairwise(last))
 
     def closed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
         """All rounds, the last one completed by what the closing message told."""

@@ -81,7 +81,7 @@ def distance(
     seed : the same seed gives the same bits
     reveal : whether clients tell their distance to the support in the "last" message only or in "every" round. Telling
         it last, as the paper proposes, protects no data either: what is told in between gives as much away.
-    tolerance : stop when the server's running estimate changes by less than this fraction
+    tolerance : stop when the server's running estimate changes by less than this fraction twice in a row
     max_support : most atoms that an exact interpolating measure may keep
     form : what clients tell of the covariance within cells: "full", "lowrank", "diagonal" or "isotropic"; "auto" is
         full up to 1024 features
