@@ -159,12 +159,13 @@ def theirs() -> str:
     """Trained, dealt and averaged as in the authors' code, beside the paper's numbers."""
     lines = []
     for data, name in DATA.items():
-        for structure, words in (("groups", "in groups"), ("drawn", "without")):
+        for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
             rows = boosting(data=data, structure=structure, training="authors")
             for clients in sorted({row["clients"] for row in rows}, key=int):
+                lead = f"{name} {words}, {clients} clients"
                 for algorithm, title in ALGORITHMS.items():
                     own = pick(rows, clients=clients, algorithm=algorithm)
-                    line = [f"{name} {words}, {clients}: {title}"]
+                    line, lead = [lead, title], ""
                     for way in ("vanilla", "paper 10 affinity"):
                         key = (data, "groups" if structure == "groups" else "none", algorithm, int(clients), way)
                         cells = pick(own, way=way)
@@ -172,7 +173,7 @@ def theirs() -> str:
                         line += [f"{found.mean():.1f} ± {found.std():.1f}", "{} ± {}".format(*PAPERS[key])]
                     line.append(f"{column(cells, 'accuracy').mean():.1f}")
                     lines.append(line)
-    heads = ["", "vanilla", "paper", "affinity, mean over clusters", "paper", "affinity, mean over samples"]
+    heads = ["", "", "vanilla", "paper", "affinity, mean over clusters", "paper", "affinity, mean over samples"]
     return table(heads, lines)
 
 
