@@ -27,7 +27,7 @@ from fedwad.engines.flare._folder import write_folder
 from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, READY
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Failure, describe_letter, open_client, read_ledger, site_name
+from fedwad.federation import Columns, Failure, describe_letter, open_client, read_ledger, site_name
 
 needs_flare = pytest.mark.skipif(find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed")
 DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
@@ -107,7 +107,7 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
         assert isinstance(role, dict)
         assert not {"byoc", "shell_commands"} & set(role)
     written = site.read(made / "local/fedwad.toml")
-    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, "y")
+    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y"))
 
 
 def test_a_kit_of_another_party_is_refused(tmp_path, capsys):

@@ -271,7 +271,7 @@ def test_whatever_a_client_raises_stays_on_its_machine(capsys):
 
 def test_the_simulated_app_opens_nothing_outside_a_simulation(monkeypatch, sites, tmp_path):
     listing = tmp_path / "sites.json"
-    site = {"name": "oslo", "data": str(sites / "oslo.npy"), "policy": None, "label_column": None}
+    site = {"name": "oslo", "data": str(sites / "oslo.npy"), "policy": None}
     listing.write_text(json.dumps([site | {"ledger": str(tmp_path / "ledger.jsonl")}]))
     config = {"partition-id": 0, "data": str(listing), simulated.SITES: str(listing)}
     monkeypatch.setenv(simulated.SITES, str(listing))

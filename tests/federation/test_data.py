@@ -11,7 +11,7 @@ import pytest
 
 import fedwad
 from fedwad.errors import InputError
-from fedwad.federation import read
+from fedwad.federation import Columns, read
 
 X = np.array([[1.0, 2.5], [3.0, -4.0], [5.0, 6.0]])
 LABELS = ["a", "b", "a"]
@@ -37,7 +37,7 @@ def test_every_format(tmp_path, name):
     column = "kind" if name.lower().endswith((".csv", ".parquet")) else None
     data = read(
         write(tmp_path, name) if name != "A.CSV" else write(tmp_path, "x.csv").rename(tmp_path / name),
-        label_column=column,
+        columns=Columns(column),
     )
     np.testing.assert_array_equal(data.measure.points, X)
     if not name.endswith(".npy"):
@@ -47,7 +47,7 @@ def test_every_format(tmp_path, name):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_data_frames(frame):
     table = frame({"u": X[:, 0], "v": X[:, 1], "flag": [True, False, True], "kind": LABELS})
-    data = read(table, label_column="kind")
+    data = read(table, columns=Columns("kind"))
     assert data.measure.points.shape == (3, 3)
     assert data.labels.tolist() == LABELS
 
@@ -126,8 +126,8 @@ def test_tables_from_files_need_no_pandas(tmp_path):
     (tmp_path / "a.csv").write_text("u,flag,whole,kind,code\n1.5,true,9007199254740993,a,1\n-2,false,4,b,2\n")
     code = f"""
 import sys
-from fedwad.federation import read
-data = read({str(tmp_path / "a.csv")!r}, label_column="kind")
+from fedwad.federation import Columns, read
+data = read({str(tmp_path / "a.csv")!r}, columns=Columns("kind"))
 print((data.measure.points.tolist(), data.labels.tolist()))
 print("pandas" in sys.modules)
 """
@@ -150,16 +150,16 @@ def test_npz_without_a_name_for_the_samples(tmp_path):
 
 def test_label_columns(tmp_path):
     with pytest.raises(InputError, match="no column 'sort'; its columns are u, v, kind"):
-        read(write(tmp_path, "a.csv"), label_column="sort")
+        read(write(tmp_path, "a.csv"), columns=Columns("sort"))
     with pytest.raises(InputError, match=r"no column 'Kind' \(but 'kind'\); its columns are u, v, kind"):
-        read(write(tmp_path, "a.csv"), label_column="Kind")
+        read(write(tmp_path, "a.csv"), columns=Columns("Kind"))
     (tmp_path / "b.csv").write_text("u,kind \n1,2\n")
     with pytest.raises(InputError, match=r"no column 'kind' \(but 'kind '\); its columns are u, 'kind '"):
-        read(tmp_path / "b.csv", label_column="kind")
+        read(tmp_path / "b.csv", columns=Columns("kind"))
     with pytest.raises(InputError, match="no named columns"):
-        read(write(tmp_path, "a.npy"), label_column="kind")
+        read(write(tmp_path, "a.npy"), columns=Columns("kind"))
     with pytest.raises(InputError, match="no columns of numbers"):
-        read(pd.DataFrame({"kind": LABELS}), label_column="kind")
+        read(pd.DataFrame({"kind": LABELS}), columns=Columns("kind"))
 
 
 @pytest.mark.parametrize("content", ["0,1\n1,2\n", "1,0\n1,2\n", "0\n6.5\n", "0,1,2\n"])
@@ -194,7 +194,7 @@ def test_columns_with_numbers_for_names_are_named_too():
     fed = fedwad.local({"a": here, "b": here[[1, 0]]})
     assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
     with pytest.raises(InputError, match="no column '1'"):
-        read(here, label_column=1)
+        read(here, columns=Columns(1))
 
 
 def test_a_saved_row_index_is_not_a_feature(tmp_path):

@@ -24,7 +24,7 @@ from fedwad.audit._score import Score, Yardstick
 from fedwad.audit._summaries import many_summaries, one_summary, rare_features
 from fedwad.audit._tomography import tomography
 from fedwad.errors import InputError
-from fedwad.federation import Dataset, Policy, read
+from fedwad.federation import Columns, Dataset, Policy, read
 from fedwad.ot import Floats, Measure
 
 __all__ = ["METHODS", "Method", "audit"]
@@ -123,7 +123,7 @@ def audit(
     rules = Policy.open() if policy is None else policy
     if not isinstance(rules, Policy):
         raise InputError(f"policy is a {type(rules).__name__}; give a Policy or the path of one.")
-    whole = data if isinstance(data, Dataset) else read(data, label_column=label_column)
+    whole = data if isinstance(data, Dataset) else read(data, columns=Columns(label_column))
     part = _part(whole, seed)
     points = part.measure.points
     if len(points) < 2:

@@ -14,9 +14,10 @@ from rich.table import Table
 
 import fedwad
 from fedwad.audit import AuditResult
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.errors import InputError
-from fedwad.federation import read
+from fedwad.federation import Columns, read
 from fedwad.matrix import Progress
 
 __all__ = ["audit"]
@@ -33,7 +34,7 @@ def audit(
         Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"] | None,
         typer.Option(help="Attack one method only.", show_default=False),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label.")] = None,
+    label_column: LabelColumn = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the result, without records, to this .json file.")] = None,
     report: Annotated[
@@ -53,7 +54,7 @@ def audit(
     if report is not None and report.suffix != ".html":
         raise InputError(f"--report is {report}; give the name of a .html file.")
     with progress_bar("Attacking") as bar:
-        dataset = read(data, label_column=label_column).by_name()
+        dataset = read(data, columns=Columns(label_column)).by_name()
         result = fedwad.audit(
             dataset, policy, method, seed, on_attack=lambda name, done, total: bar.progress(Progress(name, done, total))
         )

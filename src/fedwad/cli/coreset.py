@@ -14,13 +14,14 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import Bar, bytes_in_words, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
 from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
-from fedwad.federation import Dataset
+from fedwad.federation import Columns, Dataset
 from fedwad.matrix import Progress
 
 __all__ = ["coreset"]
@@ -61,9 +62,7 @@ def coreset(
     against: Annotated[
         list[str] | None, typer.Option(help="Also learn one by this method, to compare; may be repeated.")
     ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of a .csv or .parquet that is a label and not a feature.")
-    ] = None,
+    label_column: LabelColumn = None,
     shape: Annotated[
         str | None, typer.Option(help="Shape of the images that rows are, like 28x28 or 32x32x3.", metavar="HxW")
     ] = None,
@@ -94,6 +93,7 @@ def coreset(
         "support": support, "inner": inner, "seed": seed,
     }  # fmt: skip
     others: dict[str, fedwad.CoresetResult] = {}
+    columns = Columns(label_column)
     parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
@@ -106,12 +106,12 @@ def coreset(
             names = tuple(files) if connect is not None else tuple(find_files(files))
             outcome = run_on_engine(
                 engine, Job("coreset", names, options), connect, ca, timeout, resume, lambda: find_files(files),
-                label_column, bar.line,
+                columns, bar.line,
             )  # fmt: skip
             outcome.pop("kind", None)
             result = fedwad.CoresetResult.from_dict(outcome)
         else:
-            parties = read_parties(files, label_column)
+            parties = read_parties(files, columns)
             with journalled(fedwad.local(parties), checkpoint, resume) as fed:
                 result = _learn(fed, options, bar)
                 for other in against or ():

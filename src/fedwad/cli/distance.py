@@ -14,6 +14,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, round_progress, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files
@@ -21,7 +22,7 @@ from fedwad.cli.private import Delta, Epsilon, Radius, promise
 from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import CertificateError, InputError
-from fedwad.federation import Dataset, aligned, read
+from fedwad.federation import Columns, Dataset, aligned, read
 
 __all__ = ["distance"]
 
@@ -61,9 +62,7 @@ def distance(
         Literal["auto", "full", "lowrank", "diagonal", "isotropic"],
         typer.Option(help="What the parties tell of the covariance within cells."),
     ] = "auto",
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of a .csv or .parquet that is a label, not a feature.")
-    ] = None,
+    label_column: LabelColumn = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
     ] = False,
@@ -110,17 +109,18 @@ def distance(
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
     reference, data = None, dict[str, Dataset]()
+    columns = Columns(label_column)
     if engine is not None or connect is not None:
         if exact or checkpoint is not None:
             raise InputError("--exact and --checkpoint are for files in this process; leave them out with an engine.")
         if engine is None:
             raise InputError("--connect needs to know the engine; add --engine flower or --engine flare.")
         with progress_bar("Asking both parties") as bar:
-            result = _on_engine(engine, (a, b), options, connect, ca, timeout, resume, label_column, bar.line)
+            result = _on_engine(engine, (a, b), options, connect, ca, timeout, resume, columns, bar.line)
     else:
         first, second = Path(a), Path(b)
         names = (a, b) if first.stem == second.stem else (first.stem, second.stem)
-        data = aligned({name: read(path, label_column=label_column) for name, path in zip(names, (a, b), strict=True)})
+        data = aligned({name: read(path, columns=columns) for name, path in zip(names, (a, b), strict=True)})
         pair = names[0], names[0] if first.resolve() == second.resolve() else names[1]
         with round_progress("Asking both parties", rounds if method == "fedwad" else None) as show:
             with journalled(fedwad.local(data), checkpoint, resume) as fed:
@@ -160,13 +160,13 @@ def _on_engine(
     ca: Path | None,
     timeout: float,
     resume: bool,
-    label_column: str | None,
+    columns: Columns,
     tell: Callable[[str], None],
 ) -> fedwad.DistanceResult:
     names = parties if connect is not None else tuple(find_files(parties))
     outcome = run_on_engine(
         engine, Job("distance", names, options), connect, ca, timeout, resume,
-        lambda: find_files(parties), label_column, tell,
+        lambda: find_files(parties), columns, tell,
     )  # fmt: skip
     outcome.pop("kind", None)
     return fedwad.DistanceResult.from_dict(outcome)

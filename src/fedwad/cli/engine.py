@@ -10,6 +10,7 @@ import typer
 
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
+from fedwad.federation import Columns
 
 __all__ = ["Ca", "Connect", "Engine", "Resume", "Timeout", "run_on_engine"]
 
@@ -51,7 +52,7 @@ def run_on_engine(
     timeout: float,
     resume: bool,
     files: Callable[[], Mapping[str, Path]],
-    label_column: str | None,
+    columns: Columns,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run a job on the sites of a deployment, or on files in the engine's simulation, and return its result."""
@@ -62,8 +63,8 @@ def run_on_engine(
             from fedwad.engines.flower import simulate
         else:
             from fedwad.engines.flare import simulate
-        return simulate(job, files(), label_column=label_column, timeout=timeout, on_line=tell)
-    if label_column is not None:
+        return simulate(job, files(), **columns.words(), timeout=timeout, on_line=tell)
+    if columns.label is not None:
         raise InputError("--label-column is for files; at a site the node's own settings name it.")
     if engine == "flower":
         from fedwad.engines.flower import submit

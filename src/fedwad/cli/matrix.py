@@ -15,6 +15,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
@@ -22,7 +23,7 @@ from fedwad.cli.private import Delta, Epsilon, Radius, promise
 from fedwad.cli.scales import note_scales
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
-from fedwad.federation import Dataset
+from fedwad.federation import Columns, Dataset
 
 __all__ = ["cluster", "matrix"]
 
@@ -59,9 +60,7 @@ def matrix(
     labels: Annotated[
         bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
     ] = False,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")
-    ] = None,
+    label_column: LabelColumn = None,
     covariance: Annotated[
         Literal["diagonal", "full"], typer.Option(help="What classes are compared by besides their means.")
     ] = "diagonal",
@@ -101,6 +100,7 @@ def matrix(
         "form": form, "p": p, "seed": seed,
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
+    columns = Columns(label_column)
     parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
@@ -109,12 +109,12 @@ def matrix(
             names = tuple(files) if connect is not None else tuple(find_files(files))
             outcome = run_on_engine(
                 engine or _engine_missing(), Job("matrix", names, options), connect, ca, timeout, resume,
-                lambda: find_files(files), label_column, bar.line,
+                lambda: find_files(files), columns, bar.line,
             )  # fmt: skip
             outcome.pop("kind", None)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
-            parties = read_parties(files, label_column)
+            parties = read_parties(files, columns)
             with journalled(fedwad.local(parties), checkpoint, resume) as fed:
                 result = fedwad.matrix(fed, threads=threads, on_progress=bar.progress, **options)
     found = None if wanted is None else _clustered(result, wanted, affinity, neighbors, seed)

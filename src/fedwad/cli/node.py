@@ -12,12 +12,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
 from fedwad.errors import FedwadError
 from fedwad.federation import (
     AtomsRequest,
     CellsRequest,
     Client,
+    Columns,
     DescribeRequest,
     LabelsRequest,
     Ledger,
@@ -44,7 +46,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 def check(
     data: Annotated[Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)],
     policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
-    label_column: Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label.")] = None,
+    label_column: LabelColumn = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The node's ledger; beside the policy when left out. It is only read.")
     ] = None,
@@ -55,7 +57,7 @@ def check(
     Asks the client everything that fedwad can ask, here on this machine. Nothing is sent and the ledger stays as it is.
     """
     rules = Policy.load(policy)
-    dataset = read(data, label_column=label_column).by_name()
+    dataset = read(data, columns=Columns(label_column)).by_name()
     client = Client(dataset, rules)
     place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     record = Ledger(read_ledger(place) if place.exists() else [])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import guarded, screen
 
 __all__ = ["flare", "flower"]
@@ -16,7 +17,6 @@ Rules = Annotated[Path, typer.Option(help="What is answered: a .toml file.", sho
 Record = Annotated[
     Path | None, typer.Option(help="Where each answer is written down; beside the policy when left out.")
 ]
-Label = Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label and no feature.")]
 
 
 @guarded
@@ -32,7 +32,7 @@ def flower(
         typer.Option("--ca", "--root-certificates", help="Certificate that signed the SuperLink's; else the system's."),
     ] = None,
     ledger: Record = None,
-    label_column: Label = None,
+    label_column: LabelColumn = None,
     patience: Annotated[
         float, typer.Option(help="Seconds to go on trying when the hub is away or refuses.", min=0.0)
     ] = 120.0,
@@ -62,7 +62,7 @@ def flare(
     data: Data,
     policy: Rules,
     ledger: Record = None,
-    label_column: Label = None,
+    label_column: LabelColumn = None,
 ) -> None:
     """Make a site's startup kit of NVIDIA FLARE ready to answer within the policy.
 

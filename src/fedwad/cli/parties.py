@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedwad.errors import InputError
-from fedwad.federation import FORMATS, Dataset, aligned, read
+from fedwad.federation import FORMATS, Columns, Dataset, aligned, read
 
 __all__ = ["find_files", "read_parties"]
 
@@ -41,6 +41,6 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
     return {path.stem if stems[path.stem] == 1 else str(path): path for path in different}
 
 
-def read_parties(sources: Sequence[str], label_column: str | None) -> dict[str, Dataset]:
+def read_parties(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:
     """The data of all parties, with features in the same order."""
-    return aligned({name: read(path, label_column=label_column) for name, path in find_files(sources).items()})
+    return aligned({name: read(path, columns=columns) for name, path in find_files(sources).items()})

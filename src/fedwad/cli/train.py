@@ -15,11 +15,13 @@ import typer
 from rich.table import Table
 
 import fedwad
+from fedwad.cli.columns import LabelColumn
 from fedwad.cli.console import Bar, bytes_in_words, errors, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
+from fedwad.federation import Columns
 from fedwad.learning import TrainingResult
 from fedwad.learning import train as learn
 
@@ -55,9 +57,7 @@ def train(
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
     momentum: Annotated[float, typer.Option(help="Momentum.")] = 0.5,
     holdout: Annotated[float, typer.Option(help="Part of its samples that a party tests with.")] = 0.2,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")
-    ] = None,
+    label_column: LabelColumn = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Folder for the models, one .npz a cluster, and results.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")] = None,
@@ -84,12 +84,13 @@ def train(
         "algorithm": algorithm, "model": model, "rounds": rounds, "share": share, "epochs": epochs, "batch": batch,
         "rate": rate, "momentum": momentum, "holdout": holdout, "seed": seed,
     }  # fmt: skip
+    columns = Columns(label_column)
     here = engine is None and connect is None
     with progress_bar("Asking the parties") as bar, _clean_interrupt() if here else nullcontext():
         if here:
-            runner: _Runner = _Here(sources, label_column, bar)
+            runner: _Runner = _Here(sources, columns, bar)
         else:
-            runner = _There(sources, label_column, bar, engine, connect, ca, timeout)
+            runner = _There(sources, columns, bar, engine, connect, ca, timeout)
         results = {_TOGETHER: runner.train(options)}
         if wanted is not None:
             matrix = runner.matrix(seed)
@@ -136,8 +137,8 @@ class _Runner:
 class _Here(_Runner):
     """Each file is a client of this process."""
 
-    def __init__(self, data: list[str], label_column: str | None, bar: Bar) -> None:
-        self._federation = fedwad.local(read_parties(data, label_column))
+    def __init__(self, data: list[str], columns: Columns, bar: Bar) -> None:
+        self._federation = fedwad.local(read_parties(data, columns))
         self._bar = bar
 
     def train(self, options: dict[str, Any]) -> TrainingResult:
@@ -153,7 +154,7 @@ class _There(_Runner):
     def __init__(
         self,
         data: list[str],
-        label_column: str | None,
+        columns: Columns,
         bar: Bar,
         engine: Any,
         connect: str | None,
@@ -163,7 +164,7 @@ class _There(_Runner):
         if engine is None:
             raise InputError("--connect needs to know the engine; add --engine flower or --engine flare.")
         self._names = tuple(data) if connect is not None else tuple(find_files(data))
-        self._rest = (connect, ca, timeout, False, lambda: find_files(data), label_column, bar.line)
+        self._rest = (connect, ca, timeout, False, lambda: find_files(data), columns, bar.line)
         self._engine = engine
 
     def train(self, options: dict[str, Any]) -> TrainingResult:

@@ -2,8 +2,9 @@
 
 from fedwad.federation.client import Client
 from fedwad.federation.codec import LARGEST, VERSION, Letter, pack, unpack
+from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset, aligned
-from fedwad.federation.federation import Answer, Federation, Line, Question, Site, Traffic
+from fedwad.federation.federation import Answer, Federation, Line, Question, Site, Traffic, chosen
 from fedwad.federation.journal import Journal
 from fedwad.federation.kinds import KINDS
 from fedwad.federation.kinds.atoms import AtomsRequest, CellSums
@@ -39,6 +40,7 @@ __all__ = [
     "CellsRequest",
     "Classes",
     "Client",
+    "Columns",
     "Dataset",
     "DescribeRequest",
     "Description",
@@ -77,6 +79,7 @@ __all__ = [
     "TransportRequest",
     "agreed_names",
     "aligned",
+    "chosen",
     "describe_letter",
     "encode_failure",
     "ending_promise",

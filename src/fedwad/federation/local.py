@@ -8,6 +8,7 @@ from typing import Any
 from fedwad._steady import steady
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation.client import Client, answer_together
+from fedwad.federation.columns import Columns
 from fedwad.federation.data import aligned
 from fedwad.federation.federation import Answer, Question, Site, site
 from fedwad.federation.kinds.train import alike
@@ -89,6 +90,7 @@ def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: s
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    read_in = aligned({str(name): read(source, str(name), label_column) for name, source in data.items()})
+    columns = Columns(label_column)
+    read_in = aligned({str(name): read(source, str(name), columns) for name, source in data.items()})
     features = next((dataset.features for dataset in read_in.values() if dataset.features is not None), None)
     return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()}, features)

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from fedwad.federation.client import Client
+from fedwad.federation.columns import Columns
 from fedwad.federation.ledger import FileLedger
 from fedwad.federation.policy import Policy
 from fedwad.federation.purse import ending_promise
@@ -28,7 +29,7 @@ def open_client(
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held, record = read(data, label_column=label_column).by_name(), FileLedger(place)
+    held, record = read(data, columns=Columns(label_column)).by_name(), FileLedger(place)
     if warning := ending_promise(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)

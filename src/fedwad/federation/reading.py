@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
+from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
 from fedwad.federation.tables import is_number, is_table, read_table
 from fedwad.ot import Measure, as_labels
@@ -28,17 +29,18 @@ _HINTS = {
     ".parquet": "complete",
 }
 _BARE, _MISSING = b"fedwad: columns have no names", ("", "NA", "N/A", "null")
+_FEATURES = Columns()  # every column is one
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "labels"), ("weights", "w")
 
 
-def read(source: Any, name: str = "data", label_column: str | None = None) -> Dataset:
+def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
     """Make a Dataset of an array, a pair (X, y), a data frame or the path of a file."""
     if isinstance(source, Dataset):
         return source
     if isinstance(source, Measure):
         return Dataset(source)
     if isinstance(source, str | Path):
-        return _read_file(Path(source), label_column)
+        return _read_file(Path(source), columns)
     if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
         data = read(source[0], name)
         try:
@@ -46,10 +48,10 @@ def read(source: Any, name: str = "data", label_column: str | None = None) -> Da
         except InputError as error:
             raise InputError(f"In {name}: {error}") from None
         return Dataset(data.measure, labels, data.features)
-    return read_table(source, name, label_column) if is_table(source) else Dataset(Measure(source, name=name))
+    return read_table(source, name, columns) if is_table(source) else Dataset(Measure(source, name=name))
 
 
-def _read_file(path: Path, label_column: str | None) -> Dataset:
+def _read_file(path: Path, columns: Columns) -> Dataset:
     if _is_folder(path):
         raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
     if path.suffix.lower() not in FORMATS:
@@ -69,10 +71,10 @@ def _read_file(path: Path, label_column: str | None) -> Dataset:
         hint = _HINTS[path.suffix.lower()]
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if isinstance(content, Dataset):
-        if label_column is not None:
+        if columns.label is not None:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
         return content
-    data = read_table(content, str(path), label_column)
+    data = read_table(content, str(path), columns)
     return Dataset(data.measure, data.labels) if _BARE in (content.schema.metadata or {}) else data
 
 

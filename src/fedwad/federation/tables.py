@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
+from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
 from fedwad.ot import Measure
 
@@ -21,7 +22,7 @@ def is_table(source: Any) -> bool:
     return any(hasattr(type(source), name) for name in ("columns", "column_names"))
 
 
-def read_table(table: Any, name: str, label_column: str | None) -> Dataset:
+def read_table(table: Any, name: str, columns: Columns) -> Dataset:
     """Numeric columns become features in their order; the label column, if named, becomes the labels."""
     import narwhals as nw
 
@@ -34,22 +35,22 @@ def read_table(table: Any, name: str, label_column: str | None) -> Dataset:
     if len(frame) == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
-    if label_column is not None:
-        if label_column not in frame.columns or not isinstance(label_column, str):
-            raise InputError(f"{name} has no column '{label_column}'{_meant(label_column, names)}; {_listed(names)}.")
-        _refuse_missing(frame[label_column], name)
-        labels = _labels(frame[label_column])
-        frame = frame.drop(label_column)
-    columns = list(frame.iter_columns())
-    _refuse_words([column for column in columns if not _is_numeric(column)], name)
-    if not columns:
+    if columns.label is not None:
+        if columns.label not in frame.columns or not isinstance(columns.label, str):
+            raise InputError(f"{name} has no column '{columns.label}'{_meant(columns.label, names)}; {_listed(names)}.")
+        _refuse_missing(frame[columns.label], name)
+        labels = _labels(frame[columns.label])
+        frame = frame.drop(columns.label)
+    features = list(frame.iter_columns())
+    _refuse_words([column for column in features if not _is_numeric(column)], name)
+    if not features:
         raise InputError(f"{name} has no columns of numbers; give at least one.")
-    points = np.empty((len(frame), len(columns)))
-    for place, column in enumerate(columns):
+    points = np.empty((len(frame), len(features)))
+    for place, column in enumerate(features):
         _refuse_missing(column, name)
         points[:, place] = _numbers(column)
         _refuse_infinite(points[:, place], column.name, name)
-    return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in columns))
+    return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in features))
 
 
 def is_number(text: str) -> bool:

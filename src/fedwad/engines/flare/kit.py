@@ -17,7 +17,7 @@ from typing import Any
 from fedwad._files import write_atomically
 from fedwad.engines.flare._names import CONDUCTOR, NODE, SITE_FILE
 from fedwad.errors import FedwadError, InputError
-from fedwad.federation import open_client
+from fedwad.federation import Columns, open_client
 
 __all__ = ["main", "prepare_server", "prepare_site"]
 
@@ -60,7 +60,7 @@ def prepare_site(
         )
     words = {"data": _whole(data), "policy": _whole(policy)}
     words |= {} if ledger is None else {"ledger": _whole(ledger)}
-    words |= {} if label_column is None else {"label_column": label_column}
+    words |= Columns(label_column).words()
     resources = _default(local, "resources.json")
     resources |= {"class_list_enforcement_mode": "enforce", "class_allow_list": [NODE], "allow_log_streaming": False}
     write_atomically(local / SITE_FILE, "".join(f"{key} = {json.dumps(value)}\n" for key, value in words.items()))

@@ -19,7 +19,7 @@ from fedwad.engines.flare._processes import end_all
 from fedwad.engines.flare.submit import need_flare, raised
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import KINDS
+from fedwad.federation import KINDS, Columns
 
 __all__ = ["simulate"]
 
@@ -66,7 +66,7 @@ def simulate(
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in names:
-            _write_site(folder / "sites", name, data[name], policy, label_column)
+            _write_site(folder / "sites", name, data[name], policy, Columns(label_column))
         workspace = folder / "workspace"
         _write_resources(workspace / "local")
         settings = {"timeout": float(round_timeout), "start": _STARTS, "collect": False}
@@ -83,7 +83,7 @@ def simulate(
     raise FederationError("FLARE's simulator ended without a result; run it with fewer or smaller sites.")
 
 
-def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | None, label_column: str | None) -> None:
+def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns) -> None:
     """The site's own file, and a policy if none is given. JSON's words and lists are TOML's too."""
     whole = Path(data).expanduser().resolve()
     if not whole.is_file():
@@ -93,8 +93,7 @@ def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | 
     if policy is None:
         rules.write_text(_toml({"name": name, **_OPEN}), encoding="utf-8")
     words = {"data": str(whole), "policy": str(rules), "ledger": str(folder / f"{name}.ledger.jsonl")}
-    words |= {} if label_column is None else {"label_column": label_column}
-    (folder / f"{name}.toml").write_text(_toml(words), encoding="utf-8")
+    (folder / f"{name}.toml").write_text(_toml(words | columns.words()), encoding="utf-8")
 
 
 def _toml(content: Mapping[str, Any]) -> str:

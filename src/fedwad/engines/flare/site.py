@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedwad.engines.flare._names import SITE_FILE, SITE_VARIABLE
 from fedwad.errors import InputError
-from fedwad.federation import Client, open_client
+from fedwad.federation import Client, Columns, open_client
 
 __all__ = ["Site", "find", "read"]
 
@@ -18,15 +18,15 @@ _KEYS = ("data", "policy", "ledger", "label_column")
 
 @dataclass(frozen=True)
 class Site:
-    """What `fedwad.toml` says: paths of data, policy and ledger, and the column of tables that is a label."""
+    """What `fedwad.toml` says: paths of data, policy and ledger, and what the columns of tables are."""
 
     data: Path
     policy: Path
     ledger: Path | None = None
-    label_column: str | None = None
+    columns: Columns = field(default_factory=Columns)
 
     def open(self) -> Client:
-        return open_client(self.data, self.policy, self.ledger, self.label_column)
+        return open_client(self.data, self.policy, self.ledger, **self.columns.words())
 
 
 def find(folder: str | Path, name: str) -> Path:
@@ -52,4 +52,4 @@ def read(path: str | Path) -> Site:
     if odd or missing:
         raise InputError(f"{path} has no text for {', '.join(odd + missing)}; give it in quotes.")
     paths = {key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content}
-    return Site(paths["data"], paths["policy"], paths.get("ledger"), content.get("label_column"))
+    return Site(paths["data"], paths["policy"], paths.get("ledger"), Columns(content.get("label_column")))

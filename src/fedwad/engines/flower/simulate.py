@@ -13,6 +13,7 @@ from fedwad.engines.flower._processes import free_port, running
 from fedwad.engines.flower.submit import follow, write_app
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
+from fedwad.federation import Columns
 
 __all__ = ["SITES", "simulate"]
 
@@ -51,7 +52,7 @@ def simulate(
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
         sites = [
-            _site(str(site), path, policy, label_column, folder / f"{number}.jsonl")
+            _site(str(site), path, policy, Columns(label_column), folder / f"{number}.jsonl")
             for number, (site, path) in enumerate(data.items())
         ]
         for site in sites:  # what cannot be opened is told here, in full
@@ -72,10 +73,9 @@ def simulate(
 
 
 def _site(
-    name: str, path: str | Path, policy: str | Path | None, label_column: str | None, ledger: Path
+    name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path
 ) -> dict[str, str | None]:
     """One site as the simulated app reads it."""
     whole = Path(path).expanduser().resolve()
     rules = None if policy is None else str(Path(policy).expanduser().resolve())
-    words = {"name": name, "data": str(whole), "policy": rules, "label_column": label_column}
-    return words | {"ledger": str(ledger)}
+    return {"name": name, "data": str(whole), "policy": rules, "ledger": str(ledger), **columns.words()}

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from fedwad.engines.flower._letters import refusal
 from fedwad.engines.flower.node import CLOSED, answer
 from fedwad.engines.flower.simulate import SITES
-from fedwad.federation import Client, FileLedger, Policy, read
+from fedwad.federation import Client, Columns, FileLedger, Policy, read
 
 __all__ = ["app", "client_of"]
 
@@ -36,5 +36,5 @@ def once(message: Message, context: Context) -> Message:
 def client_of(site: dict[str, str | None]) -> Client:
     """The client of one simulated site."""
     rules = Policy.open() if site["policy"] is None else Policy.load(site["policy"])
-    dataset = read(site["data"], label_column=site["label_column"]).by_name()
+    dataset = read(site["data"], columns=Columns(site.get("label_column"))).by_name()
     return Client(dataset, replace(rules, name=site["name"] or ""), FileLedger(site["ledger"] or ""))

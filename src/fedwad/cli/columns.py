@@ -1,0 +1,11 @@
+"""The options that say what the columns of tables are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["LabelColumn"]
+
+LabelColumn = Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label and no feature.")]
