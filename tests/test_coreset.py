@@ -424,7 +424,7 @@ def test_one_point_is_the_mean():
         ({"rate": 0, "method": "fedwad"}, "rate is 0"),
         ({"steps": "big"}, "steps is 'big'"),
         ({"clients": ["nobody"]}, "no client 'nobody'"),
-        ({"clients": []}, "No client"),
+        ({"clients": []}, "0 clients came"),
     ],
 )
 def test_wrong_options_are_one_sentence(options, sentence):

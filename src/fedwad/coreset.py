@@ -18,7 +18,7 @@ from fedwad._coreset_result import CoresetResult, CoresetRound
 from fedwad._steady import steady
 from fedwad.distance import pooled_start
 from fedwad.errors import InputError
-from fedwad.federation import Federation, Line, Moments, Site, local
+from fedwad.federation import Federation, Line, Moments, Site, chosen, local
 from fedwad.ot import Measure
 
 __all__ = ["coreset"]
@@ -131,7 +131,7 @@ def coreset(
     elif isinstance(start, str):
         check_choice(start, "start", ("summaries", "moments"))
     options = _Options(
-        names=_chosen(federation, only if clients is None else tuple(clients)),
+        names=chosen(federation, only if clients is None else clients, "a coreset"),
         size=check_whole(size, "size"), method=method, rounds=check_whole(rounds, "rounds"),
         seed=check_whole(seed, "seed", 0), masses=weights, start=start,
         active=None if active is None else check_whole(active, "active"),
@@ -158,18 +158,6 @@ def _federation(fed: Any) -> tuple[Federation, tuple[str, ...] | None]:
     if hasattr(fed, "ask") and hasattr(fed, "names"):
         return fed, None
     return local({"data": fed}), None
-
-
-def _chosen(federation: Federation, clients: tuple[str, ...] | None) -> tuple[str, ...]:
-    names = federation.names if clients is None else clients
-    unknown = [name for name in names if name not in federation.names]
-    if unknown:
-        raise InputError(f"There is no client '{unknown[0]}'; the clients are {', '.join(federation.names)}.")
-    if len(set(names)) < len(names):
-        raise InputError("A client is named twice; name each once.")
-    if not names:
-        raise InputError("No client was named; a coreset needs at least one.")
-    return names
 
 
 def _fraction(number: Any, name: str, default: float) -> float:

@@ -17,11 +17,7 @@ from fedwad._matrix_result import MatrixResult
 from fedwad._steady import steady
 from fedwad.distance import check_private
 from fedwad.errors import InputError
-from fedwad.federation import (
-    Federation,
-    Line,
-    local,
-)
+from fedwad.federation import Federation, Line, chosen, local
 from fedwad.ot import (
     ClassCovariance,
     Form,
@@ -95,7 +91,7 @@ def matrix(
     if check_order(p) != 2 and (labels or method != "summary"):
         raise InputError(f"p is {p!r}; dataset distances and methods 'hub' and 'pairs' have p = 2.")
     plan = Plan(
-        names=_chosen(federation, clients),
+        names=chosen(federation, clients, "a matrix", least=2),
         support=check_whole(support, "support"),
         rounds=check_whole(rounds, "rounds"),
         seed=check_whole(seed, "seed", 0),
@@ -121,15 +117,3 @@ def matrix(
         smallest=min(smallest, default=None), forms=tuple(sorted({summary.form for summary in found.summaries})),
         lost=line.lost, privacy=None if promise is None else promise.to_dict(),
     )  # fmt: skip
-
-
-def _chosen(federation: Federation, clients: Sequence[str] | None) -> tuple[str, ...]:
-    names = federation.names if clients is None else tuple(clients)
-    unknown = [name for name in names if name not in federation.names]
-    if unknown:
-        raise InputError(f"There is no client '{unknown[0]}'; the clients are {', '.join(federation.names)}.")
-    if len(set(names)) < len(names):
-        raise InputError("A client is named twice; name each once.")
-    if len(names) < 2:
-        raise InputError(f"{len(names)} client{'' if len(names) == 1 else 's'} came; a matrix needs at least two.")
-    return names

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from fedwad.errors import FederationError
+from fedwad.errors import FederationError, InputError
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.replies import BundleReply, Failure, check_reply, error_of, payload
 from fedwad.federation.requests import Bundle
 
-__all__ = ["Answer", "Federation", "Line", "Question", "Site", "Traffic"]
+__all__ = ["Answer", "Federation", "Line", "Question", "Site", "Traffic", "chosen"]
 
 Question = Request | Bundle
 Answer = Reply | BundleReply | Failure
@@ -107,3 +107,18 @@ def site(federation: Federation, name: str) -> Site:
     if name not in federation.names:
         raise FederationError(f"There is no client '{name}'; the clients are {', '.join(federation.names)}.")
     return Site(federation, name)
+
+
+def chosen(federation: Federation, clients: Sequence[str] | None, what: str, least: int = 1) -> tuple[str, ...]:
+    """The clients of these names, all when none are named; InputError unless `what` can be made of them."""
+    wanted = federation.names if clients is None else clients
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    unknown = [name for name in names if name not in federation.names]
+    if unknown:
+        raise InputError(f"There is no client '{unknown[0]}'; the clients are {', '.join(federation.names)}.")
+    if len(set(names)) < len(names):
+        raise InputError("A client is named twice; name each once.")
+    if len(names) < least:
+        came = f"{len(names)} client{'' if len(names) == 1 else 's'} came"
+        raise InputError(f"{came}; {what} needs at least {('one', 'two')[least - 1]}.")
+    return names

@@ -25,6 +25,7 @@ from fedwad.federation import (
     TrainReply,
     TrainRequest,
     agreed_names,
+    chosen,
     local,
 )
 from fedwad.learning._plan import Algorithm, Plan, Step, task_seed
@@ -98,7 +99,7 @@ def train(
     check_choice(evaluate, "evaluate", ("every", "last"))
     if algorithm == "fedavg" and personal:
         raise InputError("fedavg shares all layers; choose fedrep or fedper for layers that stay with the clients.")
-    names = _chosen(federation, clients)
+    names = chosen(federation, clients, "training")
     labels = _grouped(groups, names)
     line = Line(federation)
     described = line.gather(dict.fromkeys(names, DescribeRequest()), Description, least=1)
@@ -195,16 +196,6 @@ class _Loop:
         }
         self.tested = self.line.gather(requests, Evaluation, least=1)
         return float(np.mean([reply.correct / reply.count for reply in self.tested.values()]))
-
-
-def _chosen(federation: Federation, clients: Sequence[str] | None) -> tuple[str, ...]:
-    names = federation.names if clients is None else tuple(clients)
-    unknown = [name for name in names if name not in federation.names]
-    if unknown:
-        raise InputError(f"There is no client '{unknown[0]}'; the clients are {', '.join(federation.names)}.")
-    if len(set(names)) < len(names) or not names:
-        raise InputError("Name each client once, and at least one.")
-    return names
 
 
 def _grouped(groups: Any, names: tuple[str, ...]) -> dict[str, int]:

@@ -1,0 +1,53 @@
+"""Which clients of a federation a question goes to."""
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.errors import InputError
+from fedwad.federation import chosen
+from fedwad.learning import train
+
+SITES = ("paris", "oslo", "rome")
+
+
+@pytest.fixture(scope="module")
+def federation():
+    rng = np.random.default_rng(0)
+    return fedwad.local({name: (rng.standard_normal((20, 2)), np.arange(20) % 2) for name in SITES})
+
+
+def test_all_some_and_one(federation):
+    assert chosen(federation, None, "a sum") == SITES
+    assert chosen(federation, ["rome", "paris"], "a sum") == ("rome", "paris")
+    assert chosen(federation, "oslo", "a sum") == ("oslo",)
+
+
+@pytest.mark.parametrize(
+    ("clients", "least", "sentence"),
+    [
+        (["paris", "lima"], 1, "There is no client 'lima'; the clients are paris, oslo, rome."),
+        (["paris", "paris"], 1, "A client is named twice; name each once."),
+        ([], 1, "0 clients came; a sum needs at least one."),
+        (["paris"], 2, "1 client came; a sum needs at least two."),
+    ],
+)
+def test_wrong_names(federation, clients, least, sentence):
+    with pytest.raises(InputError) as found:
+        chosen(federation, clients, "a sum", least)
+    assert str(found.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("door", "needs"),
+    [
+        (lambda federation, clients: fedwad.matrix(federation, clients=clients), "a matrix needs at least two"),
+        (lambda federation, clients: fedwad.coreset(federation, 2, clients=clients), "a coreset needs at least one"),
+        (lambda federation, clients: train(federation, clients=clients), "training needs at least one"),
+    ],
+    ids=["matrix", "coreset", "train"],
+)
+def test_the_doors_say_it_alike(federation, door, needs):
+    for clients, sentence in ((["lima", "rome"], "no client 'lima'"), (["rome"] * 2, "named twice"), ([], needs)):
+        with pytest.raises(InputError, match=sentence):
+            door(federation, clients)
