@@ -73,12 +73,25 @@ def test_a_site_without_a_deployment_is_taken_for_a_file(party, sentence):
     assert sentence in done.stderr
 
 
+def test_a_flower_node_opens_its_data_without_what_it_drops(site):
+    """It gets as far as its key, which is not there."""
+    pytest.importorskip("flwr")
+    words = ["--data", site.data, "--policy", site.policy, "--drop", "diagnosis"]
+    done = run("node", "flower", "--superlink", "127.0.0.1:1", "--key", site.folder / "key", *words)
+    assert done.returncode == 2
+    assert "There is no readable key at" in done.stderr
+    done = run("node", "flower", "--superlink", "127.0.0.1:1", "--key", site.folder / "key", *words, "--drop", "ward")
+    assert "has no column 'ward'; its columns are age, weight, diagnosis." in done.stderr
+
+
 def test_a_kit_is_made_ready(site):
     kit = _kit(site.folder, "paris")
-    done = run("node", "flare", kit, "--data", site.data, "--policy", site.policy, "--label-column", "diagnosis")
+    files = ["--data", site.data, "--policy", site.policy]
+    done = run("node", "flare", kit, *files, "--label-column", "diagnosis", "--drop", "weight", "--drop", "weight")
     assert done.returncode == 0, done.stderr
     assert f"start the node with {kit}/startup/start.sh" in done.stdout
-    assert 'label_column = "diagnosis"' in (kit / "local" / "fedwad.toml").read_text()
+    written = (kit / "local" / "fedwad.toml").read_text()
+    assert 'label_column = "diagnosis"\ndrop = ["weight"]\n' in written
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_a_number_of_patients_is_noticed(told):
     table = TABLE.assign(patient=np.arange(80) + 10_000)
     scales.note_scales([read(table), read(table.assign(patient=table.patient + 10_000))])
     assert told.getvalue().startswith("Mind: column 'patient' makes nearly all of the spread")
+    assert "Drop it if it is no measurement (--drop patient), or scale" in told.getvalue()
 
 
 def test_small_units_are_noticed_and_comparable_columns_are_not(told):

@@ -28,6 +28,15 @@ def write_data(folder: Path, name: str, shift: float = 0.0, samples: int = 300, 
     return path
 
 
+def with_identifiers(data: dict[str, Path]) -> dict[str, Path]:
+    """The same data as tables that also hold a number and the name of each person, where one is known."""
+    made = {name: path.with_suffix(".csv") for name, path in data.items()}
+    for name, path in data.items():
+        rows = [f"{k + 10**6},{u!r},{v!r},{'Ada' if k % 2 else ''}" for k, (u, v) in enumerate(np.load(path).tolist())]
+        made[name].write_text("\n".join(["id,u,v,name", *rows, ""]), encoding="utf-8")
+    return made
+
+
 def write_policy(folder: Path, name: str, allow: tuple[str, ...] = EVERYTHING) -> Path:
     path = folder / f"{name}.policy.toml"
     path.write_text(f'name = "{name}"\nallow = {list(allow)}\n', encoding="utf-8")

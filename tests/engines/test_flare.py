@@ -20,14 +20,25 @@ import numpy as np
 import pytest
 
 import fedwad
-from engines.flare_site import Desk, Post, Running, holds, received, silence, submit_foreign, write_data, write_policy
+from engines.flare_site import (
+    Desk,
+    Post,
+    Running,
+    holds,
+    received,
+    silence,
+    submit_foreign,
+    with_identifiers,
+    write_data,
+    write_policy,
+)
 from fedwad.engines import flare
 from fedwad.engines.flare import kit, site
 from fedwad.engines.flare._folder import write_folder
 from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, READY
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Columns, Failure, describe_letter, open_client, read_ledger, site_name
+from fedwad.federation import Columns, Failure, describe_letter, open_client, read_ledger, site_name, unpack
 
 needs_flare = pytest.mark.skipif(find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed")
 DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
@@ -61,6 +72,9 @@ def test_a_site_reads_its_own_file(tmp_path):
         ('data = 3\npolicy = "p"', "no text for data"),
         ('data = ""\npolicy = "p"', "no text for data"),
         ('data = "a"\npolicy = "p"\ncode = "x"', "names code"),
+        ('data = "a"\npolicy = "p"\ndrop = ["id", 3]', "no text for drop"),
+        ('data = "a"\npolicy = "p"\nledger = ["l"]', "no text for ledger"),
+        ('data = "a"\npolicy = "p"\nlabel_column = "y"\ndrop = ["y"]', "named as the label and to be dropped"),
     ],
 )
 def test_a_wrong_site_file_is_named(tmp_path, text, sentence):
@@ -92,9 +106,10 @@ def _kit(folder, startup, resources, rights):
 def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
     resources = {"class_allow_list": ["nvflare.any.Thing"], "allow_log_streaming": True, "components": [1]}
     made = _kit(tmp_path / "paris", "fed_client.json", resources, {"permissions": {"project_admin": "any"}})
-    (tmp_path / "d.csv").write_text("x,y\n1,a\n2,b\n")
+    (tmp_path / "d.csv").write_text("id,x,y,who\n7,1,a,Ada\n8,2,b,\n")
     (tmp_path / "p.toml").write_text('name = "paris"\nallow = []\n')
     arguments = ["site", str(made), "--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
+    arguments += ["--drop", "id", "--drop", "who", "--drop", "id"]
     monkeypatch.chdir(tmp_path)
     assert kit.main(arguments) == 0
     assert "is ready" in capsys.readouterr().out
@@ -107,7 +122,16 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
         assert isinstance(role, dict)
         assert not {"byoc", "shell_commands"} & set(role)
     written = site.read(made / "local/fedwad.toml")
-    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y"))
+    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y", ("id", "who")))
+
+
+@pytest.mark.parametrize("drop", ['"id"', '["id"]', '["id", "id"]'])
+def test_a_site_names_columns_that_are_not_read(tmp_path, drop):
+    (tmp_path / "d.csv").write_text("id,x\nP7,1\nP8,2\n")
+    (tmp_path / "p.toml").write_text('name = "paris"\nallow = ["describe"]\n')
+    (tmp_path / "fedwad.toml").write_text(f'data = "d.csv"\npolicy = "p.toml"\ndrop = {drop}\n')
+    client = site.read(tmp_path / "fedwad.toml").open()
+    assert unpack(client.respond(describe_letter())).message.features == 1
 
 
 def test_a_kit_of_another_party_is_refused(tmp_path, capsys):
@@ -483,10 +507,10 @@ def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error
 def test_the_simulator_gives_the_same_bits(tmp_path):
     data = {name: write_data(tmp_path, name, shift) for shift, name in enumerate(MATRIX.clients)}
     here = fedwad.local(data)
-    for job in (DISTANCE, MATRIX):
+    for job, files, options in ((DISTANCE, data, {}), (MATRIX, with_identifiers(data), {"drop": ["id", "name"]})):
         lines = []
-        there, ours = flare.simulate(job, data, timeout=300.0, on_line=lines.append), run(job, here)
-        assert numbers(there) == numbers(ours)
+        there = flare.simulate(job, files, timeout=300.0, on_line=lines.append, **options)
+        assert numbers(there) == numbers(run(job, here))
         assert any("answered in" in line for line in lines)
 
 

@@ -80,6 +80,33 @@ def test_grid_gives_the_same_bits_as_in_process(honest, expected, job):
     assert numbers(run(job, federation(desk.DeskGrid(honest)))) == expected[job.algorithm]
 
 
+def with_identifiers(folder, name):
+    """A site's data as a table that also holds a number and a name of each person; the table."""
+    path = folder / f"{name}.csv"
+    rows = [
+        f'{k},"Byron, Ada",{",".join(map(repr, row))}' for k, row in enumerate(np.load(folder / f"{name}.npy").tolist())
+    ]
+    path.write_text("\n".join(['id,"name, in full",u,v,w', *rows, ""]))
+    return path
+
+
+def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected, tmp_path):
+    """In the node's own configuration, which has no lists, names are between commas as in a file of such values."""
+    drop = {"drop": 'id, "name, in full"'}
+    nodes = {
+        number: desk.running(
+            node.app, desk.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop}
+        )
+        for number, name in enumerate(desk.NAMES, start=2)
+    }
+    assert numbers(run(DISTANCE, federation(desk.DeskGrid(nodes)))) == expected["distance"]
+    site = {"name": "oslo", "data": str(sites / "oslo.csv"), "policy": None, "ledger": str(tmp_path / "ledger.jsonl")}
+    client = simulated.client_of(site | {"drop": ["id", "name, in full"]})
+    assert unpack(client.respond(describe_letter())).message.features == 3
+    with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
+        flower.simulate(DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID")
+
+
 def test_letters_of_a_round_go_out_in_one_send(honest):
     grid = desk.DeskGrid(honest)
     run(MATRIX, federation(grid))

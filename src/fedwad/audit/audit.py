@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -81,6 +81,7 @@ def audit(
     seed: int = 0,
     *,
     label_column: str | None = None,
+    drop: str | Iterable[str] = (),
     on_attack: Callable[[str, int, int], None] | None = None,
 ) -> AuditResult:
     """Play the curious server against your own data, on this machine, before anything is sent.
@@ -98,6 +99,7 @@ def audit(
     method : "fedwad", "hub", "summary", "coreset", "classifier" or "private"; all of them when left out
     seed : the same seed gives the same bits
     label_column : column of a table that is a label and not a feature
+    drop : column or columns of a table that are not read
     on_attack : called with the name of each attack, its number and how many there are
 
     Returns
@@ -123,7 +125,7 @@ def audit(
     rules = Policy.open() if policy is None else policy
     if not isinstance(rules, Policy):
         raise InputError(f"policy is a {type(rules).__name__}; give a Policy or the path of one.")
-    whole = data if isinstance(data, Dataset) else read(data, columns=Columns(label_column))
+    whole = data if isinstance(data, Dataset) else read(data, columns=Columns.of(label_column, drop))
     part = _part(whole, seed)
     points = part.measure.points
     if len(points) < 2:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.audit import AuditResult
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.errors import InputError
 from fedwad.federation import Columns, read
@@ -35,6 +35,7 @@ def audit(
         typer.Option(help="Attack one method only.", show_default=False),
     ] = None,
     label_column: LabelColumn = None,
+    drop: Drop = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the result, without records, to this .json file.")] = None,
     report: Annotated[
@@ -54,7 +55,7 @@ def audit(
     if report is not None and report.suffix != ".html":
         raise InputError(f"--report is {report}; give the name of a .html file.")
     with progress_bar("Attacking") as bar:
-        dataset = read(data, columns=Columns(label_column)).by_name()
+        dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
         result = fedwad.audit(
             dataset, policy, method, seed, on_attack=lambda name, done, total: bar.progress(Progress(name, done, total))
         )

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import Bar, bytes_in_words, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
@@ -63,6 +63,7 @@ def coreset(
         list[str] | None, typer.Option(help="Also learn one by this method, to compare; may be repeated.")
     ] = None,
     label_column: LabelColumn = None,
+    drop: Drop = None,
     shape: Annotated[
         str | None, typer.Option(help="Shape of the images that rows are, like 28x28 or 32x32x3.", metavar="HxW")
     ] = None,
@@ -93,7 +94,7 @@ def coreset(
         "support": support, "inner": inner, "seed": seed,
     }  # fmt: skip
     others: dict[str, fedwad.CoresetResult] = {}
-    columns = Columns(label_column)
+    columns = Columns.of(label_column, drop)
     parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:

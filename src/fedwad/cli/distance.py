@@ -14,7 +14,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, round_progress, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files
@@ -63,6 +63,7 @@ def distance(
         typer.Option(help="What the parties tell of the covariance within cells."),
     ] = "auto",
     label_column: LabelColumn = None,
+    drop: Drop = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
     ] = False,
@@ -109,7 +110,7 @@ def distance(
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
     reference, data = None, dict[str, Dataset]()
-    columns = Columns(label_column)
+    columns = Columns.of(label_column, drop)
     if engine is not None or connect is not None:
         if exact or checkpoint is not None:
             raise InputError("--exact and --checkpoint are for files in this process; leave them out with an engine.")

@@ -64,8 +64,8 @@ def run_on_engine(
         else:
             from fedwad.engines.flare import simulate
         return simulate(job, files(), **columns.words(), timeout=timeout, on_line=tell)
-    if columns.label is not None:
-        raise InputError("--label-column is for files; at a site the node's own settings name it.")
+    if columns.words():
+        raise InputError("--label-column and --drop are for files; at a site its node's settings name them.")
     if engine == "flower":
         from fedwad.engines.flower import submit
 

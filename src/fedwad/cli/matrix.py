@@ -15,7 +15,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad.cli.checkpoint import Checkpoint, journalled
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
@@ -61,6 +61,7 @@ def matrix(
         bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
     ] = False,
     label_column: LabelColumn = None,
+    drop: Drop = None,
     covariance: Annotated[
         Literal["diagonal", "full"], typer.Option(help="What classes are compared by besides their means.")
     ] = "diagonal",
@@ -100,7 +101,7 @@ def matrix(
         "form": form, "p": p, "seed": seed,
     }  # fmt: skip
     options |= promise(epsilon, delta, radius)
-    columns = Columns(label_column)
+    columns = Columns.of(label_column, drop)
     parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
 from fedwad.errors import FedwadError
 from fedwad.federation import (
@@ -47,6 +47,7 @@ def check(
     data: Annotated[Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)],
     policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
     label_column: LabelColumn = None,
+    drop: Drop = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The node's ledger; beside the policy when left out. It is only read.")
     ] = None,
@@ -57,7 +58,7 @@ def check(
     Asks the client everything that fedwad can ask, here on this machine. Nothing is sent and the ledger stays as it is.
     """
     rules = Policy.load(policy)
-    dataset = read(data, columns=Columns(label_column)).by_name()
+    dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
     client = Client(dataset, rules)
     place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     record = Ledger(read_ledger(place) if place.exists() else [])

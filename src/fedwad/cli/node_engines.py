@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, screen
 
 __all__ = ["flare", "flower"]
@@ -33,6 +33,7 @@ def flower(
     ] = None,
     ledger: Record = None,
     label_column: LabelColumn = None,
+    drop: Drop = None,
     patience: Annotated[
         float, typer.Option(help="Seconds to go on trying when the hub is away or refuses.", min=0.0)
     ] = 120.0,
@@ -49,6 +50,7 @@ def flower(
         policy,
         ledger,
         label_column,
+        drop or (),
         superlink=superlink,
         root_certificates=root_certificates,
         key=key,
@@ -63,6 +65,7 @@ def flare(
     policy: Rules,
     ledger: Record = None,
     label_column: LabelColumn = None,
+    drop: Drop = None,
 ) -> None:
     """Make a site's startup kit of NVIDIA FLARE ready to answer within the policy.
 
@@ -71,5 +74,5 @@ def flare(
     """
     from fedwad.engines.flare.kit import prepare_site
 
-    prepare_site(kit, data, policy, ledger, label_column)
+    prepare_site(kit, data, policy, ledger, label_column, drop or ())
     screen.print(f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}", soft_wrap=True, markup=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedwad.cli.console import screen
 from fedwad.federation import Dataset
+from fedwad.federation.columns import dropping
 from fedwad.ot import Floats
 
 __all__ = ["note_scales", "shares"]
@@ -31,7 +32,8 @@ def note_scales(parties: Iterable[Dataset]) -> None:
         part = "nearly all" if found[largest] > 0.995 else f"{found[largest]:.0%}"
         screen.print(
             f"Mind: column '{names[largest]}' makes {part} of the spread of these data, so the answer is about little"
-            " else. Leave it out if it is no measurement, or scale the columns by numbers that are public.",
+            f" else. Drop it if it is no measurement ({dropping(names[largest])}), or scale the columns by numbers that"
+            " are public.",
             soft_wrap=True,
             markup=False,
         )

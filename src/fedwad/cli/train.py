@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 import fedwad
-from fedwad.cli.columns import LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import Bar, bytes_in_words, errors, guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout, run_on_engine
 from fedwad.cli.parties import find_files, read_parties
@@ -58,6 +58,7 @@ def train(
     momentum: Annotated[float, typer.Option(help="Momentum.")] = 0.5,
     holdout: Annotated[float, typer.Option(help="Part of its samples that a party tests with.")] = 0.2,
     label_column: LabelColumn = None,
+    drop: Drop = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Folder for the models, one .npz a cluster, and results.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")] = None,
@@ -84,7 +85,7 @@ def train(
         "algorithm": algorithm, "model": model, "rounds": rounds, "share": share, "epochs": epochs, "batch": batch,
         "rate": rate, "momentum": momentum, "holdout": holdout, "seed": seed,
     }  # fmt: skip
-    columns = Columns(label_column)
+    columns = Columns.of(label_column, drop)
     here = engine is None and connect is None
     with progress_bar("Asking the parties") as bar, _clean_interrupt() if here else nullcontext():
         if here:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedwad._steady import steady
@@ -67,7 +67,12 @@ class LocalFederation:
             return failure_of(error)
 
 
-def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: str | None = None) -> LocalFederation:
+def local(
+    data: Mapping[str, Any],
+    policy: Policy | None = None,
+    label_column: str | None = None,
+    drop: str | Iterable[str] = (),
+) -> LocalFederation:
     """A federation of clients in this process, for trying things out and for tests.
 
     Parameters
@@ -78,6 +83,8 @@ def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: s
         What all of them answer. Open when left out: the data are on this machine anyway.
     label_column : str, optional
         Column of tables that is a label and not a feature.
+    drop : str or several, optional
+        Columns of tables that are not read, such as a patient's number.
 
     Examples
     --------
@@ -90,7 +97,7 @@ def local(data: Mapping[str, Any], policy: Policy | None = None, label_column: s
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    columns = Columns(label_column)
+    columns = Columns.of(label_column, drop)
     read_in = aligned({str(name): read(source, str(name), columns) for name, source in data.items()})
     features = next((dataset.features for dataset in read_in.values() if dataset.features is not None), None)
     return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()}, features)

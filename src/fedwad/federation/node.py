@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedwad.federation.client import Client
@@ -16,7 +17,11 @@ __all__ = ["open_client"]
 
 
 def open_client(
-    data: str | Path, policy: str | Path, ledger: str | Path | None = None, label_column: str | None = None
+    data: str | Path,
+    policy: str | Path,
+    ledger: str | Path | None = None,
+    label_column: str | None = None,
+    drop: str | Iterable[str] = (),
 ) -> Client:
     """A client for the data in a file, under the policy and with the ledger in two others.
 
@@ -26,10 +31,11 @@ def open_client(
     policy : path of a TOML file, see `Policy.load`
     ledger : path of the ledger; beside the policy, `paris.toml` -> `paris.ledger.jsonl`, when left out
     label_column : column of a table that is a label and not a feature
+    drop : column or columns of a table that are not read
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held, record = read(data, columns=Columns(label_column)).by_name(), FileLedger(place)
+    held, record = read(data, columns=Columns.of(label_column, drop)).by_name(), FileLedger(place)
     if warning := ending_promise(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)

@@ -35,20 +35,21 @@ _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "la
 
 def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
     """Make a Dataset of an array, a pair (X, y), a data frame or the path of a file."""
-    if isinstance(source, Dataset):
-        return source
-    if isinstance(source, Measure):
-        return Dataset(source)
     if isinstance(source, str | Path):
         return _read_file(Path(source), columns)
     if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
-        data = read(source[0], name)
+        data = read(source[0], name, Columns(drop=columns.drop))
         try:
             labels = as_labels(source[1])
         except InputError as error:
             raise InputError(f"In {name}: {error}") from None
         return Dataset(data.measure, labels, data.features)
-    return read_table(source, name, columns) if is_table(source) else Dataset(Measure(source, name=name))
+    if is_table(source):
+        return read_table(source, name, columns)
+    _refuse_drop(columns, name)
+    if isinstance(source, Dataset):
+        return source
+    return Dataset(source if isinstance(source, Measure) else Measure(source, name=name))
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset:
@@ -73,9 +74,15 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
     if isinstance(content, Dataset):
         if columns.label is not None:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
+        _refuse_drop(columns, str(path))
         return content
     data = read_table(content, str(path), columns)
     return Dataset(data.measure, data.labels) if _BARE in (content.schema.metadata or {}) else data
+
+
+def _refuse_drop(columns: Columns, name: str) -> None:
+    if columns.drop:
+        raise InputError(f"{name} has no named columns; columns can be dropped from .csv, .parquet and data frames.")
 
 
 def _is_folder(path: Path) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.federation.columns import Columns
+from fedwad.federation.columns import Columns, dropping
 from fedwad.federation.data import Dataset
 from fedwad.ot import Measure
 
@@ -23,31 +23,38 @@ def is_table(source: Any) -> bool:
 
 
 def read_table(table: Any, name: str, columns: Columns) -> Dataset:
-    """Numeric columns become features in their order; the label column, if named, becomes the labels."""
+    """Numeric columns become features in their order; the label column, if named, becomes the labels.
+
+    What is in dropped columns is not looked at: they may hold anything.
+    """
     import narwhals as nw
 
-    _refuse_names(table, name)
+    _refuse_names(table, name, columns)
     try:
         frame = nw.from_native(table, eager_only=True)
-        names = [str(column) for column in frame.columns]
+        names = list(frame.columns)
     except Exception:  # each data frame library refuses in its own way
         raise InputError(f"{name} is a {type(table).__name__} that cannot be used; give a table in memory.") from None
     if len(frame) == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
+    for column in columns.drop:
+        _refuse_unknown(column, names, name)
+    frame = frame.drop(columns.drop)
     if columns.label is not None:
-        if columns.label not in frame.columns or not isinstance(columns.label, str):
-            raise InputError(f"{name} has no column '{columns.label}'{_meant(columns.label, names)}; {_listed(names)}.")
+        _refuse_unknown(columns.label, names, name)
         _refuse_missing(frame[columns.label], name)
         labels = _labels(frame[columns.label])
         frame = frame.drop(columns.label)
     features = list(frame.iter_columns())
     _refuse_words([column for column in features if not _is_numeric(column)], name)
     if not features:
+        if columns.drop:
+            raise InputError(f"{name} has no columns left after {dropping(*columns.drop)}; keep at least one.")
         raise InputError(f"{name} has no columns of numbers; give at least one.")
     points = np.empty((len(frame), len(features)))
     for place, column in enumerate(features):
-        _refuse_missing(column, name)
+        _refuse_missing(column, name, f", or drop the column ({dropping(str(column.name))})")
         points[:, place] = _numbers(column)
         _refuse_infinite(points[:, place], column.name, name)
     return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in features))
@@ -94,20 +101,26 @@ def _labels(column: Any) -> NDArray[Any]:
     return np.array(values, dtype=object if words else None)
 
 
-def _refuse_names(table: Any, name: str) -> None:
+def _refuse_names(table: Any, name: str, columns: Columns) -> None:
     try:
         found = table.column_names if hasattr(type(table), "column_names") else table.columns
         names = [str(column) for column in found]
     except Exception:  # a table of a kind that nobody knows is refused by what reads it
         return
-    if "" in names:
+    if "" in names and "" not in columns.drop:
         raise InputError(
-            f"{name} has a column without a name, number {names.index('') + 1}; name it, or leave it out"
+            f"{name} has a column without a name, number {names.index('') + 1}; name it, or drop it with {dropping('')}"
             " (pandas writes the numbers of rows like that, unless told index=False)."
         )
     twice = [column for place, column in enumerate(names) if column in names[:place]]
     if twice:
         raise InputError(f"{name} has more than one column '{twice[0]}'; rename or leave out all but one.")
+
+
+def _refuse_unknown(wanted: Any, names: Sequence[Any], name: str) -> None:
+    if wanted not in names or not isinstance(wanted, str):
+        words = [str(column) for column in names]
+        raise InputError(f"{name} has no column '{wanted}'{_meant(wanted, words)}; {_listed(words)}.")
 
 
 def _meant(wanted: Any, names: Sequence[str]) -> str:
@@ -127,14 +140,14 @@ def _refuse_words(columns: Sequence[Any], name: str) -> None:
     if len(columns) == 1:
         raise InputError(
             f"Column '{columns[0].name}' of {name} holds {_what(columns[0])}; encode it as numbers,"
-            " leave it out, or name it as the label column."
+            f" drop it ({dropping(str(columns[0].name))}), or name it as the label column."
         )
     if columns:
         listed = ", ".join(f"'{column.name}'" for column in columns)
         kinds = " or ".join(sorted({str(column.dtype).lower() for column in columns}))
         raise InputError(
-            f"Columns {listed} of {name} hold {kinds} values; encode them as numbers, leave them out, or name one as"
-            " the label column."
+            f"Columns {listed} of {name} hold {kinds} values; encode them as numbers, drop them"
+            f" ({dropping(*(str(column.name) for column in columns))}), or name one as the label column."
         )
 
 
@@ -151,13 +164,13 @@ def _rows(rows: Sequence[int]) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
 
 
-def _refuse_missing(column: Any, name: str) -> None:
+def _refuse_missing(column: Any, name: str, otherwise: str = "") -> None:
     kinds = [column.is_null()] + ([column.is_nan()] if column.dtype.is_float() else [])
     if any(lost.any() for lost in kinds):
         rows = [row for row, lost in enumerate(zip(*(kind.to_list() for kind in kinds), strict=True), 1) if any(lost)]
         raise InputError(
             f"Column '{column.name}' of {name} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
-            f" ({_rows(rows)}); fill or remove them first."
+            f" ({_rows(rows)}); fill or remove them first{otherwise}."
         )
 
 

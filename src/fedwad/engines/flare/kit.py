@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +42,25 @@ def prepare_site(
     policy: str | Path,
     ledger: str | Path | None = None,
     label_column: str | None = None,
+    drop: str | Iterable[str] = (),
 ) -> None:
     """Write what a site decides.
 
-    - `fedwad.toml`: its data, policy, ledger and label column;
+    - `fedwad.toml`: its data, policy, ledger and what the columns of a table are;
     - `resources.json`: jobs start no class but fedwad's node, and no log leaves (by default FLARE sends the error log);
     - `authorization.json`: jobs bring no code, and nobody reads the site's files.
 
     First data, policy and ledger are opened as the node will: else the first to hear of a wrong path would be an
     analyst, days later, and without the reason.
     """
-    local = _local(kit, "fed_client.json")
-    name, client = _site_name(local.parent), open_client(data, policy, ledger, label_column)
+    local, columns = _local(kit, "fed_client.json"), Columns.of(label_column, drop)
+    name, client = _site_name(local.parent), open_client(data, policy, ledger, **columns.words())
     if name not in ("", client.policy.name):
         raise InputError(
             f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}'; make the names agree."
         )
-    words = {"data": _whole(data), "policy": _whole(policy)}
+    words = {"data": _whole(data), "policy": _whole(policy), **columns.words()}
     words |= {} if ledger is None else {"ledger": _whole(ledger)}
-    words |= Columns(label_column).words()
     resources = _default(local, "resources.json")
     resources |= {"class_list_enforcement_mode": "enforce", "class_allow_list": [NODE], "allow_log_streaming": False}
     write_atomically(local / SITE_FILE, "".join(f"{key} = {json.dumps(value)}\n" for key, value in words.items()))
@@ -132,12 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     site.add_argument("--policy", type=Path, required=True, help="TOML file of what is answered")
     site.add_argument("--ledger", type=Path, help="file of what was answered; beside the policy when left out")
     site.add_argument("--label-column", help="column of a table that is a label and not a feature")
+    site.add_argument("--drop", action="append", metavar="COLUMN", help="column that is not read; may be repeated")
     given = parser.parse_args(arguments)
     try:
         if given.party == "server":
             prepare_server(given.kit)
         else:
-            prepare_site(given.kit, given.data, given.policy, given.ledger, given.label_column)
+            prepare_site(given.kit, given.data, given.policy, given.ledger, given.label_column, given.drop or ())
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,6 +41,7 @@ def simulate(
     policy: str | Path | None = None,
     *,
     label_column: str | None = None,
+    drop: str | Iterable[str] = (),
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     on_line: Callable[[str], None] | None = None,
@@ -53,6 +54,7 @@ def simulate(
     data : file of each site; names are letters, digits, hyphens and underscores
     policy : TOML file with the policy of all sites; open when left out, as the data are on this machine anyway
     label_column : column of tables that is a label and not a feature
+    drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
     """
     need_flare()
@@ -63,10 +65,11 @@ def simulate(
     odd = [name for name in names if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or name == "server"]
     if odd:  # FLARE joins names by dots
         raise InputError(f"FLARE cannot call a site {odd[0]!r}; take letters, digits, hyphens and underscores.")
+    columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in names:
-            _write_site(folder / "sites", name, data[name], policy, Columns(label_column))
+            _write_site(folder / "sites", name, data[name], policy, columns)
         workspace = folder / "workspace"
         _write_resources(workspace / "local")
         settings = {"timeout": float(round_timeout), "start": _STARTS, "collect": False}

@@ -6,6 +6,7 @@ import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedwad.engines.flare._names import SITE_FILE, SITE_VARIABLE
 from fedwad.errors import InputError
@@ -13,7 +14,7 @@ from fedwad.federation import Client, Columns, open_client
 
 __all__ = ["Site", "find", "read"]
 
-_KEYS = ("data", "policy", "ledger", "label_column")
+_KEYS = ("data", "policy", "ledger", "label_column", "drop")
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,18 @@ def read(path: str | Path) -> Site:
     unknown = [key for key in content if key not in _KEYS]
     if unknown:
         raise InputError(f"{path} names {', '.join(unknown)}; its keys are {', '.join(_KEYS)}.")
-    odd = [key for key, value in content.items() if not isinstance(value, str) or not value]
+    odd = [key for key, value in content.items() if not (_is_text(value) or (key == "drop" and _is_list(value)))]
     missing = [key for key in ("data", "policy") if key not in content]
     if odd or missing:
         raise InputError(f"{path} has no text for {', '.join(odd + missing)}; give it in quotes.")
     paths = {key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content}
-    return Site(paths["data"], paths["policy"], paths.get("ledger"), Columns(content.get("label_column")))
+    columns = Columns.of(content.get("label_column"), content.get("drop"))
+    return Site(paths["data"], paths["policy"], paths.get("ledger"), columns)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

@@ -4,12 +4,13 @@ A site's operator names the files in the node's own configuration, which no anal
 
     --node-config 'data="/srv/paris.csv" policy="/etc/fedwad/paris.toml" ledger="/var/lib/fedwad/paris.jsonl"'
 
-and `label-column`, and starts a new process for each message. It also runs any other app that an analyst submits:
-`fedwad.engines.flower.resident` is a node that runs this one only.
+and `label-column` and `drop` (names of columns with commas between), and starts a new process for each message. It also
+runs any other app that an analyst submits: `fedwad.engines.flower.resident` is a node that runs this one only.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +56,8 @@ def answer(client: Client, message: Message) -> Message:
 
 def client_of(config: Mapping[str, Any]) -> Client:
     """The client that a node's configuration describes."""
-    words = {key: str(config[key]) for key in ("data", "policy", "ledger", "label-column") if config.get(key)}
+    words = {key: str(config[key]) for key in ("data", "policy", "ledger", "label-column", "drop") if config.get(key)}
     if "data" not in words or "policy" not in words:
         raise InputError("The node's configuration names no data or no policy; give both in --node-config.")
-    return open_client(words["data"], words["policy"], words.get("ledger"), words.get("label-column"))
+    drop = next(csv.reader([words["drop"]], skipinitialspace=True)) if "drop" in words else ()  # Flower has no lists
+    return open_client(words["data"], words["policy"], words.get("ledger"), words.get("label-column"), drop)

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -107,6 +107,7 @@ def run(
     policy: str | Path,
     ledger: str | Path | None = None,
     label_column: str | None = None,
+    drop: str | Iterable[str] = (),
     *,
     superlink: str,
     root_certificates: str | Path | None = None,
@@ -117,7 +118,7 @@ def run(
     need_flower()
     host_and_port(superlink)
     stop = Event()
-    client = open_client(data, policy, ledger, label_column)
+    client = open_client(data, policy, ledger, label_column, drop)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 

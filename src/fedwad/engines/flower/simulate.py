@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +29,7 @@ def simulate(
     policy: str | Path | None = None,
     *,
     label_column: str | None = None,
+    drop: str | Iterable[str] = (),
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     on_line: Callable[[str], None] | None = None,
@@ -41,6 +42,7 @@ def simulate(
     data : file of each site
     policy : TOML file with the policy of all sites; open when left out, as the data are on this machine anyway
     label_column : column of tables that is a label and not a feature
+    drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
     """
     need_flower("ray")
@@ -49,10 +51,11 @@ def simulate(
     unknown = [name for name in job.clients if name not in data]
     if unknown or not data:
         raise InputError(f"There is no file for {', '.join(unknown) or 'any site'}; name one for each.")
+    columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
         sites = [
-            _site(str(site), path, policy, Columns(label_column), folder / f"{number}.jsonl")
+            _site(str(site), path, policy, columns, folder / f"{number}.jsonl")
             for number, (site, path) in enumerate(data.items())
         ]
         for site in sites:  # what cannot be opened is told here, in full
@@ -72,9 +75,7 @@ def simulate(
             return follow(control, app, timeout, on_line, ["--federation-config", f"num-supernodes={len(sites)}"])
 
 
-def _site(
-    name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path
-) -> dict[str, str | None]:
+def _site(name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path) -> dict[str, Any]:
     """One site as the simulated app reads it."""
     whole = Path(path).expanduser().resolve()
     rules = None if policy is None else str(Path(policy).expanduser().resolve())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -33,8 +35,8 @@ def once(message: Message, context: Context) -> Message:
     return answer(client, message)
 
 
-def client_of(site: dict[str, str | None]) -> Client:
+def client_of(site: Mapping[str, Any]) -> Client:
     """The client of one simulated site."""
     rules = Policy.open() if site["policy"] is None else Policy.load(site["policy"])
-    dataset = read(site["data"], columns=Columns(site.get("label_column"))).by_name()
+    dataset = read(site["data"], columns=Columns.of(site.get("label_column"), site.get("drop"))).by_name()
     return Client(dataset, replace(rules, name=site["name"] or ""), FileLedger(site["ledger"] or ""))
