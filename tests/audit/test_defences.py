@@ -8,7 +8,17 @@ import pytest
 
 import fedwad
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest, TransportRequest
+from fedwad.federation import (
+    Bundle,
+    Client,
+    Dataset,
+    Failure,
+    FileLedger,
+    MomentsRequest,
+    Policy,
+    SummaryRequest,
+    TransportRequest,
+)
 from fedwad.ot import Measure
 
 FOLDER = Path(__file__).parents[2] / "docs" / "policies"
@@ -51,7 +61,7 @@ def test_ready_policies_give_no_records_away(records, name, policy):
     if policy != "coreset":
         assert leaking == set()
     else:
-        assert "coreset" in leaking
+        assert leaking == {"coreset"}  # and by no summary
         assert "Records can be read from these sums" in (FOLDER / "coreset.toml").read_text()
 
 
@@ -123,6 +133,20 @@ def test_different_replies_are_counted_across_restarts(tmp_path):
     assert [entry.outcome for entry in client().ledger.entries] == ["answered", "repeated", "withheld"]
 
 
+def test_different_replies_of_one_kind_alone():
+    data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
+    client = Client(data, Policy(["summary", "moments"], different_replies={"summary": 1}))
+    client.answer(SummaryRequest(5, "auto", 2.0, 0))
+    with pytest.raises(PolicyError, match="has told the 1 different replies"):
+        client.answer(SummaryRequest(6, "auto", 2.0, 0))
+    (bundled,) = client.answer_all(Bundle((SummaryRequest(7, "auto", 2.0, 0),))).replies
+    assert isinstance(bundled, Failure)
+    client.answer(MomentsRequest())
+    assert client.policy.most_different("summary") == 1
+    assert client.policy.most_different("moments") is None
+    assert Policy(different_replies=3).most_different("moments") == 3
+
+
 def test_supports_of_one_size():
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
     client = Client(data, Policy(["transport"], smallest_support=5, largest_support=5))
@@ -136,7 +160,16 @@ def test_supports_of_one_size():
                 client.answer(request)
 
 
-@pytest.mark.parametrize("wrong", [{"smallest_support": 0}, {"different_replies": -1}, {"different_replies": "one"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"smallest_support": 0},
+        {"different_replies": -1},
+        {"different_replies": "one"},
+        {"different_replies": {"summary": -1}},
+        {"different_replies": {"summaries": 1}},
+    ],
+)
 def test_wrong_rules_are_said(wrong):
     with pytest.raises(InputError):
         Policy(**wrong)

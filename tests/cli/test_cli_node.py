@@ -150,3 +150,8 @@ def test_a_check_tells_that_only_one_reply_is_ever_told(site):
     site.policy.write_text(site.policy.read_text() + "different_replies = 1\n")
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
     assert "Of each kind only 1 different reply will ever be told" in done.stdout
+    site.policy.write_text(
+        site.policy.read_text().replace("different_replies = 1", "different_replies = {summary = 2}")
+    )
+    done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
+    assert "Of kind 'summary' only 2 different replies will ever be told" in done.stdout

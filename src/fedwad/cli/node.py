@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,11 +81,10 @@ def check(
     for reason in dict.fromkeys(trial["reason"] for trial in trials if trial["reason"]):
         refused = [trial["request"] for trial in trials if trial["reason"] == reason]
         screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
-    if rules.different_replies is not None:
-        different = f"{rules.different_replies} different repl{'y' if rules.different_replies == 1 else 'ies'}"
+    for kind, most in _different(rules).items():
+        different = f"{most} different repl{'y' if most == 1 else 'ies'}"
         screen.print(
-            f"Of each kind only {different} will ever be told, the first asked for; others are withheld.",
-            soft_wrap=True,
+            f"Of {kind} only {different} will ever be told, the first asked for; others are withheld.", soft_wrap=True
         )
     cap = "no cap" if rules.answers is None else f"of {rules.answers}"
     screen.print(
@@ -96,6 +95,14 @@ def check(
     )
     if warning:
         screen.print(f"[bold red]Mind:[/] {warning}", soft_wrap=True)
+
+
+def _different(rules: Policy) -> Mapping[str, int]:
+    """How many replies may differ from each other, by the words for their kind."""
+    rule = rules.different_replies
+    if rule is None:
+        return {}
+    return {f"kind '{kind}'": most for kind, most in rule.items()} if isinstance(rule, Mapping) else {"each kind": rule}
 
 
 def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:

@@ -125,7 +125,7 @@ class Client:
             told = digest(reply)
             if smallest is not None:  # else it averages no samples: a description, or noise that has its own budget
                 self.policy.release(smallest)
-                self.policy.check_new(told, self.ledger.told(kind))
+                self.policy.check_new(kind, told, self.ledger.told(kind))
             again = known is not None and known.digest == told
             if known is not None and not again:  # it was let in as a repetition, and is none
                 self.policy.check_looks(self.ledger.looks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
@@ -38,8 +38,9 @@ class Policy:
         two sizes differ by single records
     answers : most looks at the data over the client's life; None for no limit. A question counts once, whether its
         reply left or was withheld: asked again, it gets the same reply, or the same refusal, which tells nothing new
-    different_replies : most replies of each kind over the client's life that differ from each other; asked again for
-        one of those it repeats it, and anything new is withheld: two different summaries can differ by a single record
+    different_replies : most replies of each kind over the client's life that differ from each other, or a table with a
+        number for some kinds, {"summary": 1}; asked again for one of those it repeats it, and anything new is withheld:
+        two different summaries can differ by a single record
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
     largest_p : highest order of a distance; high orders tell the farthest sample instead of a mean over many
@@ -59,7 +60,7 @@ class Policy:
     smallest_cell: int = 10
     largest_support: int | None = 1000
     answers: int | None = None
-    different_replies: int | None = None
+    different_replies: int | Mapping[str, int] | None = None
     smallest_support: int = 1
     exact_interpolant: bool = False
     uniform_support: bool = True
@@ -93,13 +94,24 @@ class Policy:
         check_order(self.largest_p)
         check_whole(self.smallest_cell, "smallest_cell")
         check_whole(self.smallest_support, "smallest_support")
-        if self.different_replies is not None:
-            check_whole(self.different_replies, "different_replies", 0)
+        self._check_different(known)
         if self.largest_support is not None:
             check_whole(self.largest_support, "largest_support")
         if self.answers is not None:
             check_whole(self.answers, "answers", 0)
         self._check_budget()
+
+    def _check_different(self, known: Collection[str]) -> None:
+        rule = self.different_replies
+        if isinstance(rule, Mapping):
+            object.__setattr__(self, "different_replies", dict(rule))
+            unknown = [kind for kind in rule if kind not in known]
+            if unknown:
+                raise InputError(f"different_replies names {unknown[0]!r}; name some of {', '.join(known)}.")
+            for kind, number in rule.items():
+                check_whole(number, f"different_replies of {kind}", 0)
+        elif rule is not None:
+            check_whole(rule, "different_replies", 0)
 
     def _check_budget(self) -> None:
         if self.epsilon is None or self.epsilon == math.inf:  # nothing is granted, or nothing is promised
@@ -193,11 +205,17 @@ class Policy:
                 f"A support of {size} points was asked for; this client answers up to {self.largest_support}."
             )
 
-    def check_new(self, digest: str, told: Collection[str]) -> None:
-        """Raise PolicyError unless a reply of this digest may follow those that were `told`."""
-        if self.different_replies is not None and digest not in told and len(told) >= self.different_replies:
+    def most_different(self, kind: str) -> int | None:
+        """How many replies of this kind may differ from each other; None for any number."""
+        rule = self.different_replies
+        return rule.get(kind) if isinstance(rule, Mapping) else rule
+
+    def check_new(self, kind: str, digest: str, told: Collection[str]) -> None:
+        """Raise PolicyError unless a reply of this kind and digest may follow those that were `told`."""
+        most = self.most_different(kind)
+        if most is not None and digest not in told and len(told) >= most:
             raise PolicyError(
-                f"This client has told the {self.different_replies} different replies of this kind that its policy"
+                f"This client has told the {most} different replies of this kind that its policy"
                 " allows; ask again for one of those."
             )
 
