@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "METHODS", "centralised", "covered", "dealt", "measure_one"]
 
 _SIZE, _NEIGHBOURS = 10, 50
+_EPOCHS = 1000  # of the paper
 _PAPERS = ("fedwad, support 10", "fedwad, support 100")
 _COLOURS = {
     "pooled, exact": EXACT,
@@ -179,6 +180,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     def percent(numbers: Sequence[float]) -> str:
         return " and ".join(f"{100 * number:+.1f}%" for number in numbers)
 
+    epochs = min(row["epochs"] for row in rows)
     both = [row["K"] for row in pick(rows, data=names[-1], method=_PAPERS[1])]
     supports = [b / a - 1 for K in both for a, b in zip(*(values(K, m, "W2") for m in _PAPERS), strict=True)]
     where = f"classes of 10 that are covered ({', '.join(names)}), "
@@ -205,8 +207,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim(
             "The support of the interpolating measure has little impact on the coreset.",
-            max(map(abs, supports)) < 0.02,
-            "with a support of 100 in place of 10 W2 to all data changes by"
+            max(map(abs, supports)) < 0.02 if epochs >= _EPOCHS else None,
+            f"after {epochs} of the paper's {_EPOCHS} epochs, a support of 100 in place of 10 changes W2 to all data by"
             f" {100 * min(supports):+.1f} to {100 * max(supports):+.1f}%",
         ),
         Claim(

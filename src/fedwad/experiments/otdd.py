@@ -260,7 +260,7 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
             first, second = (pick(sampled, n=n, pair=pair, **wanted)[0]["value"] for pair in _COMPARED)
             orders.append(first > second)
     cases = [(n, s) for n in sizes for s in widths]
-    within = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n <= s}
+    within = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n < s}
     beyond = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n > s}
     more = sizes[-1] / sizes[0]
     slower = {s: seconds(sizes[-1], s) / seconds(sizes[0], s) for s in widths}
@@ -282,7 +282,7 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
             f" n = {sizes[0]} to {sizes[-1]}",
         ),
         Claim(
-            "FedWaD is accurate while there are no more samples than support points, and too large beyond.",
+            "FedWaD is accurate while there are fewer samples than support points, and too large beyond.",
             max(within.values()) < 0.05 and min(beyond.values()) > 0.05 if within and beyond else None,
             "; ".join(f"{case}: {100 * value:+.1f}%" for case, value in (within | beyond).items()),
         ),
