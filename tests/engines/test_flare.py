@@ -176,6 +176,16 @@ def test_a_simulation_wants_a_file_and_a_plain_name_for_each_site(tmp_path):
         flare.simulate(Job("distance", ("paris", "o slo")), data | {"o slo": data["paris"]})
 
 
+@needs_flare
+def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
+    """It once said, after FLARE had started, that the site could not open its data, and nobody could ask why."""
+    data = with_identifiers({name: write_data(tmp_path, name) for name in DISTANCE.clients})
+    with pytest.raises(InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\); its columns are id, u"):
+        flare.simulate(DISTANCE, data, drop=["name", "ID"])
+    with pytest.raises(InputError, match=r"'name' of .*paris\.csv holds .*drop it \(--drop name\)"):
+        flare.simulate(DISTANCE, data, drop="id")
+
+
 def test_a_job_carries_no_code_and_no_braces(tmp_path):
     folder = write_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

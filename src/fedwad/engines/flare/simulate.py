@@ -16,6 +16,7 @@ from typing import Any
 from fedwad.engines.flare._folder import write_folder
 from fedwad.engines.flare._names import CONDUCTOR, NODE, OUTCOME, SITE_VARIABLE, TOLD
 from fedwad.engines.flare._processes import end_all
+from fedwad.engines.flare.site import read
 from fedwad.engines.flare.submit import need_flare, raised
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
@@ -69,7 +70,8 @@ def simulate(
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in names:
-            _write_site(folder / "sites", name, data[name], policy, columns)
+            written = _write_site(folder / "sites", name, data[name], policy, columns)
+            read(written).open()  # what cannot be opened is told here, in full
         workspace = folder / "workspace"
         _write_resources(workspace / "local")
         settings = {"timeout": float(round_timeout), "start": _STARTS, "collect": False}
@@ -86,7 +88,7 @@ def simulate(
     raise FederationError("FLARE's simulator ended without a result; run it with fewer or smaller sites.")
 
 
-def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns) -> None:
+def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns) -> Path:
     """The site's own file, and a policy if none is given. JSON's words and lists are TOML's too."""
     whole = Path(data).expanduser().resolve()
     if not whole.is_file():
@@ -96,7 +98,9 @@ def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | 
     if policy is None:
         rules.write_text(_toml({"name": name, **_OPEN}), encoding="utf-8")
     words = {"data": str(whole), "policy": str(rules), "ledger": str(folder / f"{name}.ledger.jsonl")}
-    (folder / f"{name}.toml").write_text(_toml(words | columns.words()), encoding="utf-8")
+    place = folder / f"{name}.toml"
+    place.write_text(_toml(words | columns.words()), encoding="utf-8")
+    return place
 
 
 def _toml(content: Mapping[str, Any]) -> str:
