@@ -43,6 +43,7 @@ def measure() -> list[dict[str, Any]]:
         small = fedwad.distance(x, y, support=10)
         large = fedwad.distance(x, y, support=100)
         summary = fedwad.distance(x, y, method="summary", support=10)
+        diagonal = fedwad.distance(x, y, method="summary", support=10, form="diagonal")  # as the ready policies tell it
         assert small.fedwad is not None
         assert large.fedwad is not None
         rows.append(
@@ -54,6 +55,7 @@ def measure() -> list[dict[str, Any]]:
                 "upper, S=100": large.upper / exact - 1,
                 "value, S=100": large.value / exact - 1,
                 "one message": summary.value / exact - 1,
+                "one message, diagonal": diagonal.value / exact - 1,
                 "its interval": f"{summary.lower:.4g} to {summary.upper:.4g}",
                 "kB, S=100": large.traffic.up / 1000,
                 "kB, one message": summary.traffic.up / 1000,
