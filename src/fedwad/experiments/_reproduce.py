@@ -143,7 +143,7 @@ def _machine() -> dict[str, Any]:
     found = {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()}
     torch = sys.modules.get("torch")  # where it was not needed, no GPU was either
     if torch is not None and torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
+        found |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     return found
 
 
