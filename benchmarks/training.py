@@ -11,6 +11,10 @@ import numpy as np
 import fedwad
 from fedwad.datasets import load, partition
 
+#: Networks at once: few on a CPU, so that it stays quick; on a CUDA device the columns of docs/learning.md.
+COUNTS = {"cpu": {"mlp": (1, 10), "cnn": (1, 10)}, "cuda": {"mlp": (50, 500, 2000), "cnn": (50, 200, 800)}}
+ALONE = 10  # networks trained one by one at most: more would take long and have the same mean
+
 
 def steps() -> list[dict[str, Any]]:
     """Milliseconds for a step (batch 10) of one network: PyTorch's optimiser one by one, and all in stacks."""
@@ -27,16 +31,18 @@ def steps() -> list[dict[str, Any]]:
         network = build(word, features, 10)
         pool = Pool.of(rng.standard_normal((samples, features)), rng.integers(10, size=samples), where)
         start = torch.as_tensor(network.initial(), device=where)
-        for count in (1, 10):
+        for count in COUNTS[where.type][word]:
             tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
             row: dict[str, Any] = {"network": word, "networks": count, "device": where.type}
-            for name, together in (("one by one", False), ("stacked", True)):
+            for name, together, trained in (("one by one", False, tasks[:ALONE]), ("stacked", True, tasks)):
                 taken = []
                 for _ in range(2):  # the first time loads what is loaded at first use
                     since = time.perf_counter()
-                    train(network, pool, tasks, Recipe((Phase(1),)), together)
+                    train(network, pool, trained, Recipe((Phase(1),)), together)
+                    if where.type == "cuda":
+                        torch.cuda.synchronize()  # a CUDA device works on after its caller has gone on
                     taken.append(time.perf_counter() - since)
-                row[f"{name} ms"] = 1000 * min(taken) / (count * samples / 10)
+                row[f"{name} ms"] = 1000 * min(taken) / (len(trained) * samples / 10)
             rows.append(row | {"times faster": row["one by one ms"] / row["stacked ms"]})
     return rows
 
