@@ -203,6 +203,30 @@ def test_a_saved_row_index_is_not_a_feature(tmp_path):
         read(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize("names", [[0, 1], [2020, 2021], [-1, 7]])
+def test_a_saved_row_index_before_names_that_are_numbers(tmp_path, names):
+    """The first line is ',2020,2021': it must never count as a sample."""
+    frame = pd.DataFrame(X, columns=names)
+    frame.to_csv(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"):
+        read(tmp_path / "a.csv")
+    data = read(tmp_path / "a.csv", columns=Columns(drop=("",)))
+    np.testing.assert_array_equal(data.measure.points, X)
+    assert data.features == tuple(map(str, names))
+    labelled = read(tmp_path / "a.csv", columns=Columns(str(names[1]), ("",)))
+    assert labelled.labels.tolist() == X[:, 1].tolist()
+    with pytest.raises(InputError, match=r"has no column 'f0'.*; its columns are '', "):
+        read(tmp_path / "a.csv", columns=Columns(drop=("", "f0")))
+
+
+@pytest.mark.parametrize("content", [",0.5,1.5\n0,1,2\n", "7,,3\n1,2,3\n", ",,0\n1,2,3\n", ",NA,3\n1,2,3\n"])
+@pytest.mark.parametrize("drop", [(), ("",), ("f0",)])
+def test_an_empty_cell_among_numbers_in_the_first_line_is_asked_about(tmp_path, content, drop):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match="has an empty cell and no words, and may name the columns or be a sample"):
+        read(tmp_path / "a.csv", columns=Columns(drop=drop))
+
+
 def test_columns_are_matched_by_name():
     here = pd.DataFrame(X, columns=["u", "v"])
     fed = fedwad.local({"a": here, "b": here[["v", "u"]]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,9 +144,21 @@ def _read_csv(path: Path) -> pa.Table:
             f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
         )
     if all(is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
+        if "" in names and not _counts_rows(names):
+            raise InputError(
+                f"The first line of {path} has an empty cell and no words, and may name the columns or be a sample;"
+                " name the columns in words, or fill that cell if it is a sample."
+            )
+        if "" in names:
+            return table
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True), convert_options=empty)
         return table.replace_schema_metadata({_BARE: b"true"})
     return table
+
+
+def _counts_rows(names: Sequence[str]) -> bool:
+    """Whether pandas may have written these names: none for the numbers of rows, then whole numbers such as years."""
+    return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
 
 
 def _first_line(path: Path) -> str:

@@ -131,8 +131,10 @@ def _meant(wanted: Any, names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """'its columns are u, v'; names with spaces around them in quotes, since nobody would see those."""
-    return "its columns are " + ", ".join(column if column == column.strip() else f"'{column}'" for column in names)
+    """'its columns are u, v'; empty names and those with spaces around them in quotes, since nobody would see those."""
+    return "its columns are " + ", ".join(
+        column if column and column == column.strip() else f"'{column}'" for column in names
+    )
 
 
 def _refuse_words(columns: Sequence[Any], name: str) -> None:
