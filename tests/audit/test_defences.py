@@ -1,6 +1,9 @@
 """Each rule of a policy that stops an attack, with the rule and without it: a defence that stops working shows."""
 
-from dataclasses import replace
+import copy
+import json
+import pickle
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +150,27 @@ def test_different_replies_of_one_kind_alone():
     assert Policy(different_replies=3).most_different("moments") == 3
 
 
+def test_rules_by_kind_cannot_be_changed_and_have_one_order():
+    policy = Policy({"summary", "cells"}, different_replies={"summary": np.int64(1), "cells": 2})
+    other = Policy(["cells", "summary"], different_replies={"cells": 2, "summary": 1})
+    assert repr(policy) == repr(other)
+    assert len({policy, other}) == 1
+    for same in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy)), replace(policy)):  # noqa: S301
+        assert same == policy
+    assert json.loads(json.dumps(asdict(policy)))["different_replies"] == {"summary": 1, "cells": 2}
+    with pytest.raises(TypeError, match="cannot be changed"):
+        policy.different_replies["summary"] = 100
+
+
+def test_a_line_of_a_later_version_counts_all_the_same(tmp_path):
+    data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
+    policy, path = Policy(["summary"], different_replies=1), tmp_path / "a.ledger.jsonl"
+    Client(data, policy, FileLedger(path)).answer(SummaryRequest(5, "auto", 2.0, 0))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}) + "\n")
+    with pytest.raises(PolicyError, match="has told the 1 different replies"):
+        Client(data, policy, FileLedger(path)).answer(SummaryRequest(6, "auto", 2.0, 0))
+
+
 def test_supports_of_one_size():
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
     client = Client(data, Policy(["transport"], smallest_support=5, largest_support=5))
@@ -168,6 +192,8 @@ def test_supports_of_one_size():
         {"different_replies": "one"},
         {"different_replies": {"summary": -1}},
         {"different_replies": {"summaries": 1}},
+        {"different_replies": {"private": 1}},
+        {"different_replies": {}},
     ],
 )
 def test_wrong_rules_are_said(wrong):

@@ -218,6 +218,10 @@ def test_other_names_of_features_are_noticed():
     clients = {name: Client(Dataset(data.measure, None, ("a", "b", "c")), Policy.open()) for name, data in DATA.items()}
     with pytest.raises(InputError, match="'rome': its features have other names than those of 'paris'"):
         fedwad.matrix(Wire(by_column, clients))
+    names = dict(zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True))  # the first has none
+    clients = {name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA}
+    with pytest.raises(InputError, match="its features have other names than those of"):
+        fedwad.matrix(Wire(clients=clients))
 
 
 def test_a_policy_that_refuses_is_named_and_recorded():

@@ -120,6 +120,20 @@ def test_another_run_is_refused(tmp_path):
         fedwad.matrix(fed, method="hub", support=4, seed=1)
 
 
+@pytest.mark.parametrize("method", ["fedwad", "summary"])
+def test_other_data_are_another_run(tmp_path, method):
+    """A column that is dropped between the two runs must not come back out of the journal."""
+    path, rng = tmp_path / "run.journal", np.random.default_rng(0)
+    whole = {name: rng.standard_normal((30, 3)) for name in ("paris", "oslo")}
+    for data, sentence in ((whole, None), ({name: X[:, 1:] for name, X in whole.items()}, "belongs to another run")):
+        with Journal(fedwad.local(data), path, resume=path.exists()) as fed:
+            if sentence is None:
+                fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
+            else:
+                with pytest.raises(InputError, match=sentence):
+                    fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
+
+
 @pytest.mark.parametrize(("content", "resume", "sentence"), [
     (b"", False, "exists; resume it"),
     (b"other", True, "not a journal"),

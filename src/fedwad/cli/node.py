@@ -102,7 +102,11 @@ def _different(rules: Policy) -> Mapping[str, int]:
     rule = rules.different_replies
     if rule is None:
         return {}
-    return {f"kind '{kind}'": most for kind, most in rule.items()} if isinstance(rule, Mapping) else {"each kind": rule}
+    return (
+        {f"kind '{kind}'": most for kind, most in rule.items()}
+        if isinstance(rule, Mapping)
+        else {"each kind but describe and private": rule}
+    )
 
 
 def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:

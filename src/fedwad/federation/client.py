@@ -50,6 +50,11 @@ class Client:
     def policy(self) -> Policy:
         return self._desk.policy
 
+    @property
+    def fingerprint(self) -> str:
+        """A word that changes when the data or the names of their features do; it stays with the client."""
+        return f"{self._digest} {self._features}"
+
     def respond(self, letter: bytes) -> bytes:
         """The answer to a letter, as a letter. Errors become a Failure: our sentence, never a traceback or data."""
         ticket = ""

@@ -27,7 +27,8 @@ class Journal:
     Algorithms ask the same questions again when they start from the same seed. Opened with `resume=True`, a journal
     gives the answers that it holds without asking anyone: clients are not looked at twice for one round, and the
     result is the one that an undisturbed run would have had. A question that differs from the one in the journal
-    belongs to another run and is refused. A client that was lost stays lost in the rounds that went on without it,
+    belongs to another run and is refused, and so is one about other data where clients are in this process; elsewhere a
+    journal answers for the data as they were. A client that was lost stays lost in the rounds that went on without it,
     and is asked again in the last one.
 
     Parameters
@@ -89,7 +90,8 @@ class Journal:
         return len(self.names)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        question = _digest(requests)
+        fingerprint = getattr(self._federation, "fingerprint", lambda _: "")
+        question = _digest(requests, {name: fingerprint(name) for name in requests})
         known: dict[str, Answer] = {}
         while self._kept and self._kept[0][0] == question and not _answered(known, self._kept[0][1]):
             known |= self._kept.pop(0)[1]
@@ -98,9 +100,7 @@ class Journal:
         if known:
             self.replayed += 1
         elif self._kept:
-            raise InputError(
-                f"{self.path} belongs to another run; give the same clients, options and seed, or remove it."
-            )
+            raise InputError(f"{self.path} belongs to another run; give the same data, options and seed, or remove it.")
         missing = {name: request for name, request in requests.items() if name not in known}
         fresh = self._federation.ask(missing) if missing else {}
         self._write(question, fresh)
@@ -156,11 +156,12 @@ def _read(path: Path) -> list[tuple[str, dict[str, Answer], int]]:
     return records
 
 
-def _digest(requests: Mapping[str, Question]) -> str:
-    """What is asked of whom, the name of the run left out: it is drawn anew at each start."""
+def _digest(requests: Mapping[str, Question], data: Mapping[str, str]) -> str:
+    """What is asked of whom and about which data, the name of the run left out: it is drawn anew at each start."""
     sha = hashlib.sha256()
     for name in sorted(requests):
         sha.update(pack(Letter(_nameless(requests[name]), name)))
+        sha.update(data[name].encode())
     return sha.hexdigest()[:32]
 
 

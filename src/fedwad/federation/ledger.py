@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
@@ -53,6 +53,9 @@ class Entry:
         if self.kind == "private" and self.outcome == "answered":
             return False  # the line before it, "spent", was the look; a release that is told again is none
         return self.outcome not in ("refused", "repeated") and self.kind != "describe"
+
+
+_FIELDS = frozenset(part.name for part in fields(Entry))
 
 
 @dataclass
@@ -219,7 +222,9 @@ def _parsed(text: bytes) -> list[Entry]:
             continue
         try:
             content: dict[str, Any] = json.loads(line)
-            entry = Entry(**content)
+            entry = Entry(
+                **{key: value for key, value in dict(content).items() if key in _FIELDS}
+            )  # later versions: more
             if entry.outcome not in get_args(Outcome)[:-1] or type(entry.bytes) is not int:
                 raise ValueError(entry.outcome)
             if type(entry.question) is not str or type(entry.reason) is not str:

@@ -46,6 +46,10 @@ class LocalFederation:
         """Each client's own record of what was asked of it and what left it."""
         return {name: client.ledger for name, client in self._clients.items()}
 
+    def fingerprint(self, name: str) -> str:
+        """A word that changes when the data of this client do."""
+        return self._clients[name].fingerprint
+
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         import os
         from concurrent.futures import ThreadPoolExecutor

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NoReturn, get_args
 
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError, PolicyError
@@ -18,7 +18,23 @@ from fedwad.privacy import check_promise
 __all__ = ["Policy"]
 
 _LONGEST_WORD = 200
+_UNLIMITED = ("describe", "private")  # average no samples: who a client is, and noise that has a budget of its own
 _FORMS: tuple[Form, ...] = get_args(Form)[1:]  # from most to least
+
+
+class _Table(dict[str, int]):
+    """Numbers by kind, which nobody can change."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[type[_Table], tuple[dict[str, int]]]:
+        return _Table, (dict(self),)
+
+    def _closed(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the rules of a policy cannot be changed; make another policy with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _closed
 
 
 @dataclass(frozen=True)
@@ -38,9 +54,9 @@ class Policy:
         two sizes differ by single records
     answers : most looks at the data over the client's life; None for no limit. A question counts once, whether its
         reply left or was withheld: asked again, it gets the same reply, or the same refusal, which tells nothing new
-    different_replies : most replies of each kind over the client's life that differ from each other, or a table with a
-        number for some kinds, {"summary": 1}; asked again for one of those it repeats it, and anything new is withheld:
-        two different summaries can differ by a single record
+    different_replies : most replies of each kind (but "describe" and "private") over the client's life that differ from
+        each other, or a table with a number for some kinds, {"summary": 1}; asked again for one of those it repeats it,
+        and anything new is withheld: two different summaries can differ by a single record
     exact_interpolant : whether the exact interpolating measure, which gives every sample away, is sent
     uniform_support : whether the points of a support must all weigh the same
     largest_p : highest order of a distance; high orders tell the farthest sample instead of a mean over many
@@ -78,11 +94,12 @@ class Policy:
         allow = tuple(self.allow) if isinstance(self.allow, list | tuple | set | frozenset) else (None,)
         if any(kind not in known for kind in allow):
             raise InputError(f"allow is {self.allow!r}; give a list with some of {', '.join(known)}.")
+        allow = tuple(kind for kind in known if kind in allow)  # in one order, whichever set it came from
         object.__setattr__(self, "allow", allow)  # a copy, which nobody can add to
         models = tuple(self.models) if isinstance(self.models, list | tuple | set | frozenset) else (None,)
         if not all(type(word) is str for word in models):
             raise InputError(f"models is {self.models!r}; give a list of words such as 'mlp'.")
-        object.__setattr__(self, "models", models)
+        object.__setattr__(self, "models", tuple(sorted(set(models))))
         for option in ("exact_interpolant", "uniform_support", "classes"):
             if type(getattr(self, option)) is not bool:
                 raise InputError(f"{option} is {getattr(self, option)!r}; give true or false.")
@@ -104,12 +121,13 @@ class Policy:
     def _check_different(self, known: Collection[str]) -> None:
         rule = self.different_replies
         if isinstance(rule, Mapping):
-            object.__setattr__(self, "different_replies", dict(rule))
-            unknown = [kind for kind in rule if kind not in known]
-            if unknown:
-                raise InputError(f"different_replies names {unknown[0]!r}; name some of {', '.join(known)}.")
-            for kind, number in rule.items():
-                check_whole(number, f"different_replies of {kind}", 0)
+            limited = [kind for kind in known if kind not in _UNLIMITED]
+            if not rule or any(kind not in limited for kind in rule):
+                told = ", ".join(limited)
+                raise InputError(f"different_replies is {dict(rule)!r}; give a number, or numbers for some of {told}.")
+            words = {kind: f"different_replies of {kind}" for kind in limited if kind in rule}
+            table = _Table({kind: check_whole(rule[kind], word, 0) for kind, word in words.items()})
+            object.__setattr__(self, "different_replies", table)
         elif rule is not None:
             check_whole(rule, "different_replies", 0)
 

@@ -74,10 +74,12 @@ class RemoteFederation(ABC):
         """Features are named or not, and named alike, at all clients."""
         if isinstance(message, Description):
             return message
+        if not features:
+            return message
         if self._features is None:
             self._features = name, features
         first, expected = self._features
-        if features and expected and features != expected:
+        if features != expected:
             return Failure("input", f"its features have other names than those of '{first}'; make them agree.")
         return message
 
