@@ -183,6 +183,38 @@ def test_a_first_line_with_a_missing_value_is_data(tmp_path):
         read(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize("columns", [Columns("f0"), Columns(drop=("f1",)), Columns("kind", ("F0",))])
+def test_bare_numbers_have_no_names_to_drop_or_label_by(tmp_path, columns):
+    (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
+    wanted = [*columns.drop, columns.label][0]
+    sentence = rf"a\.csv has no named columns, as its first line .* in a first line of words to find '{wanted}'\.$"
+    with pytest.raises(InputError, match=sentence) as caught:
+        read(tmp_path / "a.csv", columns=columns)
+    assert "but '" not in str(caught.value)
+
+
+@pytest.mark.parametrize("columns", [Columns("2021"), Columns(drop=("2021",)), Columns("f0", ("2021",))])
+def test_a_wanted_name_in_a_first_line_of_numbers(tmp_path, columns):
+    (tmp_path / "a.csv").write_text("2020,2021\n3,-4\n5,6\n")
+    with pytest.raises(InputError, match=r"^'2021' is in the first line of .* read as a sample; if it names the col"):
+        read(tmp_path / "a.csv", columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("1,2.5\n3,\n5,6\n", r"^Column 2 of .* has 1 missing value \(row 2, counting from 1\); fill or .* first\.$"),
+        ("1,2.5\n3,inf\n5,6\n", r"^Column 2 of .* has 1 infinite value \(row 2"),
+        ("1,2.5\n3,x\n5,6\n", r"^Column 2 of .* holds string values in row 2, .* name the columns in a first line of"),
+    ],
+)
+def test_columns_without_names_are_told_by_their_place(tmp_path, content, sentence):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=sentence) as caught:
+        read(tmp_path / "a.csv")
+    assert "--drop" not in str(caught.value)
+
+
 def test_bare_numbers_fit_any_names(tmp_path):
     (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
     fed = fedwad.local({"a": tmp_path / "a.csv", "b": pd.DataFrame(X, columns=["u", "v"])})

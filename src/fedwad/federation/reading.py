@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,13 +78,32 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
             raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
         _refuse_drop(columns, str(path))
         return content
-    data = read_table(content, str(path), columns)
-    return Dataset(data.measure, data.labels) if _BARE in (content.schema.metadata or {}) else data
+    first_line = (content.schema.metadata or {}).get(_BARE)
+    if first_line is None:
+        return read_table(content, str(path), columns)
+    _refuse_made_up(columns, json.loads(first_line), path)
+    return Dataset(read_table(content, str(path), columns, named=False).measure)
 
 
 def _refuse_drop(columns: Columns, name: str) -> None:
     if columns.drop:
         raise InputError(f"{name} has no named columns; columns can be dropped from .csv, .parquet and data frames.")
+
+
+def _refuse_made_up(columns: Columns, first_line: Sequence[str], path: Path) -> None:
+    """A table without a header has no names to go by; what PyArrow calls its columns is not the user's word."""
+    wanted = [*columns.drop, *([] if columns.label is None else [columns.label])]
+    found = [word for word in wanted if word in first_line]
+    if found:
+        raise InputError(
+            f"'{found[0]}' is in the first line of {path}, which has no words and is read as a sample; if it names the"
+            " columns, name them in words."
+        )
+    if wanted:
+        raise InputError(
+            f"{path} has no named columns, as its first line has no words and is read as a sample; name the columns in"
+            f" a first line of words to find '{wanted[0]}'."
+        )
 
 
 def _is_folder(path: Path) -> bool:
@@ -152,7 +172,7 @@ def _read_csv(path: Path) -> pa.Table:
         if "" in names:
             return table
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True), convert_options=empty)
-        return table.replace_schema_metadata({_BARE: b"true"})
+        return table.replace_schema_metadata({_BARE: json.dumps(names)})
     return table
 
 

@@ -22,10 +22,11 @@ def is_table(source: Any) -> bool:
     return any(hasattr(type(source), name) for name in ("columns", "column_names"))
 
 
-def read_table(table: Any, name: str, columns: Columns) -> Dataset:
+def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> Dataset:
     """Numeric columns become features in their order; the label column, if named, becomes the labels.
 
-    What is in dropped columns is not looked at: they may hold anything.
+    What is in dropped columns is not looked at: they may hold anything. Columns that are not `named` by their user are
+    told by their place, and are not offered to be dropped.
     """
     import narwhals as nw
 
@@ -43,20 +44,24 @@ def read_table(table: Any, name: str, columns: Columns) -> Dataset:
     frame = frame.drop(columns.drop)
     if columns.label is not None:
         _refuse_unknown(columns.label, names, name)
-        _refuse_missing(frame[columns.label], name)
+        _refuse_missing(frame[columns.label], f"Column '{columns.label}' of {name}")
         labels = _labels(frame[columns.label])
         frame = frame.drop(columns.label)
     features = list(frame.iter_columns())
-    _refuse_words([column for column in features if not _is_numeric(column)], name)
+    words = [place for place, column in enumerate(features) if not _is_numeric(column)]
+    if words and not named:
+        _refuse_words_bare(words[0], features[words[0]], name)
+    _refuse_words([features[place] for place in words], name)
     if not features:
         if columns.drop:
             raise InputError(f"{name} has no columns left after {dropping(*columns.drop)}; keep at least one.")
         raise InputError(f"{name} has no columns of numbers; give at least one.")
     points = np.empty((len(frame), len(features)))
     for place, column in enumerate(features):
-        _refuse_missing(column, name, f", or drop the column ({dropping(str(column.name))})")
+        told = f"Column '{column.name}' of {name}" if named else f"Column {place + 1} of {name}"
+        _refuse_missing(column, told, f", or drop the column ({dropping(str(column.name))})" if named else "")
         points[:, place] = _numbers(column)
-        _refuse_infinite(points[:, place], column.name, name)
+        _refuse_infinite(points[:, place], told)
     return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in features))
 
 
@@ -153,6 +158,13 @@ def _refuse_words(columns: Sequence[Any], name: str) -> None:
         )
 
 
+def _refuse_words_bare(place: int, column: Any, name: str) -> None:
+    raise InputError(
+        f"Column {place + 1} of {name} holds {_what(column)}; encode it as numbers, or name the columns in a first line"
+        " of words, by which it can be dropped or be the label column."
+    )
+
+
 def _what(column: Any) -> str:
     """The kind of values of a column that is not numeric, and where they are if most are numbers."""
     kind = f"{str(column.dtype).lower()} values"
@@ -166,20 +178,20 @@ def _rows(rows: Sequence[int]) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
 
 
-def _refuse_missing(column: Any, name: str, otherwise: str = "") -> None:
+def _refuse_missing(column: Any, told: str, otherwise: str = "") -> None:
     kinds = [column.is_null()] + ([column.is_nan()] if column.dtype.is_float() else [])
     if any(lost.any() for lost in kinds):
         rows = [row for row, lost in enumerate(zip(*(kind.to_list() for kind in kinds), strict=True), 1) if any(lost)]
         raise InputError(
-            f"Column '{column.name}' of {name} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
+            f"{told} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
             f" ({_rows(rows)}); fill or remove them first{otherwise}."
         )
 
 
-def _refuse_infinite(values: NDArray[np.float64], column: str, name: str) -> None:
+def _refuse_infinite(values: NDArray[np.float64], told: str) -> None:
     rows = (np.flatnonzero(~np.isfinite(values)) + 1).tolist()
     if rows:
         raise InputError(
-            f"Column '{column}' of {name} has {len(rows)} infinite value{'s' if len(rows) > 1 else ''}"
+            f"{told} has {len(rows)} infinite value{'s' if len(rows) > 1 else ''}"
             f" ({_rows(rows)}); mend or remove them first."
         )
