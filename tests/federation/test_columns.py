@@ -131,6 +131,59 @@ def test_a_saved_row_index_can_be_dropped(tmp_path):
     same(read(tmp_path / "a.csv", columns=Columns.of("kind", "")), read(TABLE, columns=Columns("kind")))
 
 
+COUNTED = TABLE.set_index(pd.RangeIndex(5000, 5040))
+INDEXED = {
+    "counted": COUNTED,
+    "filtered": COUNTED[COUNTED.u > 0],
+    "shuffled": COUNTED.sample(frac=1.0, random_state=0),
+    "named": TABLE.set_index(pd.Index([9000 + k * k for k in range(40)], name="patient")),
+    "without a word": TABLE.set_index(pd.Index([9000 + k * k for k in range(40)], name="")),
+    "text": TABLE.set_index(pd.Index([f"P{k}" for k in range(40)])),
+    "days": TABLE.set_index(pd.date_range("2020-01-01", periods=40, name="day")),
+    "several": TABLE.set_index([pd.Index(np.arange(40), name="patient"), pd.Index([7, 8] * 20)]),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXED)
+@pytest.mark.parametrize("stored", ["file", "arrow"])
+def test_the_index_of_a_frame_is_no_feature_when_stored(tmp_path, kind, stored):
+    frame = INDEXED[kind]
+    source = written(tmp_path, "a.parquet", frame) if stored == "file" else pa.Table.from_pandas(frame)
+    data = read(source, columns=Columns("kind"))
+    assert data.features == ("u", "v")
+    same(data, read(frame, columns=Columns("kind")))
+
+
+def test_a_stored_index_can_be_the_label_or_dropped_by_name(tmp_path):
+    frame = TABLE.drop(columns="v").set_index("kind")
+    path = written(tmp_path, "a.parquet", frame)
+    data = read(path, columns=Columns("kind"))
+    assert data.features == ("u",)
+    assert data.labels.tolist() == TABLE.kind.tolist()
+    same(read(path, columns=Columns(drop=("kind",))), read(frame))
+    filtered = written(tmp_path, "b.parquet", INDEXED["filtered"])
+    same(
+        read(filtered, columns=Columns("kind", ("__index_level_0__",))),
+        read(INDEXED["filtered"], columns=Columns("kind")),
+    )
+    with pytest.raises(InputError, match=r"b\.parquet has no column 'room'; its columns are u, v, kind\.$"):
+        read(filtered, columns=Columns("room"))
+
+
+def test_a_table_of_nothing_but_an_index(tmp_path):
+    path = written(tmp_path, "a.parquet", TABLE[["u"]].set_index("u"))
+    with pytest.raises(InputError, match=r"a\.parquet (has no columns of numbers|is empty)"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "words", [b"", b"{", b"[]", b"{}", b'{"index_columns": 3}', b'{"index_columns": [{}, 1, "w"]}']
+)
+def test_metadata_that_pandas_did_not_write(words):
+    table = pa.table({"u": [1.0, 2.0], "v": [3.0, 4.0]}).replace_schema_metadata({b"pandas": words})
+    assert read(table).features == ("u", "v")
+
+
 def test_a_pair_of_a_table_and_labels():
     same(
         read((FULL.drop(columns="kind"), TABLE.kind), columns=Columns(drop=OTHERS)),

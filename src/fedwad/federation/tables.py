@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> D
     """
     import narwhals as nw
 
+    table = _without_index(table, columns)
     _refuse_names(table, name, columns)
     try:
         frame = nw.from_native(table, eager_only=True)
@@ -63,6 +65,24 @@ def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> D
         points[:, place] = _numbers(column)
         _refuse_infinite(points[:, place], told)
     return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in features))
+
+
+def _without_index(table: Any, columns: Columns) -> Any:
+    """A table without the columns in which pandas stored an index, unless they are asked for by name.
+
+    The index of a frame in memory is no feature either. Which columns hold one, pandas tells in the table's metadata;
+    of an index that only counts there are a start, a stop and a step instead of a column.
+    """
+    if type(table).__module__.partition(".")[0] != "pyarrow":
+        return table
+    try:
+        index = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
+        asked = (columns.label, *columns.drop)
+        stored = {column for column in index if isinstance(column, str) and column not in asked}
+        kept = [place for place, column in enumerate(table.column_names) if column not in stored]
+    except (AttributeError, KeyError, TypeError, ValueError):  # a table that pandas did not write
+        return table
+    return table.select(kept) if len(kept) < len(table.column_names) else table
 
 
 def is_number(text: str) -> bool:
