@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import signal
 import socket
@@ -12,12 +13,16 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import fedwad
 from engines.flare_site import (
@@ -36,9 +41,10 @@ from fedwad.engines import flare
 from fedwad.engines.flare import kit, site
 from fedwad.engines.flare._folder import write_folder
 from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, READY
+from fedwad.engines.flare.simulate import _OPEN
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Columns, Failure, describe_letter, open_client, read_ledger, site_name, unpack
+from fedwad.federation import Columns, Failure, Policy, describe_letter, open_client, read_ledger, site_name, unpack
 
 needs_flare = pytest.mark.skipif(find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed")
 DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
@@ -101,6 +107,20 @@ def _kit(folder, startup, resources, rights):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(content))
     return folder
+
+
+@given(st.dictionaries(st.sampled_from(["data", "name"]), st.text(st.characters(exclude_categories=["Cs"]))))
+@example({"name": "\U0001f600 id \x7f \u2028 \\ \" ' \n"})
+def test_what_is_written_is_read(words):
+    content = words | {"drop": list(words.values()), "largest_p": 100.0, "epsilon": math.inf, "classes": True}
+    assert tomllib.loads(site.toml(content)) == content
+
+
+def test_the_simulators_policy_answers_everything(tmp_path):
+    path = tmp_path / "open.toml"
+    path.write_text(site.toml({"name": "paris", **_OPEN}))
+    everything = replace(Policy.open(), name="paris", largest_support=_OPEN["largest_support"])
+    assert Policy.load(path) == everything
 
 
 def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):

@@ -16,6 +16,7 @@ from typing import Any
 
 from fedwad._files import write_atomically
 from fedwad.engines.flare._names import CONDUCTOR, NODE, SITE_FILE
+from fedwad.engines.flare.site import toml
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import Columns, open_client
 
@@ -63,7 +64,7 @@ def prepare_site(
     words |= {} if ledger is None else {"ledger": _whole(ledger)}
     resources = _default(local, "resources.json")
     resources |= {"class_list_enforcement_mode": "enforce", "class_allow_list": [NODE], "allow_log_streaming": False}
-    write_atomically(local / SITE_FILE, "".join(f"{key} = {json.dumps(value)}\n" for key, value in words.items()))
+    write_atomically(local / SITE_FILE, toml(words))
     write_atomically(local / "resources.json", json.dumps(resources, indent=2))
     write_atomically(local / "authorization.json", json.dumps(_RIGHTS, indent=2))
 

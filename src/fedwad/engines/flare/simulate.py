@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 from fedwad.engines.flare._folder import write_folder
 from fedwad.engines.flare._names import CONDUCTOR, NODE, OUTCOME, SITE_VARIABLE, TOLD
 from fedwad.engines.flare._processes import end_all
-from fedwad.engines.flare.site import read
+from fedwad.engines.flare.site import read, toml
 from fedwad.engines.flare.submit import need_flare, raised
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
@@ -33,6 +34,8 @@ _OPEN = {  # the same as Policy.open(), in words of TOML
     "uniform_support": False,
     "largest_p": 100.0,
     "classes": True,
+    "epsilon": math.inf,
+    "models": ["*"],
 }
 
 
@@ -96,15 +99,11 @@ def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | 
     folder.mkdir(exist_ok=True)
     rules = folder / f"{name}.policy.toml" if policy is None else Path(policy).expanduser().resolve()
     if policy is None:
-        rules.write_text(_toml({"name": name, **_OPEN}), encoding="utf-8")
+        rules.write_text(toml({"name": name, **_OPEN}), encoding="utf-8")
     words = {"data": str(whole), "policy": str(rules), "ledger": str(folder / f"{name}.ledger.jsonl")}
     place = folder / f"{name}.toml"
-    place.write_text(_toml(words | columns.words()), encoding="utf-8")
+    place.write_text(toml(words | columns.words()), encoding="utf-8")
     return place
-
-
-def _toml(content: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in content.items()).replace("\x7f", "\\u007f")
 
 
 def _write_resources(local: Path) -> None:

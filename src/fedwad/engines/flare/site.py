@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from fedwad.engines.flare._names import SITE_FILE, SITE_VARIABLE
 from fedwad.errors import InputError
 from fedwad.federation import Client, Columns, open_client
 
-__all__ = ["Site", "find", "read"]
+__all__ = ["Site", "find", "read", "toml"]
 
 _KEYS = ("data", "policy", "ledger", "label_column", "drop")
 
@@ -55,6 +57,12 @@ def read(path: str | Path) -> Site:
     paths = {key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content}
     columns = Columns.of(content.get("label_column"), content.get("drop"))
     return Site(paths["data"], paths["policy"], paths.get("ledger"), columns)
+
+
+def toml(content: Mapping[str, Any]) -> str:
+    """Words, numbers and lists as lines of TOML, which are those of JSON but for these letters and for infinity."""
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())
+    return "".join(lines).replace("\x7f", "\\u007f").replace("= Infinity\n", "= inf\n")
 
 
 def _is_text(value: Any) -> bool:

@@ -93,7 +93,7 @@ class AtomsRequest(Request):
         return AtomsRequest(np.array(Measure(atoms, name="the atoms").points), potentials, self.softness)
 
     def admit(self, policy: Policy) -> None:
-        policy.check_size(len(self.atoms))
+        policy.check_points(len(self.atoms))
 
     def fits(self, desk: Desk) -> None:
         features = desk.data.measure.dimension
