@@ -155,3 +155,17 @@ def test_a_check_tells_that_only_one_reply_is_ever_told(site):
     )
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
     assert "Of kind 'summary' only 2 different replies will ever be told" in done.stdout
+
+
+def test_a_check_says_what_it_does_not_try(site):
+    site.policy.write_text(site.policy.read_text().replace("allow = [", 'allow = ["train", "evaluate", '))
+    done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
+    assert "Allowed and not tried: train, evaluate. What the weights" in " ".join(done.stdout.split())
+    done = run("audit", site.data, "--policy", site.policy, "--label-column", "diagnosis", "--method", "summary")
+    assert "Not attacked: train, evaluate, which this policy allows." in " ".join(done.stdout.split())
+
+
+def test_a_check_does_not_take_a_mistyped_ledger_for_an_empty_one(site):
+    done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis", "--ledger", "nowhere/a.jsonl")
+    assert done.returncode == 2
+    assert "There is no folder nowhere for the ledger a.jsonl" in done.stderr

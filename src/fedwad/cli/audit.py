@@ -16,8 +16,9 @@ import fedwad
 from fedwad.audit import AuditResult
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.node import UNTRIED, untried
 from fedwad.errors import InputError
-from fedwad.federation import Columns, read
+from fedwad.federation import Columns, Policy, read
 from fedwad.matrix import Progress
 
 __all__ = ["audit"]
@@ -69,6 +70,9 @@ def audit(
         print_json(result.to_dict())
     else:
         _show(result, data)
+        allowed = [] if policy is None else untried(Policy.load(policy))
+        if allowed:
+            screen.print(f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}", soft_wrap=True)
     if strict and result.leaks:
         raise typer.Exit(1)
 

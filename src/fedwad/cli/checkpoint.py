@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedwad.cli.console import errors
 from fedwad.errors import InputError
 from fedwad.federation import Journal, LocalFederation
 
@@ -31,4 +32,8 @@ def journalled(
         yield federation
         return
     with Journal(federation, checkpoint, resume) as journal:
-        yield journal
+        try:
+            yield journal
+        except KeyboardInterrupt:
+            errors.print(f"What was answered is kept; the same command with --resume goes on with {checkpoint}.")
+            raise

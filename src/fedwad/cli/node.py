@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
-from fedwad.errors import FedwadError
+from fedwad.errors import FedwadError, InputError
 from fedwad.federation import (
     AtomsRequest,
     CellsRequest,
@@ -37,7 +37,9 @@ from fedwad.federation import (
 from fedwad.ot import Measure
 from fedwad.privacy import DP
 
-__all__ = ["Json", "check"]
+__all__ = ["UNTRIED", "Json", "check", "untried"]
+
+UNTRIED = "What the weights of a trained network give away of your records is neither limited nor audited."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
@@ -55,17 +57,21 @@ def check(
 ) -> None:
     """What would a node with this data and this policy answer, and what would it refuse?
 
-    Asks the client everything that fedwad can ask, here on this machine. Nothing is sent and the ledger stays as it is.
+    Asks the client everything that fedwad can ask but to train, here on this machine. Nothing is sent and the ledger
+    stays as it is.
     """
     rules = Policy.load(policy)
     dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
     client = Client(dataset, rules)
     place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
+    if not place.parent.is_dir():
+        raise InputError(f"There is no folder {place.parent} for the ledger {place.name}; create it first.")
     record = Ledger(read_ledger(place) if place.exists() else [])
     warning = ending_promise(record, rules)
     trials = [_tried(client, name, request) for name, request in _questions(rules, dataset.measure.dimension)]
     if as_json:
-        print_json({"policy": asdict(rules), "looks": record.looks, "requests": trials, "warning": warning})
+        facts = {"policy": asdict(rules), "looks": record.looks, "requests": trials, "warning": warning}
+        print_json(facts | {"untried": untried(rules)})
         return
     screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -81,6 +87,8 @@ def check(
     for reason in dict.fromkeys(trial["reason"] for trial in trials if trial["reason"]):
         refused = [trial["request"] for trial in trials if trial["reason"] == reason]
         screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
+    if untried(rules):
+        screen.print(f"Allowed and not tried: {', '.join(untried(rules))}. {UNTRIED}", soft_wrap=True)
     for kind, most in _different(rules).items():
         different = f"{most} different repl{'y' if most == 1 else 'ies'}"
         screen.print(
@@ -95,6 +103,11 @@ def check(
     )
     if warning:
         screen.print(f"[bold red]Mind:[/] {warning}", soft_wrap=True)
+
+
+def untried(rules: Policy) -> list[str]:
+    """Kinds that a policy allows and that no check and no attack tries."""
+    return [kind for kind in ("train", "evaluate") if kind in rules.allow]
 
 
 def _different(rules: Policy) -> Mapping[str, int]:

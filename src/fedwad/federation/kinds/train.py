@@ -203,7 +203,8 @@ def train_together(requests: Sequence[TrainRequest], desks: Sequence[Desk]) -> l
     for request, desk, task, result in zip(requests, desks, tasks, trained, strict=True):
         weights = result.weights.cpu().numpy()
         if not np.isfinite(weights).all() or result.loss is None or not math.isfinite(result.loss):
-            raise InputError(f"The training went to infinity at rate {request.rate:g}; take a smaller one.")
+            hint = "scale features to about 1, or take a smaller one"
+            raise InputError(f"The training went to infinity at rate {request.rate:g}; {hint}.")
         if network.personal.any():
             desk.session.keep_layers(request.run, request.turn + 1, weights[network.personal])
         told = weights[~network.personal] if request.reply else np.zeros(0, dtype=np.float32)
