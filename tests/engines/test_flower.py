@@ -107,6 +107,38 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
         flower.simulate(DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID")
 
 
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"drops": "id"}, r"has no use for 'drops'; its keys are data, policy, ledger, label-column, drop\.$"),
+        ({"Drop": "id"}, "has no use for 'Drop'; its keys are"),
+        ({"label_column": "u"}, "has no use for 'label_column'; its keys are"),
+        ({"drop": 0}, "drop in the node's configuration is 0 and no text; put it in quotes"),
+        ({"drop": False}, "drop in the node's configuration is False and no text"),
+        ({"label-column": 7}, "label-column in the node's configuration is 7 and no text"),
+        ({"ledger": True}, "ledger in the node's configuration is True and no text"),
+        ({"data": 1.5}, "data in the node's configuration is 1.5 and no text"),
+        ({"drop": ""}, "drop in the node's configuration names nothing; fill it, or leave it out"),
+        ({"drop": "\n"}, "drop in the node's configuration names nothing"),
+        ({"ledger": " "}, "ledger in the node's configuration names nothing"),
+        ({"drop": "id\nu"}, r"drop in the node's configuration is 'id\\nu'; give names of columns with commas between"),
+        ({"drop": "id,"}, "has no column ''; its columns are id"),
+    ],
+)
+def test_what_a_node_is_told_is_used_or_refused(sites, more, sentence):
+    config = desk.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
+    with pytest.raises(InputError, match=sentence) as caught:
+        node.client_of(config)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_without_a_name_and_the_numbers_that_flower_adds(sites, tmp_path):
+    (tmp_path / "a.csv").write_text(",u,v\n" + "".join(f"{k},{k / 2},{k % 3}\n" for k in range(30)))
+    flowers = {"partition-id": 0, "num-partitions": 2}
+    config = desk.node_config(sites, "oslo") | {"data": str(tmp_path / "a.csv"), "drop": '""'} | flowers
+    assert unpack(node.client_of(config).respond(describe_letter())).message.features == 2
+
+
 def test_letters_of_a_round_go_out_in_one_send(honest):
     grid = desk.DeskGrid(honest)
     run(MATRIX, federation(grid))

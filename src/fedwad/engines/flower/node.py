@@ -27,6 +27,8 @@ __all__ = ["CLOSED", "NO_LETTER", "answer", "app", "client_of", "refusal"]
 CLOSED = Failure("federation", "the node cannot open its data, policy or ledger; its operator finds why in its log.")
 NO_LETTER = Failure("garbage", "what arrived is no letter.")
 _BROKEN = Failure("internal", "the node could not answer; its operator finds why in its log.")
+_KEYS = ("data", "policy", "ledger", "label-column", "drop")
+_FLOWERS = ("partition-id", "num-partitions")  # a simulation's own
 
 app = ClientApp()
 
@@ -55,9 +57,30 @@ def answer(client: Client, message: Message) -> Message:
 
 
 def client_of(config: Mapping[str, Any]) -> Client:
-    """The client that a node's configuration describes."""
-    words = {key: str(config[key]) for key in ("data", "policy", "ledger", "label-column", "drop") if config.get(key)}
+    """The client that a node's configuration describes.
+
+    Whatever is not understood is refused: a `drop` that is passed over would make a patient's number a feature.
+    """
+    unknown = sorted(str(key) for key in config if key not in _KEYS + _FLOWERS)
+    if unknown:
+        raise InputError(f"The node's configuration has no use for '{unknown[0]}'; its keys are {', '.join(_KEYS)}.")
+    words = {key: config[key] for key in _KEYS if key in config}
+    for key, word in words.items():
+        if not isinstance(word, str):
+            raise InputError(f"{key} in the node's configuration is {word!r} and no text; put it in quotes.")
+        if not word.strip():
+            raise InputError(f"{key} in the node's configuration names nothing; fill it, or leave it out.")
     if "data" not in words or "policy" not in words:
         raise InputError("The node's configuration names no data or no policy; give both in --node-config.")
-    drop = next(csv.reader([words["drop"]], skipinitialspace=True)) if "drop" in words else ()  # Flower has no lists
+    drop = _listed(words["drop"]) if "drop" in words else ()
     return open_client(words["data"], words["policy"], words.get("ledger"), words.get("label-column"), drop)
+
+
+def _listed(names: str) -> list[str]:
+    """Names with commas between, since Flower's configuration has no lists; in quotes where they hold commas."""
+    try:
+        return next(csv.reader([names], skipinitialspace=True))
+    except csv.Error:
+        raise InputError(
+            f"drop in the node's configuration is {names!r}; give names of columns with commas between, in one line."
+        ) from None
