@@ -12,7 +12,6 @@ import pytest
 import fedwad
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
-    AtomsRequest,
     Bundle,
     Client,
     Dataset,
@@ -178,18 +177,6 @@ def test_supports_of_one_size():
     for size, answered in ((5, True), (4, False), (6, False)):
         request = TransportRequest("a", Measure(np.random.default_rng(size).standard_normal((size, 2))), 0.5, 2.0,
                                    "barycentric", False)  # fmt: skip
-        if answered:
-            client.answer(request)
-        else:
-            with pytest.raises(PolicyError, match="this client answers"):
-                client.answer(request)
-
-
-def test_atoms_of_one_size():
-    data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
-    client = Client(data, Policy(["atoms"], smallest_support=5, largest_support=5, smallest_cell=1))
-    for size, answered in ((5, True), (4, False), (6, False)):
-        request = AtomsRequest(np.random.default_rng(size).standard_normal((size, 2)), np.zeros(size), 0.0)
         if answered:
             client.answer(request)
         else:

@@ -211,14 +211,11 @@ class Policy:
     def check_support(self, support: Measure) -> None:
         if self.uniform_support and not support.is_uniform:
             raise PolicyError("This client transports only to supports of equal weights.")
-        self.check_points(len(support))
-
-    def check_points(self, count: int) -> None:
-        if count < self.smallest_support:
+        if len(support) < self.smallest_support:
             raise PolicyError(
-                f"A support of {count} points was asked for; this client answers from {self.smallest_support}."
+                f"A support of {len(support)} points was asked for; this client answers from {self.smallest_support}."
             )
-        self.check_size(count)
+        self.check_size(len(support))
 
     def check_size(self, size: int) -> None:
         if self.largest_support is not None and size > self.largest_support:

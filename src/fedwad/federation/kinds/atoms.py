@@ -93,7 +93,7 @@ class AtomsRequest(Request):
         return AtomsRequest(np.array(Measure(atoms, name="the atoms").points), potentials, self.softness)
 
     def admit(self, policy: Policy) -> None:
-        policy.check_points(len(self.atoms))
+        policy.check_size(len(self.atoms))  # fewest points would not help: atoms far away are as good as none
 
     def fits(self, desk: Desk) -> None:
         features = desk.data.measure.dimension
