@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from fedwad.experiments import NAMES
+from fedwad.experiments._boosting_claims import ALGORITHMS, DATA
 from fedwad.experiments._boosting_paper import PAPERS
+from fedwad.experiments._experiment import pick
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "paper.md"
 RESULTS = ROOT / "docs" / "results"
 VERDICTS = {True: "held", False: "**failed**", None: "not tested"}
 
-DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 STRUCTURES = {"groups": "five groups of clients", "none": "random pairs of classes"}
-ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
-WAYS = {"affinity": "affinity", "sparse 3": "sparse 3", "sparse 5": "sparse 5", "kernel": "kernel"}
+PAPERS_WAYS = ("affinity", "sparse 3", "sparse 5")
+WAYS = (*PAPERS_WAYS, "kernel")
 
 Row = dict[str, str]
 
@@ -62,10 +63,6 @@ def boosting(**wanted: str) -> list[Row]:
         return pick(list(csv.DictReader(file)), **wanted)
 
 
-def pick(rows: Sequence[Row], **wanted: str) -> list[Row]:
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-
-
 def column(rows: Sequence[Row], name: str) -> np.ndarray:
     return np.array([float(row[name]) for row in rows])
 
@@ -76,7 +73,7 @@ def accuracies(support: int) -> str:
     for data, name in DATA.items():
         for structure, words in STRUCTURES.items():
             rows = boosting(data=data, structure=structure, training="ours")
-            ways = ["vanilla", *(f"paper {support} {way}" for way in ("affinity", "sparse 3", "sparse 5"))]
+            ways = ["vanilla", *(f"paper {support} {way}" for way in PAPERS_WAYS)]
             if support == 10:
                 ways += ["ours", "true groups"] if structure == "groups" else ["ours"]
             title = f"**{name}, {words}**" if support == 10 else f"**{name}, {words}, support {support}**"
@@ -146,7 +143,7 @@ def groups() -> str:
                 found = [f"{mean_index(own, prefix + way):.2f}" for way in WAYS]
                 lines.append([lead, words, *found])
                 lead = ""
-            ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in list(WAYS)[:-1]]
+            ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in PAPERS_WAYS]
             lines.append([lead, "ours, one message", *ours, f"**{mean_index(own, 'ours'):.2f}**"])
     return table(["", "distances", *WAYS], lines)
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "judge"]
+__all__ = ["ALGORITHMS", "DATA", "draw", "judge"]
 
-_ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
-_DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
+DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _STRUCTURES = {"groups": "in groups", "none": "random pairs of classes"}
 _AFFINITY = "paper 10 affinity"
 _WAYS = {
@@ -34,16 +34,16 @@ _PRINTED = ("vanilla", _AFFINITY)  # those of the paper's numbers that the pictu
 def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     """One figure for each data set: accuracy by number of clients, algorithm by algorithm, with and without groups."""
     figures = {}
-    for data in [name for name in _DATA if pick(rows, data=name)]:
+    for data in [name for name in DATA if pick(rows, data=name)]:
         figure, panels = axes(2, 3, 3.5, 2.9)
         for line, structure in enumerate(_STRUCTURES):
-            for column, algorithm in enumerate(_ALGORITHMS):
+            for column, algorithm in enumerate(ALGORITHMS):
                 chosen = pick(rows, data=data, structure=structure, algorithm=algorithm, training="ours")
                 panel = panels[3 * line + column]
                 _panel(panel, chosen, (data, structure, algorithm))
-                panel.set_title(f"{_ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
+                panel.set_title(f"{ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
                 panel.set_xlabel("clients" if line else "")
-                panel.set_ylabel("" if column else f"accuracy on {_DATA[data]}, %")
+                panel.set_ylabel("" if column else f"accuracy on {DATA[data]}, %")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
         figures[f"boosting-{data}"] = figure
@@ -86,13 +86,13 @@ class _Cell(NamedTuple):
         return self.accuracy - self.vanilla
 
     def __str__(self) -> str:
-        return f"{_ALGORITHMS[self.algorithm]} with {self.clients} clients {self.vanilla:.1f} to {self.accuracy:.1f}%"
+        return f"{ALGORITHMS[self.algorithm]} with {self.clients} clients {self.vanilla:.1f} to {self.accuracy:.1f}%"
 
 
 def _cells(rows: Sequence[Row], data: str, structure: str, way: str) -> list[_Cell]:
     """All cells of a column: means over seeds, which are those of vanilla."""
     cells = []
-    for algorithm in _ALGORITHMS:
+    for algorithm in ALGORITHMS:
         own = pick(rows, data=data, structure=structure, training="ours", algorithm=algorithm)
         plain = dict(zip(*mean_by(pick(own, way="vanilla"), "clients", "accuracy"), strict=True))
         for clients, accuracy in zip(*mean_by(pick(own, way=way), "clients", "accuracy"), strict=True):
@@ -106,11 +106,11 @@ def _average(cells: Sequence[_Cell]) -> float:
 
 def judge(rows: Sequence[Row]) -> list[Claim]:
     """The paper's claims about boosting, for each data set that was measured."""
-    return [claim for data in _DATA if pick(rows, data=data) for claim in _claims(rows, data)]
+    return [claim for data in DATA if pick(rows, data=data) for claim in _claims(rows, data)]
 
 
 def _claims(rows: Sequence[Row], data: str) -> list[Claim]:
-    name = _DATA[data]
+    name = DATA[data]
     found = {structure: _cells(rows, data, structure, _AFFINITY) for structure in _STRUCTURES}
     uplift = {structure: _average(cells) for structure, cells in found.items()}
     ours = {structure: _average(_cells(rows, data, structure, "ours")) for structure in _STRUCTURES}
@@ -135,7 +135,7 @@ def _recovers(rows: Sequence[Row], data: str) -> Claim:
         paper, ours = (np.mean([row["ARI"] for row in pick(here, way=way)]) for way in (_AFFINITY, "ours"))
         told.append(f"{clients} clients {paper:.2f}, ours {ours:.2f}")
         perfect &= bool(paper == 1)
-    text = f"{_DATA[data]}: where clients are in groups, FedWaD is able to recover them."
+    text = f"{DATA[data]}: where clients are in groups, FedWaD is able to recover them."
     return Claim(text, perfect, f"adjusted Rand index with the affinity: {'; '.join(told)}")
 
 
@@ -164,7 +164,7 @@ def _fedrep(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]
         ten = [f"{_printed_uplift(data, key, 10):+.1f}" for key in claimed]
         told += f"; with 10 clients (paper {' and '.join(ten)}) it was not measured"
     return Claim(
-        f"{_DATA[data]}: FedRep gains up to {claimed['groups']} points in groups and {claimed['none']} without.",
+        f"{DATA[data]}: FedRep gains up to {claimed['groups']} points in groups and {claimed['none']} without.",
         all(most[key] > claimed[key] / 2 for key in claimed) if 10 in counts else None,
         told + _as_theirs(rows, data),
     )
@@ -203,5 +203,5 @@ def _most_efficient(rows: Sequence[Row], data: str) -> Claim:
         }
         told.append(f"{words}: {', '.join(f'{way} {value:+.1f}' for way, value in means.items())}")
         first &= means["affinity"] >= max(means.values()) - 0.05
-    text = f"{_DATA[data]}: of the three ways to cluster, the affinity is the most efficient and robust."
+    text = f"{DATA[data]}: of the three ways to cluster, the affinity is the most efficient and robust."
     return Claim(text, first, f"average uplift in points, {'; '.join(told)}")

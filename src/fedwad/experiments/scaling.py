@@ -208,7 +208,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             "FedWaD with exact interpolating measures has numerical errors for n >= 1000.",
             None,
             f"not tried with POT as it comes; with plans proved optimal {100 * grown:+.2f}% to the sample's exact"
-            f" distance at n = {shared}, ratio 1:3, one draw, its support capped at {_LARGEST_EXACT}"
+            f" distance at n = {shared}, ratio 1:3, one draw, its support capped at 1000"
             if shared >= 1000
             else small,
         ),
