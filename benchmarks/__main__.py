@@ -13,14 +13,24 @@ from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import accuracy, classifier, coresets, matrices, messages, otdd_conversion, private, speed, training
+from benchmarks import (
+    accuracy,
+    classifier,
+    coresets,
+    matrices,
+    messages,
+    otdd_conversion,
+    private,
+    speed,
+    training,
+)
 
 TABLES = {
     "accuracy": accuracy.measure,
     "messages": messages.measure,
     "transports": speed.transports,
     "loops": speed.loops,
-    "threads": speed.threads,
+    "n_jobs": speed.n_jobs,
     "growth": speed.growth,
     "datasets": matrices.datasets,
     "clusters": matrices.clusters,
@@ -41,7 +51,12 @@ TABLES = {
 def machine() -> dict[str, str]:
     """What the numbers were measured on."""
     packages = {name: version(name) for name in ("numpy", "scipy", "POT", "numba")}
-    return {"fedwad": fedwad.__version__, "python": platform.python_version(), "cpu": platform.machine(), **packages}
+    return {
+        "fedwad": fedwad.__version__,
+        "python": platform.python_version(),
+        "cpu": platform.machine(),
+        **packages,
+    }
 
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:
@@ -83,9 +98,17 @@ def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--plot", metavar="FILE", help="draw the table messages or growth into this .svg or .png file")
+    parser.add_argument(
+        "tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of tables"
+    )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the table messages or growth into this .svg or .png file",
+    )
     options = parser.parse_args()
     results = {name: TABLES[name]() for name in options.tables or TABLES}
     for name, plot in (("messages", messages.plot), ("growth", plot_growth)):

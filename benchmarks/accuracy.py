@@ -1,4 +1,5 @@
-"""How far from the exact distance, and for how many bytes: the paper's estimate and ours on the same problems."""
+"""How far from the exact distance, and for how many bytes: the paper's estimate and ours on the
+same problems."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "Gaussians, d=50, n=4000": gaussians(4000, 50),
         "every other digit against the rest, d=64, n=898": (images[::2][:898], images[1::2][:898]),
         "half of the records shared, d=20, n=500": (x, shared),
-        "sparse binary, d=50, n=500": (1.0 * (rng.random((500, 50)) < 0.05), 1.0 * (rng.random((500, 50)) < 0.08)),
+        "sparse binary, d=50, n=500": (
+            1.0 * (rng.random((500, 50)) < 0.05),
+            1.0 * (rng.random((500, 50)) < 0.08),
+        ),
     }
 
 
@@ -43,7 +47,9 @@ def measure() -> list[dict[str, Any]]:
         small = fedwad.distance(x, y, support=10)
         large = fedwad.distance(x, y, support=100)
         summary = fedwad.distance(x, y, method="summary", support=10)
-        diagonal = fedwad.distance(x, y, method="summary", support=10, form="diagonal")  # as the ready policies tell it
+        diagonal = fedwad.distance(
+            x, y, method="summary", support=10, covariance_type="diag"
+        )  # as the ready policies tell it
         assert small.fedwad is not None
         assert large.fedwad is not None
         rows.append(

@@ -18,7 +18,8 @@ CLIENTS, SIZES, SEEDS = (10, 20, 50, 100), (10, 20, 50, 100), (0, 1, 2)
 
 @cache
 def codes(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Codes and labels of the training samples that the autoencoder did not see, and of the test samples."""
+    """Codes and labels of the training samples that the autoencoder did not see, and of the test
+    samples."""
     X, y = load(name, "train")
     halves = np.array_split(np.random.default_rng(seed).permutation(len(X)), 2)
     encoder = autoencoder.fit(X[halves[0]], seed=seed)
@@ -27,11 +28,14 @@ def codes(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def settings(name: str, clients: int, seed: int, **options: Any) -> Iterator[ClassifierAccuracy]:
-    """Accuracies for clients of two random classes each; all samples of train and test are dealt out to them."""
+    """Accuracies for clients of two random classes each; all samples of train and test are dealt
+    out to them."""
     Z, y, Z_test, y_test = codes(name)
     deal = {"classes": 2, "clients": clients, "samples": None, "seed": seed, "balanced": True}
     train = partition.classes_per_client(Z, y, **deal)
-    test = partition.classes_per_client(Z_test, y_test, **deal)  # the same seed draws the same classes
+    test = partition.classes_per_client(
+        Z_test, y_test, **deal
+    )  # the same seed draws the same classes
     assert all(set(train[k][1]) == set(test[k][1]) for k in train)
     return classifier_accuracy(train, test, seed=seed, **options)
 
@@ -39,14 +43,16 @@ def settings(name: str, clients: int, seed: int, **options: Any) -> Iterator[Cla
 def row(name: str, found: list[ClassifierAccuracy]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, in percent."""
     one = found[0]
-    shared, own = (100 * np.array([getattr(each, which) for each in found]) for which in ("accuracy", "own"))
+    shared, own = (
+        100 * np.array([getattr(each, which) for each in found]) for which in ("accuracy", "own")
+    )
     return {
         "data": name,
         "clients": one.clients,
         "atoms a client": one.size,
         "per": one.per,
         "weights": one.weights,
-        "neighbours": one.neighbors,
+        "neighbours": one.n_neighbors,
         "accuracy": f"{shared.mean():.1f} +- {shared.std(ddof=1):.1f}",
         "own classes": f"{own.mean():.1f} +- {own.std(ddof=1):.1f}",
         "kB up each": one.bytes_up / one.clients / 1000,
@@ -65,12 +71,21 @@ def table(name: str, clients: tuple[int, ...] = CLIENTS, **options: Any) -> list
 
 
 def measure() -> list[dict[str, Any]]:
-    """MNIST and FashionMNIST: atoms class by class against atoms of the client labelled by their nearest sample."""
+    """MNIST and FashionMNIST: atoms class by class against atoms of the client labelled by their
+    nearest sample."""
     both = ("class", "client")
-    return [*table("mnist", sizes=SIZES, per=both), *table("fashion_mnist", sizes=(10, 100), per=both)]
+    return [
+        *table("mnist", sizes=SIZES, per=both),
+        *table("fashion_mnist", sizes=(10, 100), per=both),
+    ]
 
 
 def choices() -> list[dict[str, Any]]:
     """MNIST: what equal or free weights and more neighbours change."""
-    options = {"sizes": (10, 100), "per": ("class", "client"), "neighbors": (1, 3, 5), "weights": ("equal", "free")}
+    options = {
+        "sizes": (10, 100),
+        "per": ("class", "client"),
+        "n_neighbors": (1, 3, 5),
+        "weights": ("equal", "free"),
+    }
     return table("mnist", (10, 100), **options)

@@ -1,4 +1,5 @@
-"""Matrices over many clients: how close to the exact ones, and at what price beside the plain pairwise loop."""
+"""Matrices over many clients: how close to the exact ones, and at what price beside the plain
+pairwise loop."""
 
 from __future__ import annotations
 
@@ -19,7 +20,12 @@ from fedwad.federation import SummaryRequest, payload
 from fedwad.ot import Measure, labelled, solve
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
-WAYS = {"affinity": ("precomputed", 3), "kernel": ("kernel", 3), "knn 3": ("knn", 3), "knn 5": ("knn", 5)}
+WAYS = {
+    "affinity": ("linear", 3),
+    "kernel": ("kernel", 3),
+    "knn 3": ("knn", 3),
+    "knn 5": ("knn", 5),
+}
 
 
 def seconds(work: Any) -> tuple[float, Any]:
@@ -35,14 +41,21 @@ def datasets() -> list[dict[str, Any]]:
         data = {name: load(name, samples=samples) for name in NAMES}
         pairs = list(combinations(range(4), 2))
         exact_s, exact = seconds(
-            lambda data=data: [fedwad.ot.dataset_distance(*data[a], *data[b]) for a, b in combinations(NAMES, 2)]
+            lambda data=data: [
+                fedwad.ot.dataset_distance(*data[a], *data[b]) for a, b in combinations(NAMES, 2)
+            ]
         )
         summary_s, summary = seconds(lambda data=data: fedwad.matrix(data, labels=True))
         paper_s, paper = 0.0, {}
         for support in (10, 100):
             paper_s, found = seconds(  # the seconds of S=100 are told
                 lambda data=data, support=support: fedwad.matrix(
-                    data, "pairs", support=support, rounds=20, labels=True, form="isotropic"
+                    data,
+                    "pairs",
+                    support=support,
+                    rounds=20,
+                    labels=True,
+                    covariance_type="spherical",
                 )
             )
             paper[f"S={support}"] = found.fedwad
@@ -90,10 +103,11 @@ def _exact(parts: Any, pairs: list[tuple[int, int]]) -> np.ndarray:
 
 
 def clusters() -> list[dict[str, Any]]:
-    """Clients in five class pairs, dataset distance: rank correlation with exact, clusters, time and bytes.
+    """Clients in five class pairs, dataset distance: rank correlation with exact, clusters, time
+    and bytes.
 
-    The first row of 20 clients tells the mean exact distance within groups and between them, and what clusters the
-    exact distances give.
+    The first row of 20 clients tells the mean exact distance within groups and between them, and
+    what clusters the exact distances give.
     """
     rows = []
     for name, count, samples in (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300)):
@@ -105,38 +119,61 @@ def clusters() -> list[dict[str, Any]]:
         i, j = np.array(pairs).T
         fed = fedwad.local(parts)
         data = f"{name}, {count} x {samples}"
-        runs: list[tuple[str, dict[str, Any]]] = [("summary", {}), ("summary", {"form": "diagonal"}), ("hub", {})]
+        runs: list[tuple[str, dict[str, Any]]] = [
+            ("summary", {}),
+            ("summary", {"covariance_type": "diag"}),
+            ("hub", {}),
+        ]
         if count <= 20:
             runs.append(("pairs", {"rounds": 10}))
-            rows.append({"data": data, "method": "exact", **_exact_clusters(exact, (i, j), parts.groups)})
+            rows.append(
+                {"data": data, "method": "exact", **_exact_clusters(exact, (i, j), parts.groups)}
+            )
         else:
             runs.append(("hub", {"rounds": 3}))
         for method, options in runs:
             taken, m = seconds(
-                lambda fed=fed, method=method, options=options: fedwad.matrix(fed, method, labels=True, **options)
+                lambda fed=fed, method=method, options=options: fedwad.matrix(
+                    fed, method, labels=True, **options
+                )
             )
-            assert ((m.lower[i, j] <= exact * (1 + 1e-9)) & (exact <= m.upper[i, j] * (1 + 1e-9))).all()
+            assert (
+                (m.lower[i, j] <= exact * (1 + 1e-9)) & (exact <= m.upper[i, j] * (1 + 1e-9))
+            ).all()
             errors = m.value[i, j] / exact - 1
             row = {
                 "data": data,
-                "method": ", ".join([method, *(f"{key} {value}" for key, value in options.items())]),
+                "method": ", ".join(
+                    [method, *(f"{key} {value}" for key, value in options.items())]
+                ),
                 "rank": spearmanr(exact, m.value[i, j]).statistic,
-                "rank paper": float("nan") if m.fedwad is None else spearmanr(exact, m.fedwad[i, j]).statistic,
-                "error paper": "" if m.fedwad is None else f"{100 * (m.fedwad[i, j] / exact - 1).mean():+.1f}%",
+                "rank paper": float("nan")
+                if m.fedwad is None
+                else spearmanr(exact, m.fedwad[i, j]).statistic,
+                "error paper": ""
+                if m.fedwad is None
+                else f"{100 * (m.fedwad[i, j] / exact - 1).mean():+.1f}%",
                 "mean error": f"{100 * errors.mean():+.1f}%",
                 "sd": f"{100 * errors.std():.1f}%",
             }
-            rows.append(row | _found(m.value, parts.groups) | {"s": taken, "MB up": m.traffic.up / 1e6})
+            rows.append(
+                row | _found(m.value, parts.groups) | {"s": taken, "MB up": m.traffic.up / 1e6}
+            )
     return rows
 
 
 def _found(distances: np.ndarray, groups: Any) -> dict[str, Any]:
     """How well the four ways find the groups, and the number of clusters that is suggested."""
-    ways = {f"ARI {way}": adjusted_rand_score(groups, cluster(distances, 5, *how)) for way, how in WAYS.items()}
+    ways = {
+        f"ARI {way}": adjusted_rand_score(groups, cluster(distances, 5, *how))
+        for way, how in WAYS.items()
+    }
     return ways | {"k": suggest(distances).k}
 
 
-def _exact_clusters(exact: np.ndarray, places: tuple[np.ndarray, np.ndarray], groups: Any) -> dict[str, Any]:
+def _exact_clusters(
+    exact: np.ndarray, places: tuple[np.ndarray, np.ndarray], groups: Any
+) -> dict[str, Any]:
     """The same of exact distances, and their means within groups and between them."""
     i, j = places
     whole = np.zeros((len(groups), len(groups)))
@@ -146,22 +183,31 @@ def _exact_clusters(exact: np.ndarray, places: tuple[np.ndarray, np.ndarray], gr
 
 
 def hundred() -> list[dict[str, Any]]:
-    """100 MNIST clients of 600 samples: seconds of a whole matrix beside the plain pairwise loop with POT.
+    """100 MNIST clients of 600 samples: seconds of a whole matrix beside the plain pairwise loop
+    with POT.
 
-    The loop is FedWaD on written-out points (x, m_y, s_y), S = 10, 20 rounds, on two threads' worth of one core:
-    it is measured for 12 pairs and scaled to all 4950.
+    The loop is FedWaD on written-out points (x, m_y, s_y), S = 10, 20 rounds, on two threads' worth
+    of one core: it is measured for 12 pairs and scaled to all 4950.
     """
     parts = _clients("mnist", 100, 600)
     everything = list(parts.values())
-    pairs = [tuple(pair) for pair in np.random.default_rng(0).integers(0, 100, (12, 2)).tolist() if pair[0] != pair[1]]
+    pairs = [
+        tuple(pair)
+        for pair in np.random.default_rng(0).integers(0, 100, (12, 2)).tolist()
+        if pair[0] != pair[1]
+    ]
     points = {
-        index: labelled(Measure(everything[index][0]), everything[index][1]).points for pair in pairs for index in pair
+        index: labelled(Measure(everything[index][0]), everything[index][1]).points
+        for pair in pairs
+        for index in pair
     }
     rng = np.random.default_rng(0)
 
     def loop() -> None:
         for a, b in pairs:
-            start = points[a].mean(axis=0) + points[a].std(axis=0) * rng.standard_normal((10, points[a].shape[1]))
+            start = points[a].mean(axis=0) + points[a].std(axis=0) * rng.standard_normal(
+                (10, points[a].shape[1])
+            )
             plain.fedwad(points[a], points[b], start, 20)
 
     with threadpool_limits(1):
@@ -169,23 +215,43 @@ def hundred() -> list[dict[str, Any]]:
     both = seconds(loop)[0] / len(pairs) * 4950
     rival = min(one_thread, both)
     fed = fedwad.local(parts)
-    fedwad.matrix(fed, "hub", labels=True, clients=list(parts)[:3])  # compiles what is compiled at first use
-    rows = [{"method": "plain pairwise loop (scaled)", "s": rival, "times faster": 1.0, "MB up": float("nan")}]
+    fedwad.matrix(
+        fed, "hub", labels=True, clients=list(parts)[:3]
+    )  # compiles what is compiled at first use
+    rows = [
+        {
+            "method": "plain pairwise loop (scaled)",
+            "s": rival,
+            "times faster": 1.0,
+            "MB up": float("nan"),
+        }
+    ]
     for method, rounds in (("summary", 5), ("hub", 5), ("hub", 3)):
-        taken, m = seconds(lambda method=method, rounds=rounds: fedwad.matrix(fed, method, rounds=rounds, labels=True))
+        taken, m = seconds(
+            lambda method=method, rounds=rounds: fedwad.matrix(
+                fed, method, rounds=rounds, labels=True
+            )
+        )
         name = method if method == "summary" else f"{method}, {rounds} rounds"
-        rows.append({"method": name, "s": taken, "times faster": rival / taken, "MB up": m.traffic.up / 1e6})
+        rows.append(
+            {"method": name, "s": taken, "times faster": rival / taken, "MB up": m.traffic.up / 1e6}
+        )
     return rows
 
 
 def many() -> list[dict[str, Any]]:
-    """Growth from 10 to 1000 small clients (60 samples, d = 16): what all clients take together for one matrix."""
+    """Growth from 10 to 1000 small clients (60 samples, d = 16): what all clients take together for
+    one matrix."""
     rows = []
     rng = np.random.default_rng(0)
     for count in (10, 30, 100, 300, 1000):
-        fed = fedwad.local({f"c{k}": rng.standard_normal((60, 16)) + 0.2 * (k % 5) for k in range(count)})
+        fed = fedwad.local(
+            {f"c{k}": rng.standard_normal((60, 16)) + 0.2 * (k % 5) for k in range(count)}
+        )
         request = SummaryRequest(4, "auto", 2.0, 0)
-        taken, answers = seconds(lambda fed=fed, request=request: fed.ask(dict.fromkeys(fed.names, request)))
+        taken, answers = seconds(
+            lambda fed=fed, request=request: fed.ask(dict.fromkeys(fed.names, request))
+        )
         row = {"clients": count, "client s": taken, "client ms each": 1000 * taken / count}
         row["kB up each"] = sum(map(payload, answers.values())) / count / 1000
         if count <= 100:

@@ -1,4 +1,5 @@
-"""Error against messages: the paper's estimate after each number of rounds, and ours from the same and from one."""
+"""Error against messages: the paper's estimate after each number of rounds, and ours from the same
+and from one."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ if TYPE_CHECKING:
 ROUNDS, SUPPORTS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20), (10, 100)
 
 #: Ink, faint ink, the paper's colour and ours, readable on a white and on a nearly black page.
-THEMES = {"": ("#1f2328", "#6e7781", "#b3400b", "#12657f"), "-dark": ("#e6edf3", "#9198a1", "#ff9a5c", "#4cc3e0")}
+THEMES = {
+    "": ("#1f2328", "#6e7781", "#b3400b", "#12657f"),
+    "-dark": ("#e6edf3", "#9198a1", "#ff9a5c", "#4cc3e0"),
+}
 
 
 def measure() -> list[dict[str, Any]]:
-    """Handwritten digits, 0-4 at one party and 5-9 at the other; relative errors to the exact distance."""
+    """Handwritten digits, 0-4 at one party and 5-9 at the other; relative errors to the exact
+    distance."""
     images, labels = fedwad.datasets.load("digits")
     x, y = images[labels < 5], images[labels >= 5]
     exact = fedwad.wasserstein(x, y)
@@ -42,7 +47,8 @@ def measure() -> list[dict[str, Any]]:
 
 
 def plot(rows: list[dict[str, Any]], path: str) -> None:
-    """The picture of the README: one file for light pages, one whose name ends in -dark for dark ones."""
+    """The picture of the README: one file for light pages, one whose name ends in -dark for dark
+    ones."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -51,10 +57,14 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
             figure = Figure(figsize=(7.2, 4.4), layout="constrained")
             _draw(figure.subplots(), rows, *theme)
             file = Path(path)
-            figure.savefig(file.with_stem(file.stem + ending), transparent=True, metadata={"Date": None})
+            figure.savefig(
+                file.with_stem(file.stem + ending), transparent=True, metadata={"Date": None}
+            )
 
 
-def _draw(axes: Axes, rows: list[dict[str, Any]], ink: str, faint: str, paper: str, ours: str) -> None:
+def _draw(
+    axes: Axes, rows: list[dict[str, Any]], ink: str, faint: str, paper: str, ours: str
+) -> None:
     def curve(S: int, what: str) -> tuple[list[float], list[float]]:
         chosen = [row for row in rows if row["method"] == "fedwad" and row["S"] == S]
         return [row["messages each"] for row in chosen], [100 * row[what] for row in chosen]
@@ -65,16 +75,35 @@ def _draw(axes: Axes, rows: list[dict[str, Any]], ink: str, faint: str, paper: s
     for S, alpha in zip(SUPPORTS, (0.7, 1.0), strict=True):
         x, y = curve(S, "paper")
         axes.plot(x, y, "o-", color=paper, alpha=alpha, markersize=4)
-        axes.text(end, y[-1] + 4.5, f"the paper's, {S} points travel: {y[-1]:+.0f}%", color=paper, ha="right")
+        axes.text(
+            end,
+            y[-1] + 4.5,
+            f"the paper's, {S} points travel: {y[-1]:+.0f}%",
+            color=paper,
+            ha="right",
+        )
     x, y = curve(S, "value")
     axes.plot(x, y, "o-", color=ours, markersize=4)
-    axes.text(end, -4, f"ours from the same messages: {y[-1]:+.1f}%", color=ours, ha="right", va="top")
+    axes.text(
+        end, -4, f"ours from the same messages: {y[-1]:+.1f}%", color=ours, ha="right", va="top"
+    )
     reach = [[100 * (one["value"] - one["lower"])], [100 * (one["upper"] - one["value"])]]
-    axes.errorbar([1], [100 * one["value"]], reach, fmt="o", color=ours, markersize=10, capsize=5, elinewidth=1.5)
+    axes.errorbar(
+        [1],
+        [100 * one["value"]],
+        reach,
+        fmt="o",
+        color=ours,
+        markersize=10,
+        capsize=5,
+        elinewidth=1.5,
+    )
     told = f"ours from ONE message: {100 * one['value']:+.1f}%\n(bar: proven to lie in it)"
     axes.text(1.6, -19, told, color=ours, va="top", weight="bold")
     most = max(row["kB each"] for row in rows)
-    axes.set_xlabel(f"messages from each party (1: {one['kB each']:.0f} kB, {end}: up to {most:.0f} kB)")
+    axes.set_xlabel(
+        f"messages from each party (1: {one['kB each']:.0f} kB, {end}: up to {most:.0f} kB)"
+    )
     axes.set_ylabel("error of the distance")
     axes.set_xticks([1, 5, 10, 15, 20])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}%" if value else "exact")

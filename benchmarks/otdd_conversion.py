@@ -1,7 +1,8 @@
-"""The number of microsoft/otdd beside ours on the same samples, and what each difference of definition does to it.
+"""The number of microsoft/otdd beside ours on the same samples, and what each difference of
+definition does to it.
 
-The package itself is not run: its quantities are written down here from its source (commit 72f1b22), its solver's
-temperatures from geomloss 0.2.6. `docs/otdd.md` tells the differences.
+The package itself is not run: its quantities are written down here from its source (commit
+72f1b22), its solver's temperatures from geomloss 0.2.6. `docs/otdd.md` tells the differences.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Floats = NDArray[np.float64]
 
 
 class Side(NamedTuple):
-    """One data set: the samples that are transported, and those that class statistics are taken of."""
+    """One data set: the samples that are transported, and those that class statistics are taken
+    of."""
 
     X: Floats
     y: NDArray[np.int64]
@@ -48,7 +50,9 @@ def side(X: NDArray[Any], y: NDArray[Any], transported: int | None = None) -> Si
 
 def squares(X: Floats, Y: Floats) -> Floats:
     """|x - y|^2 for all pairs."""
-    return np.asarray(np.maximum((X**2).sum(axis=1)[:, None] + (Y**2).sum(axis=1) - 2 * X @ Y.T, 0.0))
+    return np.asarray(
+        np.maximum((X**2).sum(axis=1)[:, None] + (Y**2).sum(axis=1) - 2 * X @ Y.T, 0.0)
+    )
 
 
 # ---- How far apart two classes are.
@@ -62,8 +66,11 @@ class Spread(NamedTuple):
 
 
 def spread(points: Floats, lost: int, cut: float) -> Spread:
-    """The covariance with divisor n - lost; variances below `cut` times the largest are taken as zero."""
-    _, a, V = np.linalg.svd((points - points.mean(axis=0)) / np.sqrt(len(points) - lost), full_matrices=False)
+    """The covariance with divisor n - lost; variances below `cut` times the largest are taken as
+    zero."""
+    _, a, V = np.linalg.svd(
+        (points - points.mean(axis=0)) / np.sqrt(len(points) - lost), full_matrices=False
+    )
     kept = a**2 > cut * a.max() ** 2
     return Spread(a[kept], V[kept])
 
@@ -73,13 +80,15 @@ def _traces(S: Spread, T: Spread) -> float:
 
 
 def diagonal(S: Spread, T: Spread, _cut: float = 0.0) -> float:
-    """Sum over features of (s - t)^2, s and t the standard deviations: diagonal_cov=True, and ours."""
+    """Sum over features of (s - t)^2, s and t the standard deviations: diagonal_cov=True, and
+    ours."""
     s, t = (np.sqrt(part.a**2 @ part.V**2) for part in (S, T))
     return float(((s - t) ** 2).sum())
 
 
 def bures(S: Spread, T: Spread, cut: float = 0.0) -> float:
-    """tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2: the default. The last root leaves out squares below `cut`, too."""
+    """tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2: the default. The last root leaves out squares below
+    `cut`, too."""
     roots = np.linalg.svd(S.a[:, None] * (S.V @ T.V.T) * T.a, compute_uv=False)
     return _traces(S, T) - 2 * float(roots[roots**2 > cut * roots.max(initial=0.0) ** 2].sum())
 
@@ -90,7 +99,8 @@ def frobenius(S: Spread, T: Spread, _cut: float = 0.0) -> float:
 
 
 def spreads(term: Term, lost: int = 1, single: bool = True) -> Table:
-    """`term` between all classes. Their roots leave out eigenvalues below d times the rounding of the precision."""
+    """`term` between all classes. Their roots leave out eigenvalues below d times the rounding of
+    the precision."""
 
     def table(a: Side, b: Side) -> Floats:
         cut = a.X.shape[1] * float(np.finfo(np.float32 if single else np.float64).eps)
@@ -101,14 +111,16 @@ def spreads(term: Term, lost: int = 1, single: bool = True) -> Table:
 
 
 def _nothing_to_itself(a: Side, b: Side, table: Floats) -> Floats:
-    """Within one data set they set a class's distance to itself to zero, whatever rounding and entropy make of it."""
+    """Within one data set they set a class's distance to itself to zero, whatever rounding and
+    entropy make of it."""
     if a is b:
         np.fill_diagonal(table, 0.0)
     return table
 
 
 def gaussian(term: Term, lost: int = 1, single: bool = True) -> Table:
-    """W2^2 between Gaussians, |m - m'|^2 + term, for all classes; covariances divide by n - lost."""
+    """W2^2 between Gaussians, |m - m'|^2 + term, for all classes; covariances divide by n -
+    lost."""
 
     def table(a: Side, b: Side) -> Floats:
         means = (np.array([points.mean(axis=0) for points in side.classes()]) for side in (a, b))
@@ -122,7 +134,9 @@ def samples(transport: Callable[[Floats, float], float]) -> Table:
 
     def table(a: Side, b: Side) -> Floats:
         first, second = a.classes(), b.classes()
-        found = np.array([[transport(squares(x, y), diameter(x, y)) for y in second] for x in first])
+        found = np.array(
+            [[transport(squares(x, y), diameter(x, y)) for y in second] for x in first]
+        )
         return _nothing_to_itself(a, b, found)
 
     return table
@@ -148,19 +162,25 @@ def diameter(X: Floats, Y: Floats) -> float:
 
 
 def _softmin(cost: Floats, heat: float) -> Floats:
-    """-heat log of the mean of exp(-cost / heat) over each row: its least entry where heat is small."""
+    """-heat log of the mean of exp(-cost / heat) over each row: its least entry where heat is
+    small."""
     least = cost.min(axis=1)
     return np.asarray(least - heat * np.log(np.exp((least[:, None] - cost) / heat).mean(axis=1)))
 
 
 def annealed(cost: Floats, diameter: float, entreg: float = ENTREG, scaling: float = 0.5) -> float:
-    """Entropic transport the way geomloss does it: one averaged step of both potentials at each temperature.
+    """Entropic transport the way geomloss does it: one averaged step of both potentials at each
+    temperature.
 
-    Temperatures fall from diameter^2 by the factor scaling^2 to entreg, some ten in all; the value is that of the
-    potentials reached, converged or not.
+    Temperatures fall from diameter^2 by the factor scaling^2 to entreg, some ten in all; the value
+    is that of the potentials reached, converged or not.
     """
     steps = int(np.ceil(np.log(entreg**0.5 / diameter) / np.log(scaling)))
-    temperatures = [diameter**2, *(diameter**2 * scaling ** (2.0 * k) for k in range(steps)), entreg]
+    temperatures = [
+        diameter**2,
+        *(diameter**2 * scaling ** (2.0 * k) for k in range(steps)),
+        entreg,
+    ]
 
     def potentials(f: Floats, g: Floats, heat: float) -> tuple[Floats, Floats]:
         """What each potential should be, given the other, under uniform weights."""
@@ -184,14 +204,16 @@ class Costs(NamedTuple):
 
 
 def costs(a: Side, b: Side, table: Table) -> Costs:
-    # Labels are the last column of a point there, those of the second data set counted on from the first's.
+    # Labels are the last column of a point there, those of the second data set counted on from the
+    # first's.
     start = a.whole[1].max() + 1
     size = diameter(np.column_stack([a.X, a.y]), np.column_stack([b.X, b.y + start]))
     return Costs(cost(a, b, table(a, b)), cost(a, a, table(a, a)), cost(b, b, table(b, b)), size)
 
 
 def theirs(costs: Costs, entreg: float = ENTREG, scaling: float = 0.5) -> float:
-    """What DatasetDistance(...).distance() returns: a debiased Sinkhorn divergence of half squares."""
+    """What DatasetDistance(...).distance() returns: a debiased Sinkhorn divergence of half
+    squares."""
     across, first, second = (annealed(part, costs.size, entreg, scaling) for part in costs[:3])
     return across - first / 2 - second / 2
 
@@ -206,21 +228,31 @@ def problems() -> dict[str, tuple[Side, Side]]:
     X, y = load("digits")
     centred = X - X.mean(axis=0)
     main = centred @ np.linalg.svd(centred, full_matrices=False)[2][:10].T
-    for name, points in {"digits, 0 to 16": X, "digits, 0 to 1": X / 16, "digits, 10 axes": main}.items():
+    for name, points in {
+        "digits, 0 to 16": X,
+        "digits, 0 to 1": X / 16,
+        "digits, 10 axes": main,
+    }.items():
         found[name] = side(points[y < 5], y[y < 5]), side(points[y >= 5], y[y >= 5])
     return found
 
 
 def row(a: Side, b: Side) -> dict[str, Any]:
     """Both packages' numbers, their ratios, and one of the ratios taken apart."""
-    forms = ("diagonal", "full")
-    diag, full = (fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2 for form in forms)
-    messages = [fedwad.otdd((a.X, a.y), (b.X, b.y), covariance=form).value ** 2 / 2 for form in forms]
+    forms = ("diag", "full")
+    diag, full = (
+        fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2 for form in forms
+    )
+    messages = [
+        fedwad.otdd((a.X, a.y), (b.X, b.y), covariance=form).value ** 2 / 2 for form in forms
+    ]
     usual = costs(a, b, gaussian(bures))
     default, single = theirs(usual), exact(usual.across)
     narrow = theirs(costs(a, b, gaussian(diagonal)))
     inner = theirs(costs(a, b, samples(annealed)))
-    population, sample = (exact(cost(a, b, gaussian(bures, lost, single=False)(a, b))) for lost in (0, 1))
+    population, sample = (
+        exact(cost(a, b, gaussian(bures, lost, single=False)(a, b))) for lost in (0, 1)
+    )
     apart = spreads(frobenius, single=False)(a, b) / spreads(bures, single=False)(a, b)
     return {
         "ours diag": (2 * diag) ** 0.5,
@@ -244,27 +276,35 @@ def row(a: Side, b: Side) -> dict[str, Any]:
 
 
 def measure() -> list[dict[str, Any]]:
-    """One row a pair; then rank correlations over the six pairs; then class statistics of more samples.
+    """One row a pair; then rank correlations over the six pairs; then class statistics of more
+    samples.
 
-    "diag/diag" is theirs with diagonal_cov=True over half our square, "theirs/full" their default over half the
-    square of our "full", and so on; "theirs/full" is the product of the columns "Bures" to "steps".
+    "diag/diag" is theirs with diagonal_cov=True over half our square, "theirs/full" their default
+    over half the square of our "full", and so on; "theirs/full" is the product of the columns
+    "Bures" to "steps".
     """
     rows = [{"pair": name, **row(a, b)} for name, (a, b) in problems().items()]
     six = rows[: len(NAMES) * (len(NAMES) - 1) // 2]
     columns = {name: [float(row[name]) for row in six] for name in list(six[0])[1:6]}
     for form in ("diag", "full"):
         errors = [float(row[f"message {form}"].rstrip("%")) / 100 for row in six]
-        columns[f"message {form}"] = [d * d * (1 + e) for d, e in zip(columns[f"ours {form}"], errors, strict=True)]
+        columns[f"message {form}"] = [
+            d * d * (1 + e) for d, e in zip(columns[f"ours {form}"], errors, strict=True)
+        ]
     ranks = [
         {"pair": f"rank with {name}"}
-        | {other: float(spearmanr(columns[name], values).statistic) for other, values in columns.items()}
+        | {
+            other: float(spearmanr(columns[name], values).statistic)
+            for other, values in columns.items()
+        }
         for name in ("theirs diag", "theirs", "theirs inner")
     ]
     return [*rows, *ranks, *statistics()]
 
 
 def statistics() -> list[dict[str, Any]]:
-    """Their maxsamples: class statistics of 1000 or of all 5000 samples, the same 1000 transported."""
+    """Their maxsamples: class statistics of 1000 or of all 5000 samples, the same 1000
+    transported."""
     data = [load(name, samples=5000) for name in ("mnist", "usps")]
     rows = []
     for known in (1000, 5000):
@@ -273,7 +313,9 @@ def statistics() -> list[dict[str, Any]]:
         default = theirs(costs(a, b, gaussian(bures)))
         ratio = f"{2 * default / ours**2:.4f}"
         name = f"mnist - usps, of {known}"
-        rows.append({"pair": name, "ours full": ours, "theirs": f"{default:.5g}", "theirs/full": ratio})
+        rows.append(
+            {"pair": name, "ours full": ours, "theirs": f"{default:.5g}", "theirs/full": ratio}
+        )
     return rows
 
 

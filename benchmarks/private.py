@@ -1,4 +1,5 @@
-"""Distances under differential privacy: how far from the exact ones, at which epsilon, and whether clusters survive."""
+"""Distances under differential privacy: how far from the exact ones, at which epsilon, and whether
+clusters survive."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
         )
     }
     angles = rng.uniform(0, np.pi, (2, 2000))
-    moons = [np.column_stack([np.cos(a), np.sin(a)]) + 0.1 * rng.standard_normal((2000, 2)) for a in angles]
+    moons = [
+        np.column_stack([np.cos(a), np.sin(a)]) + 0.1 * rng.standard_normal((2000, 2))
+        for a in angles
+    ]
     found["two moons, d=2, n=2000"] = (moons[0], moons[1] * [1, -1] + [0.5, 0.3], 2.0)
     images, labels = load("digits")
     digits = (images - 8) @ projection(64, 8)  # pixels are 0 to 16
@@ -41,7 +45,9 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
     found["digits 0-4 against 5-9, d=8, n=900"] = (digits[labels < 5], digits[labels >= 5], 28.0)
     images, labels = load("mnist")
     for kept in (16, 32):
-        points = images @ projection(784, kept)  # pixels are standardised: a length of about sqrt(784) before
+        points = images @ projection(
+            784, kept
+        )  # pixels are standardised: a length of about sqrt(784) before
         pair = points[labels < 5][:6000], points[labels >= 5][:6000]
         found[f"MNIST 0-4 against 5-9, d={kept}, n=6000"] = (*pair, 1.5 * np.sqrt(kept))
     return found
@@ -50,11 +56,13 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
 def measure() -> list[dict[str, Any]]:
     """One row a problem and epsilon, over a few releases each."""
     rows = []
-    for name, (x, y, radius) in problems().items():
+    for name, (x, y, clip_norm) in problems().items():
         exact = fedwad.wasserstein(x, y)
         for epsilon in EPSILONS:
-            promise = fedwad.DP(epsilon, 1e-5, radius)
-            found = [fedwad.distance(x, y, "summary", privacy=promise, seed=k) for k in range(RELEASES)]
+            promise = fedwad.DP(epsilon, 1e-5, clip_norm)
+            found = [
+                fedwad.distance(x, y, "summary", privacy=promise, seed=k) for k in range(RELEASES)
+            ]
             errors = np.array([r.value / exact - 1 for r in found])
             rows.append(
                 {
@@ -64,19 +72,31 @@ def measure() -> list[dict[str, Any]]:
                     "value, mean": float(errors.mean()),
                     "value, rms": float(np.sqrt((errors**2).mean())),
                     "interval holds it": f"{sum(r.lower <= exact <= r.upper for r in found)} of {RELEASES}",
-                    "interval / value": float(np.mean([(r.upper - r.lower) / r.value for r in found])),
+                    "interval / value": float(
+                        np.mean([(r.upper - r.lower) / r.value for r in found])
+                    ),
                 }
             )
         none = fedwad.distance(x, y, "summary")
-        rows.append({"problem": name, "epsilon": float("inf"), "exact": exact, "value, mean": none.value / exact - 1})
+        rows.append(
+            {
+                "problem": name,
+                "epsilon": float("inf"),
+                "exact": exact,
+                "value, mean": none.value / exact - 1,
+            }
+        )
     return rows
 
 
 def clusters(samples: int = 1500, pairs: int = 20) -> list[dict[str, Any]]:
-    """Twenty MNIST clients in five class pairs, reduced to 16 features: ranks and clusters from one release each."""
+    """Twenty MNIST clients in five class pairs, reduced to 16 features: ranks and clusters from one
+    release each."""
     images, labels = load("mnist")
     points = images @ projection(784, 16)
-    parts = partition.class_pairs(points, labels, clients=20, samples=samples, seed=0, balanced=True)
+    parts = partition.class_pairs(
+        points, labels, clients=20, samples=samples, seed=0, balanced=True
+    )
     data = {name: X for name, (X, _) in parts.items()}
     names = list(data)
     every = list(combinations(range(20), 2))
@@ -102,7 +122,8 @@ def clusters(samples: int = 1500, pairs: int = 20) -> list[dict[str, Any]]:
 
 
 def classifier(samples: int = 5000, releases: int = 3) -> list[dict[str, Any]]:
-    """Ten MNIST clients with two classes each, reduced to 32 features: accuracy on the test set, one release each."""
+    """Ten MNIST clients with two classes each, reduced to 32 features: accuracy on the test set,
+    one release each."""
     reduce = projection(784, 32)
     images, labels = load("mnist", "train")
     parts = partition.classes_per_client(images @ reduce, labels, 2, 10, samples, 0, balanced=True)

@@ -13,8 +13,15 @@ from threadpoolctl import threadpool_limits
 import fedwad
 import ot
 from benchmarks import plain
-from fedwad._fedwad import FedWaD
-from fedwad.federation import Client, Dataset, Line, LocalFederation, Policy, TransportReply
+from fedwad._distance.rounds import FedWaD
+from fedwad.federation import (
+    Client,
+    Dataset,
+    LocalFederation,
+    MeteredFederation,
+    Policy,
+    TransportReply,
+)
 from fedwad.ot import Measure, solve
 from fedwad.ot._assignment import assignment
 from fedwad.ot._cost import squared_distances
@@ -43,8 +50,11 @@ def problem(n: int, size: int, d: int, weighted: bool = False) -> tuple[Measure,
     return Measure(x, a), Measure(z, b), Measure(moved, b)
 
 
-def transport(n: int, size: int, d: int, weighted: bool = False, repeats: int = 7) -> dict[str, Any]:
-    """One row: the transport alone, both given the same cost matrix; warm starts come from the unmoved support."""
+def transport(
+    n: int, size: int, d: int, weighted: bool = False, repeats: int = 7
+) -> dict[str, Any]:
+    """One row: the transport alone, both given the same cost matrix; warm starts come from the
+    unmoved support."""
     mu, nu, moved = problem(n, size, d, weighted)
     a, b = mu.weights, nu.weights
     costs = [squared_distances(mu, target) for target in (nu, moved)]
@@ -53,7 +63,9 @@ def transport(n: int, size: int, d: int, weighted: bool = False, repeats: int = 
     _, log = ot.emd(a, b, costs[0], numItermax=PIVOTS, log=True)
     few = max(1, repeats // 3)
     rival_cold, cold_plan = best(lambda: ot.emd(a, b, costs[1], numItermax=PIVOTS), few)
-    rival_warm, _ = best(lambda: ot.emd(a, b, costs[1], numItermax=PIVOTS, potentials_init=(log["u"], log["v"])), few)
+    rival_warm, _ = best(
+        lambda: ot.emd(a, b, costs[1], numItermax=PIVOTS, potentials_init=(log["u"], log["v"])), few
+    )
     if square:
         ours_cold, found = best(lambda: assignment(costs[1]), repeats)
         ours_warm, again = best(lambda: assignment(costs[1], first.g), repeats)
@@ -100,11 +112,14 @@ def one_client_at_a_time(x: np.ndarray, y: np.ndarray) -> LocalFederation:
         def ask(self, requests: Any) -> Any:
             return {name: self._clients[name].answer(request) for name, request in requests.items()}
 
-    return Sequential({name: Client(Dataset(Measure(data)), Policy.open()) for name, data in (("x", x), ("y", y))})
+    return Sequential(
+        {name: Client(Dataset(Measure(data)), Policy.open()) for name, data in (("x", x), ("y", y))}
+    )
 
 
 def loops() -> list[dict[str, Any]]:
-    """Whole FedWaD loops of 20 rounds, cost matrices and closing messages included, against the plain loop."""
+    """Whole FedWaD loops of 20 rounds, cost matrices and closing messages included, against the
+    plain loop."""
     rows = []
     for n, size, d in ((10_000, 10, 2), (10_000, 100, 50)):
         rng = np.random.default_rng(0)
@@ -128,7 +143,7 @@ def loops() -> list[dict[str, Any]]:
 
 def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     """The paper's estimate alone, as the plain loop computes it: without the cells and the twin."""
-    line, loop = Line(fed), FedWaD(Measure(start), reveal="every")
+    line, loop = MeteredFederation(fed), FedWaD(Measure(start), reveal="every")
     for _ in range(rounds):
         replies = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
         loop.advance(*(replies[name] for name in fed.names))
@@ -136,7 +151,7 @@ def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     return sum(reply.distance or 0.0 for reply in closing.values())
 
 
-def threads() -> list[dict[str, Any]]:
+def n_jobs() -> list[dict[str, Any]]:
     """A round with two equal clients, one after the other and in parallel threads."""
     rows = []
     for n, size, d in ((100_000, 100, 10), (20_000, 1000, 50)):
@@ -163,11 +178,19 @@ def growth() -> list[dict[str, Any]]:
     """Time against n, and against the floor: one pass that builds the cost matrix."""
     rows = []
     with threadpool_limits(1):
-        for n, size, d in ((10**3, 10, 2), (10**4, 10, 2), (10**5, 10, 2), (10**6, 10, 2), (10**6, 100, 50)):
+        for n, size, d in (
+            (10**3, 10, 2),
+            (10**4, 10, 2),
+            (10**5, 10, 2),
+            (10**6, 10, 2),
+            (10**6, 100, 50),
+        ):
             mu, nu, _ = problem(n, size, d)
             floor, _ = best(lambda mu=mu, nu=nu: squared_distances(mu, nu), 2)
             cost = squared_distances(mu, nu)
-            solver, _ = best(lambda cost=cost, mu=mu, nu=nu: small_support(cost, mu.weights, nu.weights), 2)
+            solver, _ = best(
+                lambda cost=cost, mu=mu, nu=nu: small_support(cost, mu.weights, nu.weights), 2
+            )
             del cost
             whole, plan = best(lambda mu=mu, nu=nu: solve(mu, nu), 2)
             rows.append(

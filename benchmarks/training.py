@@ -1,4 +1,5 @@
-"""Training many small networks: one by one against stacked, and the paper's three algorithms on MNIST."""
+"""Training many small networks: one by one against stacked, and the paper's three algorithms on
+MNIST."""
 
 from __future__ import annotations
 
@@ -11,13 +12,18 @@ import numpy as np
 import fedwad
 from fedwad.datasets import load, partition
 
-#: Networks at once: few on a CPU, so that it stays quick; on a CUDA device the columns of docs/learning.md.
-COUNTS = {"cpu": {"mlp": (1, 10), "cnn": (1, 10)}, "cuda": {"mlp": (50, 500, 2000), "cnn": (50, 200, 800)}}
+#: Networks at once: few on a CPU, so that it stays quick; on a CUDA device the columns of
+#: docs/learning.md.
+COUNTS = {
+    "cpu": {"mlp": (1, 10), "cnn": (1, 10)},
+    "cuda": {"mlp": (50, 500, 2000), "cnn": (50, 200, 800)},
+}
 ALONE = 10  # networks trained one by one at most: more would take long and have the same mean
 
 
 def steps() -> list[dict[str, Any]]:
-    """Milliseconds for a step (batch 10) of one network: PyTorch's optimiser one by one, and all in stacks."""
+    """Milliseconds for a step (batch 10) of one network: PyTorch's optimiser one by one, and all in
+    stacks."""
     if find_spec("torch") is None:
         return []
     import torch
@@ -29,18 +35,24 @@ def steps() -> list[dict[str, Any]]:
     rows = []
     for word, features, samples in (("mlp", 784, 1000), ("cnn", 3072, 100)):
         network = build(word, features, 10)
-        pool = Pool.of(rng.standard_normal((samples, features)), rng.integers(10, size=samples), where)
+        pool = Pool.of(
+            rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
+        )
         start = torch.as_tensor(network.initial(), device=where)
         for count in COUNTS[where.type][word]:
             tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
             row: dict[str, Any] = {"network": word, "networks": count, "device": where.type}
-            for name, together, trained in (("one by one", False, tasks[:ALONE]), ("stacked", True, tasks)):
+            for name, together, trained in (
+                ("one by one", False, tasks[:ALONE]),
+                ("stacked", True, tasks),
+            ):
                 taken = []
                 for _ in range(2):  # the first time loads what is loaded at first use
                     since = time.perf_counter()
                     train(network, pool, trained, Recipe((Phase(1),)), together)
                     if where.type == "cuda":
-                        torch.cuda.synchronize()  # a CUDA device works on after its caller has gone on
+                        # a CUDA device works on after its caller has gone on
+                        torch.cuda.synchronize()
                     taken.append(time.perf_counter() - since)
                 row[f"{name} ms"] = 1000 * min(taken) / (len(trained) * samples / 10)
             rows.append(row | {"times faster": row["one by one ms"] / row["stacked ms"]})
@@ -48,7 +60,8 @@ def steps() -> list[dict[str, Any]]:
 
 
 def boosting() -> list[dict[str, Any]]:
-    """All samples of MNIST on 20 clients in five groups: each algorithm for all together, and in clusters."""
+    """All samples of MNIST on 20 clients in five groups: each algorithm for all together, and in
+    clusters."""
     if find_spec("torch") is None:
         return []
     from fedwad.learning import Algorithm, train
@@ -59,11 +72,17 @@ def boosting() -> list[dict[str, Any]]:
     few = {name: (points[:500], labels[:500]) for name, (points, labels) in sites.items()}
     groups = fedwad.matrix(few, labels=True).cluster(5)
     fed = fedwad.local(sites)
-    rows: list[dict[str, Any]] = [{"part": "data, distances, clusters", "s": time.perf_counter() - since}]
+    rows: list[dict[str, Any]] = [
+        {"part": "data, distances, clusters", "s": time.perf_counter() - since}
+    ]
     for algorithm in get_args(Algorithm):
         for name, chosen in (("vanilla", None), ("clusters", groups)):
             start = time.perf_counter()
-            result = train(fed, algorithm, groups=chosen, holdout=1 / 7, weighting="equal", evaluate="last")
+            result = train(
+                fed, algorithm, groups=chosen, test_size=1 / 7, weighting="equal", evaluate="last"
+            )
             taken = time.perf_counter() - start
-            rows.append({"part": f"{algorithm}, {name}", "s": taken, "accuracy %": 100 * result.mean})
+            rows.append(
+                {"part": f"{algorithm}, {name}", "s": taken, "accuracy %": 100 * result.mean}
+            )
     return [*rows, {"part": "together", "s": time.perf_counter() - since}]

@@ -1,6 +1,8 @@
-"""Clients with unlike data train badly together. Find out who is alike, and train inside each group.
+"""Clients with unlike data train badly together. Find out who is alike, and train inside each
+group.
 
-Run it with `python examples/boost.py`; it needs the extra `learn` (PyTorch) and writes training.json.
+Run it with `python examples/boost.py`; it needs the extra `learn` (PyTorch) and writes
+training.json.
 """
 
 import fedwad
@@ -15,9 +17,11 @@ m = fedwad.matrix(sites, labels=True)  # one message from each client
 groups = m.cluster(m.suggest().k, affinity="kernel", seed=0)
 print(f"{m.suggest().k} groups from {m.traffic.up / 1000:.0f} kB")
 
-options = {"rounds": 4, "epochs": 4, "rate": 0.05, "seed": 0}
+options = {"rounds": 4, "epochs": 4, "learning_rate": 0.05, "seed": 0}
 for algorithm in ("fedavg", "fedper"):
     together = train(sites, algorithm, **options)
     apart = train(sites, algorithm, groups=groups, **options)
-    print(f"{algorithm}: {100 * together.mean:.1f}% all together, {100 * apart.mean:.1f}% inside groups")
+    print(
+        f"{algorithm}: {100 * together.mean:.1f}% all together, {100 * apart.mean:.1f}% inside groups"
+    )
 apart.save("training.json")

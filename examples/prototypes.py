@@ -1,4 +1,5 @@
-"""Ten prototypes that stand for everybody's data, and a classifier made of prototypes. Clients send sums and means.
+"""Ten prototypes that stand for everybody's data, and a classifier made of prototypes. Clients send
+sums and means.
 
 Run it with `python examples/prototypes.py`; it writes prototypes.png.
 """
@@ -22,4 +23,6 @@ c.plot("prototypes.png")
 
 # Labelled prototypes from each client in one message, pooled into a nearest-neighbour classifier.
 model = fedwad.CoresetClassifier(size=10).fit(sites)
-print(f"{len(model.points_)} prototypes classify {100 * model.score(X[test], y[test]):.1f}% of unseen digits rightly")
+print(
+    f"{len(model.points_)} prototypes classify {100 * model.score(X[test], y[test]):.1f}% of unseen digits rightly"
+)

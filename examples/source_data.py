@@ -23,5 +23,7 @@ candidates = {
 }
 m = fedwad.matrix({"private": (X[private], y[private]), **candidates}, labels=True)
 for near in m.nearest("private"):
-    print(f"{near.id:>12}: {near.value:6.2f}   certainly between {near.lower:.2f} and {near.upper:.2f}")
+    print(
+        f"{near.id:>12}: {near.value:6.2f}   certainly between {near.lower:.2f} and {near.upper:.2f}"
+    )
 assert m.nearest("private")[0].id == "other digits"

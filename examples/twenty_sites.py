@@ -1,4 +1,5 @@
-"""Twenty sites: which belong together? Distances from one message each, clusters, and a page to look at.
+"""Twenty sites: which belong together? Distances from one message each, clusters, and a page to
+look at.
 
 Run it with `python examples/twenty_sites.py`; it writes sites.json and sites.html.
 """
@@ -7,7 +8,8 @@ import fedwad
 from fedwad.datasets import load, partition
 from fedwad.report import write_report
 
-# Twenty sites whose digits come in five kinds; load("mnist") if FEDWAD_DATA names a folder that has it.
+# Twenty sites whose digits come in five kinds; load("mnist") if FEDWAD_DATA names a folder that has
+# it.
 X, y = load("digits")
 sites = partition.class_pairs(X, y, clients=20, samples=80, seed=0, balanced=True)
 
@@ -17,9 +19,11 @@ print(f"{len(m)} sites, {m.traffic.up / 1000:.0f} kB sent; {suggestion.k} groups
 
 groups = m.cluster(suggestion.k, affinity="kernel", seed=0)
 for group in sorted(set(groups)):
-    print(f"group {group}: {', '.join(name for name, found in zip(m.ids, groups, strict=True) if found == group)}")
+    print(
+        f"group {group}: {', '.join(name for name, found in zip(m.sites, groups, strict=True) if found == group)}"
+    )
 
-print("most like", m.ids[0], "are", ", ".join(near.id for near in m.nearest(m.ids[0], 3)))
+print("most like", m.sites[0], "are", ", ".join(near.id for near in m.nearest(m.sites[0], 3)))
 m.save("sites.json")
 write_report(m, "sites.html", clusters=groups)
 print("sites.html shows all of it, offline, on a phone or on paper")

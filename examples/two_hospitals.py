@@ -1,6 +1,7 @@
 """Two hospitals want to know how alike their patients are. Neither shows a row.
 
-Run it with `python examples/two_hospitals.py`. Patients are made up; put your own tables in their place.
+Run it with `python examples/two_hospitals.py`. Patients are made up; put your own tables in their
+place.
 """
 
 import numpy as np
@@ -11,21 +12,35 @@ rng = np.random.default_rng(0)
 
 
 def patients(count, age, pressure):
-    """Age, systolic pressure and glucose, each divided by a public reference so that they count alike."""
-    columns = [rng.normal(age, 15, count) / 15, rng.normal(pressure, 12, count) / 12, rng.normal(5.5, 0.9, count) / 0.9]
+    """Age, systolic pressure and glucose, each divided by a public reference so that they count
+    alike."""
+    columns = [
+        rng.normal(age, 15, count) / 15,
+        rng.normal(pressure, 12, count) / 12,
+        rng.normal(5.5, 0.9, count) / 0.9,
+    ]
     return np.column_stack(columns)
 
 
 paris, oslo = patients(900, 58, 128), patients(700, 64, 135)
 
-# 1. What each hospital answers: one kind of question, cells of at least twenty patients, ten answers in all.
-policy = fedwad.Policy(allow=["summary"], smallest_cell=20, answers=10, different_replies=1, form="diagonal")
+# 1. What each hospital answers: one kind of question, cells of at least twenty patients, ten
+# answers in all.
+policy = fedwad.Policy(
+    allow=["summary"],
+    min_cell_size=20,
+    max_queries=10,
+    max_distinct_replies=1,
+    covariance_type="diag",
+)
 fed = fedwad.local({"paris": paris, "oslo": oslo}, policy=policy)
 
 # 2. The question: one message from each.
 r = fedwad.distance(fed["paris"], fed["oslo"], method="summary")
 print(f"distance {r.value:.3f}, certainly between {r.lower:.3f} and {r.upper:.3f}")
-print(f"{r.traffic.messages} messages, {r.traffic.up} bytes; the smallest cell averages {r.smallest} patients")
+print(
+    f"{r.traffic.messages} messages, {r.traffic.up} bytes; the smallest cell averages {r.min_cell_size} patients"
+)
 
 # 3. What a data protection officer sees: every request, answered or not.
 for name, ledger in fed.ledgers.items():

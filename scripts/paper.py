@@ -1,4 +1,5 @@
-"""Write into docs/paper.md what it takes from docs/results: the judged claims and the tables of boosting.
+"""Write into docs/paper.md what it takes from docs/results: the judged claims and the tables of
+boosting.
 
 python scripts/paper.py
 """
@@ -51,7 +52,10 @@ def claims() -> str:
     lines = []
     for one in facts():
         lines.append([f"`{one['command']}`", "", ""])
-        lines += [[cell(claim["text"]), VERDICTS[claim["holds"]], cell(claim["found"])] for claim in one["claims"]]
+        lines += [
+            [cell(claim["text"]), VERDICTS[claim["holds"]], cell(claim["found"])]
+            for claim in one["claims"]
+        ]
     verdicts = [claim["holds"] for one in facts() for claim in one["claims"]]
     held, failed, unknown = (verdicts.count(verdict) for verdict in VERDICTS)
     told = f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be tested."
@@ -76,7 +80,11 @@ def accuracies(support: int) -> str:
             ways = ["vanilla", *(f"paper {support} {way}" for way in PAPERS_WAYS)]
             if support == 10:
                 ways += ["ours", "true groups"] if structure == "groups" else ["ours"]
-            title = f"**{name}, {words}**" if support == 10 else f"**{name}, {words}, support {support}**"
+            title = (
+                f"**{name}, {words}**"
+                if support == 10
+                else f"**{name}, {words}, support {support}**"
+            )
             parts.append(title + "\n\n" + columns(rows, (data, structure), ways))
     return "\n\n".join(parts)
 
@@ -99,7 +107,9 @@ def columns(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) ->
                     apart = abs(found.mean() - printed.mean)
                     far = apart > 0.5 and apart > 2 * np.hypot(found.std(), printed.deviation)
                     text += f" (paper {printed.mean} ± {printed.deviation}){' †' if far else ''}"
-                    printed_gains[way].append(printed.mean - PAPERS[*where, algorithm, clients, "vanilla"].mean)
+                    printed_gains[way].append(
+                        printed.mean - PAPERS[*where, algorithm, clients, "vanilla"].mean
+                    )
                 line.append(text)
             lines.append(line)
     last = ["**average uplift**", ""]
@@ -124,7 +134,9 @@ def worth() -> str:
         for clients in sorted({row["clients"] for row in rows}, key=int):
             for number, (words, way) in enumerate(ways.items()):
                 own = pick(rows, clients=clients, way=way)
-                found = [column(pick(own, algorithm=algorithm), "accuracy") for algorithm in ALGORITHMS]
+                found = [
+                    column(pick(own, algorithm=algorithm), "accuracy") for algorithm in ALGORITHMS
+                ]
                 lead = "" if number else f"{name}, {clients} clients"
                 told = [f"{values.mean():.1f} ± {values.std():.1f}" for values in found]
                 lines.append([lead, words, f"{column(own, 'ARI').mean():.2f}", *told])
@@ -139,7 +151,10 @@ def groups() -> str:
         for clients in sorted({row["clients"] for row in rows}, key=int):
             own = pick(rows, clients=clients)
             lead = f"{name}, {clients} clients"
-            for words, prefix in (("paper, support 10", "paper 10 "), ("paper, support 100", "paper 100 ")):
+            for words, prefix in (
+                ("paper, support 10", "paper 10 "),
+                ("paper, support 100", "paper 100 "),
+            ):
                 found = [f"{mean_index(own, prefix + way):.2f}" for way in WAYS]
                 lines.append([lead, words, *found])
                 lead = ""
@@ -164,13 +179,30 @@ def theirs() -> str:
                     own = pick(rows, clients=clients, algorithm=algorithm)
                     line, lead = [lead, title], ""
                     for way in ("vanilla", "paper 10 affinity"):
-                        key = (data, "groups" if structure == "groups" else "none", algorithm, int(clients), way)
+                        key = (
+                            data,
+                            "groups" if structure == "groups" else "none",
+                            algorithm,
+                            int(clients),
+                            way,
+                        )
                         cells = pick(own, way=way)
                         found = column(cells, "mean of clusters")
-                        line += [f"{found.mean():.1f} ± {found.std():.1f}", "{} ± {}".format(*PAPERS[key])]
+                        line += [
+                            f"{found.mean():.1f} ± {found.std():.1f}",
+                            "{} ± {}".format(*PAPERS[key]),
+                        ]
                     line.append(f"{column(cells, 'accuracy').mean():.1f}")
                     lines.append(line)
-    heads = ["", "", "vanilla", "paper", "affinity, mean over clusters", "paper", "affinity, mean over samples"]
+    heads = [
+        "",
+        "",
+        "vanilla",
+        "paper",
+        "affinity, mean over clusters",
+        "paper",
+        "affinity, mean over samples",
+    ]
     return table(heads, lines)
 
 

@@ -1,7 +1,8 @@
 """Take the picture of a report that the README shows, with headless Chromium.
 
-    python scripts/screenshot.py                          # twelve clients of the digits data -> docs/report.png
-    python scripts/screenshot.py report.html picture.png  # any report; --width, --height, --scale, --dark
+    python scripts/screenshot.py                          # twelve clients of the digits data ->
+    docs/report.png python scripts/screenshot.py report.html picture.png  # any report; --width,
+    --height, --scale, --dark
 
 The example's report itself stays beside the picture with --keep.
 """
@@ -25,7 +26,8 @@ PAIRS, SITES = ((0, 1), (2, 3), (4, 5), (6, 7)), "abc"
 
 
 def example(path: Path) -> None:
-    """Four pairs of digits, each spread over three sites: 12 clients, their matrix, and the exact distances."""
+    """Four pairs of digits, each spread over three sites: 12 clients, their matrix, and the exact
+    distances."""
     images, labels = fedwad.datasets.load("digits")
     rng = np.random.default_rng(0)
     clients = {}
@@ -38,40 +40,66 @@ def example(path: Path) -> None:
     data = list(clients.values())
     exact = np.array([[0.0 if x is y else fedwad.wasserstein(x, y) for y in data] for x in data])
     write_report(
-        matrix, path, clusters=matrix.cluster(len(PAIRS)), exact=exact, command="python scripts/screenshot.py --keep"
+        matrix,
+        path,
+        clusters=matrix.cluster(len(PAIRS)),
+        exact=exact,
+        command="python scripts/screenshot.py --keep",
     )
 
 
 def picture(page: Path, path: Path, width: int, height: int, scale: float, dark: bool) -> None:
     """The top of the page, as a window of that many CSS pixels shows it."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    browser = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if browser is None:
         sys.exit("There is no chromium here; install it (Debian: apt-get install chromium).")
     with tempfile.TemporaryDirectory() as profile:
         words = [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--force-device-scale-factor={scale}",
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={profile}",
+            f"--window-size={width},{height}",
+            f"--force-device-scale-factor={scale}",
             *(["--blink-settings=preferredColorScheme=0"] if dark else []),
-            f"--screenshot={path.resolve()}", page.resolve().as_uri(),
-        ]  # fmt: skip
+            f"--screenshot={path.resolve()}",
+            page.resolve().as_uri(),
+        ]
         subprocess.run(words, check=True, capture_output=True, timeout=120)  # noqa: S603
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", nargs="?", type=Path, help="a report; without it the example is made")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "page", nargs="?", type=Path, help="a report; without it the example is made"
+    )
     parser.add_argument("picture", nargs="?", type=Path, default=ROOT / "docs" / "report.png")
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--height", type=int, default=1760)
     parser.add_argument("--scale", type=float, default=1.5)
     parser.add_argument("--dark", action="store_true")
-    parser.add_argument("--keep", action="store_true", help="keep the example's report beside the picture")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the example's report beside the picture"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page = given.page
         if page is None:
-            page = given.picture.with_suffix(".html") if given.keep else Path(folder) / "report.html"
+            page = (
+                given.picture.with_suffix(".html") if given.keep else Path(folder) / "report.html"
+            )
             example(page)
         picture(page, given.picture, given.width, given.height, given.scale, given.dark)
 

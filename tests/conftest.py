@@ -8,9 +8,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "steady",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("search", settings.get_profile("steady"), derandomize=False, max_examples=2000)
+settings.register_profile(
+    "search", settings.get_profile("steady"), derandomize=False, max_examples=2000
+)
 settings.load_profile(os.environ.get("FEDWAD_HYPOTHESIS", "steady"))
 
 
@@ -27,23 +32,42 @@ def digits():
 def browser(tmp_path_factory):
     """Headless Chromium without a network, driven by Selenium."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        pytest.skip("there is no chromium with chromedriver (Debian: apt-get install chromium chromium-driver)")
+        pytest.skip(
+            "there is no chromium with chromedriver (Debian: apt-get install chromium chromium-driver)"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for word in (
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-        "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
         f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
+    ):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
         session.execute_cdp_cmd("Network.enable", {})
-        dark_network = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        dark_network = {
+            "offline": True,
+            "latency": 0,
+            "downloadThroughput": 0,
+            "uploadThroughput": 0,
+        }
         session.execute_cdp_cmd("Network.emulateNetworkConditions", dark_network)
         yield session
     finally:

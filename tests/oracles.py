@@ -53,7 +53,9 @@ def random_pair(rng, largest=400, dimensions=50):
         m = n
     scale = 10.0 ** rng.uniform(-3, 3)
     x = rng.standard_normal((n, d)) * rng.uniform(0.1, 2, d)
-    y = rng.standard_normal((m, d)) * rng.uniform(0.1, 2, d) + rng.normal(0, 2) * rng.standard_normal(d)
+    y = rng.standard_normal((m, d)) * rng.uniform(0.1, 2, d) + rng.normal(
+        0, 2
+    ) * rng.standard_normal(d)
     kind = rng.integers(5)
     if kind == 0:  # clusters
         x += rng.choice([-4.0, 4.0], (n, 1))
@@ -70,7 +72,8 @@ def random_pair(rng, largest=400, dimensions=50):
 
 @st.composite
 def small_measures(draw, count=2, largest=7):
-    """Measures of one dimension on a grid, so that ties and duplicates are common; any scale; weighted or not."""
+    """Measures of one dimension on a grid, so that ties and duplicates are common; any scale;
+    weighted or not."""
     d = draw(st.integers(1, 3))
     scale = 10.0 ** draw(st.integers(-12, 12))
     offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1000.0]))
@@ -80,7 +83,10 @@ def small_measures(draw, count=2, largest=7):
         points = draw(hnp.arrays(np.float64, (n, d), elements=st.integers(-4, 4).map(float)))
         noise = draw(st.sampled_from([0.0, 0.0, 1e-3]))
         points = points + noise * np.sin(np.arange(n * d, dtype=float)).reshape(n, d)
-        weights = draw(st.none() | hnp.arrays(np.float64, n, elements=st.sampled_from([0.0, 1e-9, 0.5, 1.0, 2.0, 3.0])))
+        weights = draw(
+            st.none()
+            | hnp.arrays(np.float64, n, elements=st.sampled_from([0.0, 1e-9, 0.5, 1.0, 2.0, 3.0]))
+        )
         if weights is not None and not weights.any():
             weights = None
         found.append(Measure(scale * (points + offset), weights))

@@ -9,7 +9,7 @@ from fedwad.clusters import Suggestion, cluster, stability, suggest
 from fedwad.errors import InputError
 
 #: The paper's three ways, and the weights of suggestions.
-WAYS = [("precomputed", 3), ("knn", 3), ("knn", 5), ("kernel", 3)]
+WAYS = [("linear", 3), ("knn", 3), ("knn", 5), ("kernel", 3)]
 
 
 def planted(sizes, seed=0, within=1.0, between=10.0, noise=0.1):
@@ -29,24 +29,32 @@ def points_apart(seed, count=12):
 
 
 class TestCluster:
-    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
+    @pytest.mark.parametrize(("affinity", "n_neighbors"), WAYS)
     @pytest.mark.parametrize("blocks", [2, 3, 5])
-    def test_planted_blocks_are_found(self, blocks, affinity, neighbors):
+    def test_planted_blocks_are_found(self, blocks, affinity, n_neighbors):
         distances, truth = planted([6] * blocks, blocks)
         shuffle = np.random.default_rng(blocks).permutation(len(truth))
-        found = cluster(distances[np.ix_(shuffle, shuffle)], blocks, affinity, neighbors)
+        found = cluster(distances[np.ix_(shuffle, shuffle)], blocks, affinity, n_neighbors)
         assert adjusted_rand_score(truth[shuffle], found) == 1.0
 
     @pytest.mark.parametrize("seed", [0, 3, 9])
-    def test_pairs_that_are_little_nearer_than_the_rest_are_found_where_scikit_learn_finds_them(self, seed):
-        """Weights between clients are small here: a client's weight to itself must not outdo them."""
+    def test_pairs_that_are_little_nearer_than_the_rest_are_found_where_scikit_learn_finds_them(
+        self, seed
+    ):
+        """Weights between clients are small here: a client's weight to itself must not outdo
+        them."""
         rng = np.random.default_rng(seed)
         truth = np.repeat(np.arange(5), 2)
         between = np.triu(rng.uniform(10.5, 14, (5, 5)), 1)
-        distances = (between + between.T + 9 * np.eye(5))[np.ix_(truth, truth)] * rng.uniform(0.99, 1.01, (10, 10))
+        distances = (between + between.T + 9 * np.eye(5))[np.ix_(truth, truth)] * rng.uniform(
+            0.99, 1.01, (10, 10)
+        )
         distances = np.triu(distances, 1) + np.triu(distances, 1).T
         peer = SpectralClustering(5, affinity="precomputed", random_state=seed)
-        assert adjusted_rand_score(truth, peer.fit_predict(1 - (distances / distances.max()) ** 2)) == 1.0
+        assert (
+            adjusted_rand_score(truth, peer.fit_predict(1 - (distances / distances.max()) ** 2))
+            == 1.0
+        )
         assert cluster(distances, 5, seed=seed).tolist() == truth.tolist()
 
     def test_unequal_blocks(self):
@@ -94,16 +102,16 @@ class TestCluster:
         stability(distances, 2, draws=2)
         assert np.array_equal(distances, before)
 
-    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
-    def test_graphs_in_several_parts_do_not_warn(self, affinity, neighbors):
+    @pytest.mark.parametrize(("affinity", "n_neighbors"), WAYS)
+    def test_graphs_in_several_parts_do_not_warn(self, affinity, n_neighbors):
         distances, truth = planted([7, 7, 7], noise=0.0)  # all that are apart have weight zero
-        assert adjusted_rand_score(truth, cluster(distances, 3, affinity, neighbors)) == 1.0
+        assert adjusted_rand_score(truth, cluster(distances, 3, affinity, n_neighbors)) == 1.0
         assert suggest(distances).k == 3
 
     def test_clients_that_are_all_alike_or_all_equally_far_do_not_warn(self):
         for distances in (np.zeros((6, 6)), 1 - np.eye(6)):
-            for affinity, neighbors in WAYS:
-                found = cluster(distances, 2, affinity, neighbors)
+            for affinity, n_neighbors in WAYS:
+                found = cluster(distances, 2, affinity, n_neighbors)
                 assert found.shape == (6,)
             assert suggest(distances).k >= 1
 
@@ -133,7 +141,11 @@ class TestWrongInput:
         ],
     )
     def test_distances(self, distances, sentence):
-        for work in (lambda: cluster(distances, 1), lambda: suggest(distances), lambda: stability(distances, 1)):
+        for work in (
+            lambda: cluster(distances, 1),
+            lambda: suggest(distances),
+            lambda: stability(distances, 1),
+        ):
             with pytest.raises(InputError, match=sentence):
                 work()
 
@@ -146,15 +158,19 @@ class TestWrongInput:
         with pytest.raises(InputError, match="6 clusters were asked for among 5 clients"):
             cluster(points_apart(0, 5), 6)
 
-    @pytest.mark.parametrize("neighbors", [5, 6, 100])
-    def test_more_neighbours_than_others(self, neighbors):
-        with pytest.raises(InputError, match=f"{neighbors} neighbours were asked for among 5 clients"):
-            cluster(points_apart(0, 5), 2, "knn", neighbors)
-        assert len(cluster(points_apart(0, 5), 2, neighbors=neighbors)) == 5  # not used
+    @pytest.mark.parametrize("n_neighbors", [5, 6, 100])
+    def test_more_neighbours_than_others(self, n_neighbors):
+        with pytest.raises(
+            InputError, match=f"{n_neighbors} neighbours were asked for among 5 clients"
+        ):
+            cluster(points_apart(0, 5), 2, "knn", n_neighbors)
+        assert len(cluster(points_apart(0, 5), 2, n_neighbors=n_neighbors)) == 5  # not used
 
     def test_options(self):
         distances = points_apart(0, 5)
-        with pytest.raises(InputError, match="affinity is 'rbf'; choose 'precomputed', 'kernel' or 'knn'"):
+        with pytest.raises(
+            InputError, match="affinity is 'rbf'; choose 'linear', 'kernel' or 'knn'"
+        ):
             cluster(distances, 2, "rbf")
         with pytest.raises(InputError, match="neighbors is 0"):
             cluster(distances, 2, "knn", 0)
@@ -180,7 +196,9 @@ class TestSuggest:
     @pytest.mark.parametrize("blocks", [2, 3, 4, 5, 6])
     def test_blocks_on_a_line(self, blocks):
         distances, truth = planted([7] * blocks, blocks)
-        distances = np.where(truth[:, None] == truth, distances, 10.0 * np.abs(truth[:, None] - truth))
+        distances = np.where(
+            truth[:, None] == truth, distances, 10.0 * np.abs(truth[:, None] - truth)
+        )
         assert suggest(distances).k == blocks
 
     @pytest.mark.parametrize("blocks", [2, 3, 4, 5, 6])
@@ -188,7 +206,8 @@ class TestSuggest:
         distances, _ = planted(range(2, 2 + blocks), blocks)
         assert suggest(distances).k == blocks
 
-    # Once failed. All nearest neighbours are at distance zero, so the smallest unit is 1, that of the whole matrix.
+    # Once failed. All nearest neighbours are at distance zero, so the smallest unit is 1, that of
+    # the whole matrix.
     @pytest.mark.parametrize("blocks", [2, 3, 4])
     def test_blocks_of_identical_clients(self, blocks):
         distances, _ = planted([5] * blocks, within=0.0)
@@ -223,10 +242,10 @@ class TestSuggest:
 
 
 class TestStability:
-    @pytest.mark.parametrize(("affinity", "neighbors"), WAYS)
-    def test_one_where_blocks_are_well_apart(self, affinity, neighbors):
+    @pytest.mark.parametrize(("affinity", "n_neighbors"), WAYS)
+    def test_one_where_blocks_are_well_apart(self, affinity, n_neighbors):
         distances, _ = planted([7, 7, 7])
-        assert stability(distances, 3, affinity, neighbors, draws=2) == 1.0
+        assert stability(distances, 3, affinity, n_neighbors, draws=2) == 1.0
 
     def test_lower_where_there_is_nothing_to_find(self):
         noise, _ = planted([20], noise=0.02)

@@ -17,7 +17,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def blocks(language):
     for page in PAGES:
-        for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)):
+        for number, block in enumerate(
+            re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+        ):
             yield pytest.param(block, id=f"{page.name}-{number}")
 
 
@@ -30,7 +32,11 @@ def skip_without_torch(block):
 def test_python_blocks_run(block, tmp_path):
     skip_without_torch(block)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", block],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -42,7 +48,13 @@ def test_fedwad_commands_run(block, tmp_path):
     (tmp_path / "sites").mkdir()
     for name in ("paris", "oslo", "sites/rome", "sites/bern", "sites/wien", "sites/turin"):
         table = np.column_stack([rng.standard_normal((60, 3)), rng.integers(0, 2, 60)])
-        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="age,dose,weight,diagnosis", comments="")
+        np.savetxt(
+            tmp_path / f"{name}.csv",
+            table,
+            delimiter=",",
+            header="age,dose,weight,diagnosis",
+            comments="",
+        )
     policy = (ROOT / "docs" / "policies" / "summary.toml").read_text()
     (tmp_path / "paris.toml").write_text(policy)
     client = open_client(tmp_path / "paris.csv", tmp_path / "paris.toml")
@@ -51,14 +63,20 @@ def test_fedwad_commands_run(block, tmp_path):
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
         done = subprocess.run(
-            [sys.executable, "-m", "fedwad", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "fedwad", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_the_demo_prints_what_the_first_page_shows(tmp_path):
-    shown = re.search(r"```\n( +distance.*?)```", (ROOT / "docs" / "index.md").read_text(), re.DOTALL)[1]
+    shown = re.search(
+        r"```\n( +distance.*?)```", (ROOT / "docs" / "index.md").read_text(), re.DOTALL
+    )[1]
     words = [sys.executable, "-m", "fedwad", "demo"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     printed = [line.rstrip() for line in done.stdout.splitlines()]

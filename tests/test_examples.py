@@ -14,7 +14,11 @@ def test_the_example_runs(script, tmp_path):
     if script.stem == "boost":
         pytest.importorskip("torch", reason="the extra `learn` is not installed")
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -29,7 +33,9 @@ def test_each_guide_shows_its_script():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # of Jupyter's own parts
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning"
+)  # of Jupyter's own parts
 def test_the_notebook_runs(tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
@@ -37,7 +43,11 @@ def test_the_notebook_runs(tmp_path):
 
     place = Path(__file__).parents[1] / "examples" / "first_five_minutes.ipynb"
     notebook = nbformat.read(place, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    nbclient.NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
     assert len(shown) == 6
     assert not any(output.output_type == "error" for output in shown)

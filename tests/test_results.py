@@ -24,7 +24,9 @@ def rows():
 
 
 def judged():
-    return [row for row in rows() if len(row) >= 3 and row[1] in {*VERDICT_OF.values(), "held in part"}]
+    return [
+        row for row in rows() if len(row) >= 3 and row[1] in {*VERDICT_OF.values(), "held in part"}
+    ]
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.parent.name)

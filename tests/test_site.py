@@ -20,14 +20,21 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def test_every_page_is_in_the_menu(site):
-    sources = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    sources = {
+        path.relative_to(ROOT / "docs").with_suffix(".html")
+        for path in (ROOT / "docs").rglob("*.md")
+    }
     menu = (site / "index.html").read_text()
     for page in sources:
         assert (site / page).exists()
@@ -54,10 +61,20 @@ def test_pages_fit_and_need_no_network(site, browser, width):
                 continue
             browser.get_log("performance")
             browser.get(page.as_uri())
-            asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-            urls = [e["params"]["request"]["url"] for e in asked if e["method"] == "Network.requestWillBeSent"]
-            assert not [url for url in urls if not url.startswith(("file:", "data:", "chrome"))], page
-            overflow = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+            asked = [
+                json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
+            ]
+            urls = [
+                e["params"]["request"]["url"]
+                for e in asked
+                if e["method"] == "Network.requestWillBeSent"
+            ]
+            assert not [url for url in urls if not url.startswith(("file:", "data:", "chrome"))], (
+                page
+            )
+            overflow = browser.execute_script(
+                "return document.documentElement.scrollWidth - window.innerWidth"
+            )
             assert overflow <= 1, f"{page.name} is {overflow} px too wide"
             assert browser.find_element("tag name", "h1").text
     finally:

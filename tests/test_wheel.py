@@ -1,4 +1,5 @@
-"""The wheel and the source archive hold what is needed and nothing else, and work in an environment that was empty."""
+"""The wheel and the source archive hold what is needed and nothing else, and work in an environment
+that was empty."""
 
 import json
 import subprocess
@@ -27,7 +28,8 @@ def environment(folder):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The source archive, and the wheel that is built from it: what the archive lacks, the wheel lacks too."""
+    """The source archive, and the wheel that is built from it: what the archive lacks, the wheel
+    lacks too."""
     folder = tmp_path_factory.mktemp("built")
     python = environment(folder / "builder")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "build"]
@@ -39,7 +41,13 @@ def built(tmp_path_factory):
 
 
 def tracked(under):
-    listed = subprocess.run(["git", "ls-files", under], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    listed = subprocess.run(
+        ["git", "ls-files", under],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode:
         pytest.skip("this is no clone")
     return {line for line in listed.stdout.splitlines() if (ROOT / line).exists()}
@@ -54,8 +62,14 @@ def test_the_wheel_is_the_package_and_nothing_else(built):
 
 def test_the_source_archive_has_no_measurements_and_no_data(built):
     with tarfile.open(built[1]) as archive:
-        sizes = {member.name.partition("/")[2]: member.size for member in archive if member.isfile()}
-    wanted = {name for folder in ("src", "tests", "docs", "examples", "benchmarks") for name in tracked(folder)}
+        sizes = {
+            member.name.partition("/")[2]: member.size for member in archive if member.isfile()
+        }
+    wanted = {
+        name
+        for folder in ("src", "tests", "docs", "examples", "benchmarks")
+        for name in tracked(folder)
+    }
     assert set(sizes) >= wanted | {
         "README.md",
         "LICENSE",
@@ -81,7 +95,9 @@ def test_both_work_where_nothing_else_is_installed(built, tmp_path):
     rng = np.random.default_rng(0)
     for name, shift in (("paris", 0), ("oslo", 2)):
         table = rng.standard_normal((60, 3)) + shift
-        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="age,dose,weight", comments="")
+        np.savetxt(
+            tmp_path / f"{name}.csv", table, delimiter=",", header="age,dose,weight", comments=""
+        )
     words = ["paris.csv", "oslo.csv", "--method", "summary", "--report", "two.html", "--json"]
     two = json.loads(run(fedwad, "distance", *words, cwd=tmp_path))
     assert two["lower"] <= two["value"] <= two["upper"]
@@ -91,7 +107,9 @@ def test_both_work_where_nothing_else_is_installed(built, tmp_path):
     assert (tmp_path / "fedwad-demo.png").stat().st_size > 10_000
 
     run(*pip, "--force-reinstall", "--no-deps", source, cwd=tmp_path)
-    place = Path(run(python, "-c", "import fedwad; print(fedwad.__path__[0])", cwd=tmp_path).strip()).parent
+    place = Path(
+        run(python, "-c", "import fedwad; print(fedwad.__path__[0])", cwd=tmp_path).strip()
+    ).parent
     assert place.is_relative_to(tmp_path)
     with zipfile.ZipFile(wheel) as archive:  # the same files, so what works above works here
         names = [name for name in archive.namelist() if name.startswith("fedwad/")]

@@ -11,16 +11,16 @@ True
 from typing import TYPE_CHECKING, Any
 
 from fedwad import datasets, ot
-from fedwad._coreset_result import CoresetResult, CoresetRound
-from fedwad._fedwad import Round
-from fedwad._matrix_result import MatrixResult
-from fedwad._result import DistanceResult
-from fedwad.audit import AuditResult, audit
-from fedwad.coreset import coreset
-from fedwad.distance import distance
+from fedwad._audit import AuditResult, audit
+from fedwad._coreset.api import coreset
+from fedwad._coreset.result import CoresetResult, CoresetRound
+from fedwad._distance.api import distance
+from fedwad._distance.result import DistanceResult
+from fedwad._distance.rounds import Round
+from fedwad._matrix.api import matrix
+from fedwad._matrix.result import MatrixResult
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import Policy, local
-from fedwad.matrix import matrix
 from fedwad.ot import Measure, wasserstein
 from fedwad.otdd import otdd
 from fedwad.privacy import DP

@@ -1,4 +1,5 @@
-"""Writing files so that an interruption leaves the old one or the new one, never half of one; results that do."""
+"""Writing files so that an interruption leaves the old one or the new one, never half of one;
+results that do."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["Saved", "write_atomically"]
 
 
 class Saved:
-    """A result that can be written to a file and read again; a kind of result adds what it is made of."""
+    """A result that can be written to a file and read again; a kind of result adds what it is made
+    of."""
 
     _format: ClassVar[str]  # the first thing in the file
     _noun: ClassVar[str]  # what it is called in errors
@@ -42,7 +44,9 @@ class Saved:
         except ValueError:
             content = None
         if not isinstance(content, dict) or content.pop("format", None) != cls._format:
-            raise InputError(f"{path} is not a saved {cls._noun}; give a file written by `save` or --save.")
+            raise InputError(
+                f"{path} is not a saved {cls._noun}; give a file written by `save` or --save."
+            )
         try:
             return cls.from_dict(content)
         except InputError:
@@ -57,7 +61,9 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
         if not path.parent.is_dir():
-            raise InputError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
+            raise InputError(
+                f"There is no folder {path.parent} to write {path.name} into; create it first."
+            )
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file to write.")
         _replace(path, data)

@@ -1,4 +1,5 @@
-"""Which clients belong together: spectral clustering of a distance matrix, as in the paper, and how many clusters."""
+"""Which clients belong together: spectral clustering of a distance matrix, as in the paper, and how
+many clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from fedwad.ot import Floats
 
 __all__ = ["Suggestion", "cluster", "stability", "suggest"]
 
-Affinity = Literal["precomputed", "kernel", "knn"]
+Affinity = Literal["linear", "kernel", "knn"]
 
 _LARGEST_SUGGESTION = 15
 _NOISE, _CLEAR, _STEP = 0.1, 0.5, 1.5
@@ -24,8 +25,8 @@ _ALONE = 1e-6  # weight of a client to itself, so that one without neighbours is
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
-    """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian that suggest it:
-    k clusters that are well apart make k small eigenvalues, then a gap."""
+    """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian that
+    suggest it: k clusters that are well apart make k small eigenvalues, then a gap."""
 
     k: int
     eigenvalues: Floats
@@ -35,20 +36,23 @@ class Suggestion:
 
 
 def cluster(
-    distances: ArrayLike, k: int, affinity: Affinity = "precomputed", neighbors: int = 3, seed: int = 0
+    distances: ArrayLike, k: int, affinity: Affinity = "linear", n_neighbors: int = 3, seed: int = 0
 ) -> NDArray[np.int64]:
-    """Spectral clustering of clients: k-means on the rows, scaled to length one, of the k eigenvectors of the graph's
-    normalised Laplacian with the smallest eigenvalues (Ng, Jordan, Weiss 2001).
+    """Spectral clustering of clients: k-means on the rows, scaled to length one, of the k
+    eigenvectors of the graph's normalised Laplacian with the smallest eigenvalues (Ng, Jordan,
+    Weiss 2001).
 
-    Unlike scikit-learn's own this is right for graphs in several parts, which is what clusters look like.
+    Unlike scikit-learn's own this is right for graphs in several parts, which is what clusters look
+    like.
 
     Parameters
     ----------
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
-    affinity : "precomputed" for weights 1 - D^2 / max D^2 between any two clients (the paper's first), "knn" for the
-        sparse graph that joins each client to its nearest `neighbors` (the paper's second and third, with 3 and 5),
-        "kernel" for the weights of `suggest`, which tell near from far more sharply
+    affinity : "precomputed" for weights 1 - D^2 / max D^2 between any two clients (the paper's
+        first), "knn" for the sparse graph that joins each client to its nearest `n_neighbors` (the
+        paper's second and third, with 3 and 5), "kernel" for the weights of `suggest`, which tell
+        near from far more sharply
     seed : of the k-means step
 
     Returns
@@ -60,17 +64,19 @@ def cluster(
     >>> cluster([[0, 1, 9], [1, 0, 9], [9, 9, 0]], 2).tolist()
     [0, 0, 1]
     """
-    check_choice(affinity, "affinity", ("precomputed", "kernel", "knn"))
+    check_choice(affinity, "affinity", ("linear", "kernel", "knn"))
     checked = _checked(distances)
     count = len(checked)
     if check_whole(k, "the number of clusters") > count:
-        raise InputError(f"{k} clusters were asked for among {count} clients; ask for at most as many.")
+        raise InputError(
+            f"{k} clusters were asked for among {count} clients; ask for at most as many."
+        )
     seed = check_whole(seed, "seed", 0)
     if k == 1:
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
-    graph = _graph(checked, affinity, neighbors, k)
+    graph = _graph(checked, affinity, n_neighbors, k)
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -91,12 +97,14 @@ def _laplacian(graph: Floats) -> Floats:
 
 
 def suggest(distances: ArrayLike) -> Suggestion:
-    """The number of clusters after whose eigenvalue the gap is largest, up to 15; 1 where no gap is clear.
+    """The number of clusters after whose eigenvalue the gap is largest, up to 15; 1 where no gap is
+    clear.
 
-    Weights between clients are exp(-(D^2 - d^2) / s): even samples of one law are apart, by about the smallest
-    distance d of all, so only what exceeds it counts. Units s are tried from what nearest neighbours exceed it by (the
-    median, and at least 10% of d^2, since distances are estimates) to half of what all do; the one with the largest
-    gap counts. A gap is clear from 0.5 on: k groups without a link between them make a gap of about 1.
+    Weights between clients are exp(-(D^2 - d^2) / s): even samples of one law are apart, by about
+    the smallest distance d of all, so only what exceeds it counts. Units s are tried from what
+    nearest neighbours exceed it by (the median, and at least 10% of d^2, since distances are
+    estimates) to half of what all do; the one with the largest gap counts. A gap is clear from 0.5
+    on: k groups without a link between them make a gap of about 1.
     """
     checked = _checked(distances)
     count = len(checked)
@@ -104,7 +112,9 @@ def suggest(distances: ArrayLike) -> Suggestion:
         return Suggestion(1, np.zeros(count))
     best, found = 0.0, Suggestion(1, np.zeros(count))
     for graph in _kernels(checked):
-        eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[: _LARGEST_SUGGESTION + 1]
+        eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
+            : _LARGEST_SUGGESTION + 1
+        ]
         gaps = np.diff(eigenvalues)[1:]  # one small eigenvalue is always there
         if gaps.max() > best:
             best = float(gaps.max())
@@ -116,44 +126,55 @@ def suggest(distances: ArrayLike) -> Suggestion:
 def stability(
     distances: ArrayLike,
     k: int,
-    affinity: Affinity = "precomputed",
-    neighbors: int = 3,
+    affinity: Affinity = "linear",
+    n_neighbors: int = 3,
     draws: int = 20,
     noise: float = 0.05,
     seed: int = 0,
 ) -> float:
-    """Mean adjusted Rand index between the clusters and those of matrices with errors drawn into them.
+    """Mean adjusted Rand index between the clusters and those of matrices with errors drawn into
+    them.
 
-    Each distance is multiplied by exp(noise * a standard normal number); 0.05 is the size of error that estimates of
-    a matrix show. One means that errors change nothing, zero that clusters are chance.
+    Each distance is multiplied by exp(noise * a standard normal number); 0.05 is the size of error
+    that estimates of a matrix show. One means that errors change nothing, zero that clusters are
+    chance.
     """
     from sklearn.metrics import adjusted_rand_score
 
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
         raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
     checked = _checked(distances)
-    reference = cluster(checked, k, affinity, neighbors, seed)
+    reference = cluster(checked, k, affinity, n_neighbors, seed)
     rng = np.random.default_rng(seed)
     scores = []
     for draw in range(check_whole(draws, "draws")):
         factors = np.triu(np.exp(noise * rng.standard_normal(checked.shape)), 1)
-        other = cluster(checked * (factors + factors.T), k, affinity, neighbors, seed + draw)
+        other = cluster(checked * (factors + factors.T), k, affinity, n_neighbors, seed + draw)
         scores.append(adjusted_rand_score(reference, other))
     return float(np.mean(scores))
 
 
-def _graph(distances: Floats, affinity: Affinity, neighbors: int, k: int) -> Floats:
+def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> Floats:
     """Weights between clients: between all of them, or to nearest neighbours."""
-    if affinity == "precomputed":
+    if affinity == "linear":
         largest = float(distances.max()) or 1.0
         graph = np.asarray(1 - (distances / largest) ** 2)
-        np.fill_diagonal(graph, _ALONE)  # weight 1 to itself would outdo all others, and make each client a cluster
+        np.fill_diagonal(
+            graph, _ALONE
+        )  # weight 1 to itself would outdo all others, and make each client a cluster
         return graph
     if affinity == "kernel":  # the unit that tells k clusters apart best
-        return max(_kernels(distances), key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]))
-    if check_whole(neighbors, "neighbors") >= len(distances):
-        raise InputError(f"{neighbors} neighbours were asked for among {len(distances)} clients; ask for fewer.")
-    nearest = np.argsort(distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable")[:, :neighbors]
+        return max(
+            _kernels(distances),
+            key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]),
+        )
+    if check_whole(n_neighbors, "n_neighbors") >= len(distances):
+        raise InputError(
+            f"{n_neighbors} neighbours were asked for among {len(distances)} clients; ask for fewer."
+        )
+    nearest = np.argsort(
+        distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable"
+    )[:, :n_neighbors]
     graph = np.zeros_like(distances)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
     return np.asarray((graph + graph.T) / 2)
@@ -188,7 +209,9 @@ def _checked(distances: Any) -> Floats:
     if not np.isfinite(array).all() or (array < 0).any() or np.diag(array).any():
         raise InputError("Distances must be finite and not negative, with zeros on the diagonal.")
     if not np.allclose(array, array.T, rtol=1e-9, atol=0):
-        raise InputError("The distances are not symmetric; give the same number for (i, j) and (j, i).")
+        raise InputError(
+            "The distances are not symmetric; give the same number for (i, j) and (j, i)."
+        )
     return array
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwad._result import DistanceResult
-from fedwad.distance import Method, distance
+from fedwad._distance.api import Method, distance
+from fedwad._distance.result import DistanceResult
 from fedwad.ot import ClassCovariance
 
 __all__ = ["otdd"]
@@ -17,21 +17,22 @@ def otdd(
     method: Method = "summary",
     support: int = 10,
     rounds: int = 20,
-    covariance: ClassCovariance = "diagonal",
+    covariance: ClassCovariance = "diag",
     seed: int = 0,
     **options: Any,
 ) -> DistanceResult:
     """Estimate the dataset distance between two clients, or two pairs (X, y).
 
-    W2 under |x-x'|^2 + |m_y-m_y'|^2 + |s_y-s_y'|^2, with mean m_y and standard deviations s_y (population form) of
-    the class y of x; with covariance="full" the Frobenius norm between the roots of the classes' covariance matrices
-    takes the place of the last term. Label names play no part: the two may have different classes, and any number.
+    W2 under |x-x'|^2 + |m_y-m_y'|^2 + |s_y-s_y'|^2, with mean m_y and standard deviations s_y
+    (population form) of the class y of x; with covariance="full" the Frobenius norm between the
+    roots of the classes' covariance matrices takes the place of the last term. Label names play no
+    part: the two may have different classes, and any number.
 
     Parameters
     ----------
     a, b : two clients of one federation, or two pairs (X, y)
-    method, support, rounds, seed, options : as in `fedwad.distance`; a summary has `support` cells in all and at
-        least one a class
+    method, support, rounds, seed, options : as in `fedwad.distance`; a summary has `support` cells
+        in all and at least one a class
     covariance : "diagonal" or "full"
 
     Examples
@@ -51,4 +52,6 @@ def otdd(
     ----------
     Alvarez-Melis, Fusi, Geometric Dataset Distances via Optimal Transport, NeurIPS 2020.
     """
-    return distance(a, b, method, support, rounds, seed=seed, labels=True, covariance=covariance, **options)
+    return distance(
+        a, b, method, support, rounds, seed=seed, labels=True, covariance=covariance, **options
+    )

@@ -1,4 +1,5 @@
-"""The command line as a user meets it: real processes, exit codes, one JSON object, no tracebacks."""
+"""The command line as a user meets it: real processes, exit codes, one JSON object, no
+tracebacks."""
 
 import json
 import os
@@ -18,7 +19,9 @@ from fedwad.cli import main
 def run(*arguments, cwd=None):
     command = [sys.executable, "-m", "fedwad", *map(str, arguments)]
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +40,36 @@ def test_distance_prints_the_same_numbers_as_the_library(files):
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     expected = fedwad.distance(str(files / "paris.npy"), str(files / "oslo.csv"), method="summary")
-    assert (content["value"], content["lower"], content["upper"]) == (expected.value, expected.lower, expected.upper)
+    assert (content["value"], content["lower"], content["upper"]) == (
+        expected.value,
+        expected.lower,
+        expected.upper,
+    )
     assert content["clients"] == ["paris", "oslo"]
 
 
 def test_distance_saves_plots_and_tells(files, tmp_path):
-    options = ["--support", 8, "--rounds", 3, "--exact", "--save", tmp_path / "r.json", "--plot", tmp_path / "r.svg"]
+    options = [
+        "--support",
+        8,
+        "--rounds",
+        3,
+        "--exact",
+        "--save",
+        tmp_path / "r.json",
+        "--plot",
+        tmp_path / "r.svg",
+    ]
     done = run("distance", files / "paris.npy", files / "oslo.csv", *options)
     assert done.returncode == 0, done.stderr
-    for word in ("W2 between paris and oslo", "estimate", "certified", "exact", "paper's estimate", "10 messages"):
+    for word in (
+        "W2 between paris and oslo",
+        "estimate",
+        "certified",
+        "exact",
+        "paper's estimate",
+        "10 messages",
+    ):
         assert word in done.stdout
     assert len(fedwad.DistanceResult.load(tmp_path / "r.json").history) == 3
     assert (tmp_path / "r.svg").read_text().startswith("<?xml")
@@ -55,7 +79,15 @@ def test_distance_saves_plots_and_tells(files, tmp_path):
 def test_columns_in_another_order_are_the_same_columns(files, tmp_path):
     table = pd.read_csv(files / "oslo.csv")
     table[["w", "u", "v"]].to_csv(tmp_path / "other.csv", index=False)
-    done = run("distance", files / "oslo.csv", tmp_path / "other.csv", "--exact", "--json", "--method", "summary")
+    done = run(
+        "distance",
+        files / "oslo.csv",
+        tmp_path / "other.csv",
+        "--exact",
+        "--json",
+        "--method",
+        "summary",
+    )
     content = json.loads(done.stdout)
     assert content["exact"] == content["value"] == 0.0
 
@@ -85,7 +117,10 @@ def test_a_file_is_at_distance_zero_from_itself(files):
         (["paris.npy", "oslo.csv", "--t", "half"], "--t is 'half'"),
         (["paris.npy", "oslo.csv", "--label-column", "z"], "no named columns"),
         (["paris.npy", "oslo.csv", "--rounds", "2", "--save", "no/where/r.json"], "no folder"),
-        (["paris.npy", "oslo.csv", "--rounds", "2", "--plot", "r.gif"], "pictures can be written as"),
+        (
+            ["paris.npy", "oslo.csv", "--rounds", "2", "--plot", "r.gif"],
+            "pictures can be written as",
+        ),
         (["paris.npy", "oslo.csv", "--save", "oslo.csv"], "give the name of a .json file"),
         (["paris.npy", "oslo.csv", "--method", "summary", "--plot", "r.png"], "no rounds to plot"),
         (["paris.npy", "oslo.csv", "--seed", "-1"], "seed is -1"),
@@ -154,8 +189,21 @@ def test_ctrl_c_leaves_no_mess(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", rng.standard_normal((3000, 20)))
-    command = [sys.executable, "-m", "fedwad", "distance", "a.npy", "b.npy", "--rounds", "100000", "--save", "r.json"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "fedwad",
+        "distance",
+        "a.npy",
+        "b.npy",
+        "--rounds",
+        "100000",
+        "--save",
+        "r.json",
+    ]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

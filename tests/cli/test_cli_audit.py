@@ -13,7 +13,9 @@ import pytest
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("audit")
     np.save(place / "paris.npy", np.random.default_rng(0).standard_normal((30, 2)))
-    (place / "paris.toml").write_text('name = "paris"\nallow = ["summary"]\ndifferent_replies = 1\n')
+    (place / "paris.toml").write_text(
+        'name = "paris"\nallow = ["summary"]\nmax_distinct_replies = 1\n'
+    )
     return place
 
 
@@ -21,7 +23,13 @@ def run(folder, *arguments):
     command = [sys.executable, "-m", "fedwad", "audit", *map(str, arguments)]
     environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=False
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+        check=False,
     )
 
 
@@ -29,7 +37,10 @@ def test_it_tells_a_verdict_and_exits_with_0(folder):
     done = run(folder, "paris.npy", "--method", "fedwad")
     assert done.returncode == 0, done.stderr
     assert "exact interpolant, t known" in done.stdout
-    assert "Method fedwad under the open policy: records came back, all of 30 records exactly" in done.stdout
+    assert (
+        "Method fedwad under the open policy: records came back, all of 30 records exactly"
+        in done.stdout
+    )
 
 
 def test_strict_exits_with_1_when_records_came_back(folder):
@@ -41,17 +52,40 @@ def test_strict_exits_with_1_when_records_came_back(folder):
 
 def test_80_columns_are_enough_for_the_table(folder):
     environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
-    (folder / "classes.toml").write_text('name = "paris"\nallow = ["summary", "prototypes"]\nclasses = true\n')
+    (folder / "classes.toml").write_text(
+        'name = "paris"\nallow = ["summary", "prototypes"]\nclasses = true\n'
+    )
     command = [sys.executable, "-m", "fedwad", "audit", "paris.npy", "--policy", "classes.toml"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=True)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+        check=True,
+    )
     assert "…" not in done.stdout
     assert "untried" in done.stdout  # there are no labels
     assert "refused" in done.stdout
-    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[-1] == "closest"
+    assert (
+        next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[-1]
+        == "closest"
+    )
 
 
 def test_json_save_and_report(folder):
-    done = run(folder, "paris.npy", "--policy", "paris.toml", "--json", "--save", "a.json", "--report", "a.html")
+    done = run(
+        folder,
+        "paris.npy",
+        "--policy",
+        "paris.toml",
+        "--json",
+        "--save",
+        "a.json",
+        "--report",
+        "a.html",
+    )
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["leaks"] is False

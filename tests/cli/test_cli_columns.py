@@ -1,4 +1,5 @@
-"""`--drop COLUMN` wherever a command reads tables: the numbers of files without these columns, and plain errors."""
+"""`--drop COLUMN` wherever a command reads tables: the numbers of files without these columns, and
+plain errors."""
 
 import json
 import os
@@ -18,18 +19,23 @@ IDENTIFIERS = ("--drop", "patient_id", "--drop", "last name")
 def run(*words, cwd=None):
     command = [sys.executable, "-m", "fedwad", *map(str, words)]
     environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The same data twice: in `with` as they are kept, in `without` as they once had to be made for us."""
+    """The same data twice: in `with` as they are kept, in `without` as they once had to be made for
+    us."""
     place = tmp_path_factory.mktemp("columns")
     (place / "with").mkdir()
     (place / "without").mkdir()
     rng = np.random.default_rng(0)
     for number, name in enumerate(("lima", "oslo", "paris")):
-        table = pd.DataFrame(rng.normal(number, 1.0, (40, 2)), columns=["u", "v"]).assign(kind=["a", "b"] * 20)
+        table = pd.DataFrame(rng.normal(number, 1.0, (40, 2)), columns=["u", "v"]).assign(
+            kind=["a", "b"] * 20
+        )
         table.to_csv(place / "without" / f"{name}.csv", index=False)
         people = [None if k % 3 else f"Person {k}" for k in range(40)]
         full = table.assign(patient_id=np.arange(40) + 10**6 * (number + 1))
@@ -45,7 +51,11 @@ def folder(tmp_path_factory):
 
 def _without_seconds(content):
     if isinstance(content, dict):
-        return {key: _without_seconds(value) for key, value in content.items() if key not in ("seconds", "history")}
+        return {
+            key: _without_seconds(value)
+            for key, value in content.items()
+            if key not in ("seconds", "history")
+        }
     return [_without_seconds(value) for value in content] if isinstance(content, list) else content
 
 
@@ -60,15 +70,34 @@ def _both(folder, words):
 
 def test_a_distance_is_that_of_the_library_without_these_columns(folder):
     files = ("with/paris.csv", "with/oslo.csv")
-    done = run("distance", *files, "--method", "summary", "--label-column", "kind", *IDENTIFIERS, "--json", cwd=folder)
+    done = run(
+        "distance",
+        *files,
+        "--method",
+        "summary",
+        "--label-column",
+        "kind",
+        *IDENTIFIERS,
+        "--json",
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
-    fed = fedwad.local({name: folder / "without" / f"{name}.csv" for name in ("paris", "oslo")}, label_column="kind")
-    assert json.loads(done.stdout)["value"] == fedwad.distance(fed["paris"], fed["oslo"], method="summary").value
+    fed = fedwad.local(
+        {name: folder / "without" / f"{name}.csv" for name in ("paris", "oslo")},
+        label_column="kind",
+    )
+    assert (
+        json.loads(done.stdout)["value"]
+        == fedwad.distance(fed["paris"], fed["oslo"], method="summary").value
+    )
 
 
 @pytest.mark.parametrize(
     "words",
-    [["audit", "FOLDER/paris.csv", "--method", "summary"], ["node", "check", "FOLDER/paris.csv", "paris.toml"]],
+    [
+        ["audit", "FOLDER/paris.csv", "--method", "summary"],
+        ["node", "check", "FOLDER/paris.csv", "paris.toml"],
+    ],
     ids=["audit", "node check"],
 )
 def test_those_who_hold_data_see_the_same(folder, words):
@@ -80,7 +109,16 @@ def test_those_who_hold_data_see_the_same(folder, words):
 @pytest.mark.parametrize(
     "words",
     [
-        ["distance", "FOLDER/paris.csv", "FOLDER/oslo.csv", "--support", 4, "--rounds", 2, "--exact"],
+        [
+            "distance",
+            "FOLDER/paris.csv",
+            "FOLDER/oslo.csv",
+            "--support",
+            4,
+            "--rounds",
+            2,
+            "--exact",
+        ],
         ["matrix", "FOLDER", "--labels", "--cluster", 2],
         ["coreset", "FOLDER", "--size", 3, "--method", "summary"],
         ["train", "FOLDER", "--cluster", "none", "--rounds", 1, "--epochs", 1],
@@ -106,9 +144,20 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["distance", "paris.csv", "oslo.csv"], "drop it (--drop kind), or name it as the label column."),
         (
-            ["distance", "paris.csv", "without/oslo.csv", "--label-column", "kind", "--drop", "patient_id"],
+            ["distance", "paris.csv", "oslo.csv"],
+            "drop it (--drop kind), or name it as the label column.",
+        ),
+        (
+            [
+                "distance",
+                "paris.csv",
+                "without/oslo.csv",
+                "--label-column",
+                "kind",
+                "--drop",
+                "patient_id",
+            ],
             "without/oslo.csv has no column 'patient_id'; its columns are u, v, kind.",
         ),
         (
@@ -127,9 +176,22 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
             ["distance", "paris.npy", "paris.npz", "--drop", "u"],
             "paris.npy has no named columns; columns can be dropped",
         ),
-        (["node", "check", "paris.npz", "paris.toml", "--drop", "u"], "paris.npz has no named columns; columns can be"),
         (
-            ["train", "paris", "oslo", "--engine", "flower", "--connect", "127.0.0.1:1", "--drop", "patient_id"],
+            ["node", "check", "paris.npz", "paris.toml", "--drop", "u"],
+            "paris.npz has no named columns; columns can be",
+        ),
+        (
+            [
+                "train",
+                "paris",
+                "oslo",
+                "--engine",
+                "flower",
+                "--connect",
+                "127.0.0.1:1",
+                "--drop",
+                "patient_id",
+            ],
             "--label-column and --drop are for files; at a site its node's settings name them.",
         ),
     ],

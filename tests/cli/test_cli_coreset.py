@@ -30,7 +30,9 @@ def folder(tmp_path_factory):
 def run(*words, cwd=None):
     command = [sys.executable, "-m", "fedwad", "coreset", *map(str, words)]
     environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
 
 
 def test_json_is_the_result_and_nothing_else(folder):
@@ -52,9 +54,21 @@ def test_words_tell_the_distance_and_what_was_sent(folder):
 
 def test_methods_side_by_side_with_report_picture_and_file(folder, tmp_path):
     done = run(
-        folder, "--size", 3, "--rounds", 5, "--against", "direct", "--save", tmp_path / "c.json", "--plot",
-        tmp_path / "c.png", "--report", tmp_path / "c.html", "--json",
-    )  # fmt: skip
+        folder,
+        "--size",
+        3,
+        "--rounds",
+        5,
+        "--against",
+        "direct",
+        "--save",
+        tmp_path / "c.json",
+        "--plot",
+        tmp_path / "c.png",
+        "--report",
+        tmp_path / "c.html",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content.pop("against")["direct"]["method"] == "direct"

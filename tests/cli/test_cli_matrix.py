@@ -27,7 +27,9 @@ NAMES = ("elder_care_home", "heart_centre", "st_mary", "north_hospital")
 def run(*arguments, cwd=None):
     command = [sys.executable, "-m", "fedwad", *map(str, arguments)]
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def sites(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sites")
     rng = np.random.default_rng(0)
     for k, name in enumerate(("paris", "lyon", "oslo", "bergen", "rome", "turin")):
-        table = pd.DataFrame(rng.normal(3 * (k // 2), 1, (80, 3)), columns=["age", "dose", "weight"])
+        table = pd.DataFrame(
+            rng.normal(3 * (k // 2), 1, (80, 3)), columns=["age", "dose", "weight"]
+        )
         table["kind"] = rng.choice(["ill", "well"], 80)
         table.to_csv(folder / f"{name}.csv", index=False)
     return folder
@@ -48,21 +52,33 @@ def test_a_folder_becomes_a_matrix_with_clusters_a_file_and_a_page(sites, tmp_pa
     done = run("matrix", sites, *options)
     assert done.returncode == 0, done.stderr
     m = fedwad.MatrixResult.load(save)
-    assert m.ids == ("bergen", "lyon", "oslo", "paris", "rome", "turin")
+    assert m.sites == ("bergen", "lyon", "oslo", "paris", "rome", "turin")
     assert sorted(line for line in done.stdout.splitlines() if line.startswith("Cluster")) == [
-        "Cluster 0: bergen, oslo", "Cluster 1: lyon, paris", "Cluster 2: rome, turin",
-    ]  # fmt: skip
+        "Cluster 0: bergen, oslo",
+        "Cluster 1: lyon, paris",
+        "Cluster 2: rome, turin",
+    ]
     assert "6 messages" in done.stdout
     assert "fedwad matrix" in page.read_text(encoding="utf-8")
     assert "--cluster auto" in page.read_text(encoding="utf-8")
 
 
 def test_json_is_one_object_with_the_numbers_of_the_library(sites):
-    done = run("matrix", sites / "paris.csv", f"{sites}/[ot]*.csv", "--labels", "--label-column", "kind", "--json")
+    done = run(
+        "matrix",
+        sites / "paris.csv",
+        f"{sites}/[ot]*.csv",
+        "--labels",
+        "--label-column",
+        "kind",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
-    assert content["ids"] == ["paris", "oslo", "turin"]
-    fed = fedwad.local({name: sites / f"{name}.csv" for name in content["ids"]}, label_column="kind")
+    assert content["sites"] == ["paris", "oslo", "turin"]
+    fed = fedwad.local(
+        {name: sites / f"{name}.csv" for name in content["sites"]}, label_column="kind"
+    )
     assert content["value"] == fedwad.matrix(fed, labels=True).value.tolist()
 
 
@@ -80,7 +96,18 @@ def test_every_row_of_a_narrow_matrix_has_its_name(monkeypatch, width, columns):
 
 @pytest.mark.parametrize("method", ["hub", "pairs"])
 def test_rounds_can_be_kept_and_resumed(sites, tmp_path, method):
-    options = [sites, "--label-column", "kind", "--method", method, "--rounds", 2, "--support", 4, "--json"]
+    options = [
+        sites,
+        "--label-column",
+        "kind",
+        "--method",
+        method,
+        "--rounds",
+        2,
+        "--support",
+        4,
+        "--json",
+    ]
     first = run("matrix", *options, "--checkpoint", tmp_path / "run")
     again = run("matrix", *options, "--checkpoint", tmp_path / "run")
     assert again.returncode == 2
@@ -91,7 +118,7 @@ def test_rounds_can_be_kept_and_resumed(sites, tmp_path, method):
 
 def test_clusters_of_a_saved_matrix(sites, tmp_path):
     run("matrix", sites, "--label-column", "kind", "--save", tmp_path / "m.json")
-    options = ["--k", 3, "--affinity", "knn", "--neighbors", 1, "--plot", tmp_path / "gap.svg"]
+    options = ["--k", 3, "--affinity", "knn", "--n-neighbors", 1, "--plot", tmp_path / "gap.svg"]
     done = run("cluster", tmp_path / "m.json", *options, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["clusters"]
@@ -107,13 +134,28 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         (["matrix", "nothing/*.csv"], "No file matches nothing/*.csv"),
         (["matrix", "."], "has no files that end in"),
         (["matrix", "missing.csv"], "There is no file at missing.csv"),
-        (["matrix", "SITES/paris.csv", "--label-column", "kind"], "1 client came; a matrix needs at least two"),
-        (["matrix", "SITES", "--cluster", "few", "--label-column", "kind"], "give a whole number or 'auto'"),
+        (
+            ["matrix", "SITES/paris.csv", "--label-column", "kind"],
+            "1 client came; a matrix needs at least two",
+        ),
+        (
+            ["matrix", "SITES", "--cluster", "few", "--label-column", "kind"],
+            "give a whole number or 'auto'",
+        ),
         (["matrix", "SITES"], "Column 'kind' of"),
-        (["matrix", "SITES", "--label-column", "kind", "--save", "m.csv"], "give the name of a .json file"),
-        (["matrix", "SITES", "--label-column", "kind", "--report", "m.pdf"], "give the name of a .html file"),
+        (
+            ["matrix", "SITES", "--label-column", "kind", "--save", "m.csv"],
+            "give the name of a .json file",
+        ),
+        (
+            ["matrix", "SITES", "--label-column", "kind", "--report", "m.pdf"],
+            "give the name of a .html file",
+        ),
         (["matrix", "SITES", "--label-column", "kind", "--resume"], "add --checkpoint FILE"),
-        (["matrix", "SITES", "--label-column", "kind", "--cluster", "9"], "9 clusters were asked for among 6"),
+        (
+            ["matrix", "SITES", "--label-column", "kind", "--cluster", "9"],
+            "9 clusters were asked for among 6",
+        ),
         (["matrix", "a", "b", "--connect", "here:1"], "add --engine flower or --engine flare"),
         (["cluster", "missing.json"], "no readable file at missing.json"),
         (["node", "check", "SITES/paris.csv", "missing.toml"], "no readable policy"),
@@ -136,7 +178,9 @@ def test_text_labels_with_holes_name_the_column_and_the_rows(sites, tmp_path):
     table["dose"] = table["dose"].astype(object)
     table.loc[[1, 3], "dose"] = None
     table.to_csv(tmp_path / "gaps.csv", index=False)
-    done = run("matrix", tmp_path / "holes.csv", sites / "oslo.csv", "--labels", "--label-column", "kind")
+    done = run(
+        "matrix", tmp_path / "holes.csv", sites / "oslo.csv", "--labels", "--label-column", "kind"
+    )
     assert done.returncode == 2
     assert "Column 'kind' of" in done.stderr
     assert "2 missing values (rows 3, 6, counting from 1)" in done.stderr.replace("\n", " ")
@@ -146,14 +190,28 @@ def test_text_labels_with_holes_name_the_column_and_the_rows(sites, tmp_path):
 
 
 def test_a_node_is_checked_before_it_goes_live(sites, tmp_path):
-    (tmp_path / "paris.toml").write_text('name = "paris"\nallow = ["describe", "summary"]\nanswers = 7\n')
-    arguments = ["node", "check", sites / "paris.csv", tmp_path / "paris.toml", "--label-column", "kind"]
+    (tmp_path / "paris.toml").write_text(
+        'name = "paris"\nallow = ["describe", "summary"]\nmax_queries = 7\n'
+    )
+    arguments = [
+        "node",
+        "check",
+        sites / "paris.csv",
+        tmp_path / "paris.toml",
+        "--label-column",
+        "kind",
+    ]
     done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     outcomes = {trial["request"]: trial["outcome"] for trial in content["requests"]}
     assert outcomes["describe"] == outcomes["summary, 10 cells"] == "answered"
-    assert outcomes["moments"] == outcomes["summary by class"] == outcomes["round, 10 points"] == "refused"
+    assert (
+        outcomes["moments"]
+        == outcomes["summary by class"]
+        == outcomes["round, 10 points"]
+        == "refused"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["paris.toml"]
     told = run(*arguments)
     assert "Looks at the data so far: 0, of 7." in told.stdout
@@ -168,7 +226,10 @@ def test_a_ledger_is_shown(tmp_path):
         client.answer(SummaryRequest(3, "full", 9.0, 0))
     done = run("ledger", "show", path)
     assert done.returncode == 0, done.stderr
-    assert "2 requests (2 shown): 1 answered, 0 repeated, 1 refused, 0 withheld, 0 cut by a crash." in done.stdout
+    assert (
+        "2 requests (2 shown): 1 answered, 0 repeated, 1 refused, 0 withheld, 0 cut by a crash."
+        in done.stdout
+    )
     content = json.loads(run("ledger", "show", path, "--json").stdout)
-    assert content["looks"] == 1
+    assert content["queries"] == 1
     assert [entry["outcome"] for entry in content["entries"]] == ["answered", "refused"]

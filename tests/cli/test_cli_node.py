@@ -17,13 +17,17 @@ from fedwad.ot import Measure
 def run(*words, columns=100):
     command = [sys.executable, "-m", "fedwad", *map(str, words)]
     environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=120, check=False
+    )
 
 
 @pytest.fixture
 def site(tmp_path):
     table = tmp_path / "paris.csv"
-    table.write_text("age,weight,diagnosis\n" + "".join(f"{30 + i},{60 + i % 7},flu\n" for i in range(60)))
+    table.write_text(
+        "age,weight,diagnosis\n" + "".join(f"{30 + i},{60 + i % 7},flu\n" for i in range(60))
+    )
     policy = tmp_path / "paris.toml"
     policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
     return SimpleNamespace(folder=tmp_path, data=table, policy=policy)
@@ -80,14 +84,35 @@ def test_a_flower_node_opens_its_data_without_what_it_drops(site):
     done = run("node", "flower", "--superlink", "127.0.0.1:1", "--key", site.folder / "key", *words)
     assert done.returncode == 2
     assert "There is no readable key at" in done.stderr
-    done = run("node", "flower", "--superlink", "127.0.0.1:1", "--key", site.folder / "key", *words, "--drop", "ward")
+    done = run(
+        "node",
+        "flower",
+        "--superlink",
+        "127.0.0.1:1",
+        "--key",
+        site.folder / "key",
+        *words,
+        "--drop",
+        "ward",
+    )
     assert "has no column 'ward'; its columns are age, weight, diagnosis." in done.stderr
 
 
 def test_a_kit_is_made_ready(site):
     kit = _kit(site.folder, "paris")
     files = ["--data", site.data, "--policy", site.policy]
-    done = run("node", "flare", kit, *files, "--label-column", "diagnosis", "--drop", "weight", "--drop", "weight")
+    done = run(
+        "node",
+        "flare",
+        kit,
+        *files,
+        "--label-column",
+        "diagnosis",
+        "--drop",
+        "weight",
+        "--drop",
+        "weight",
+    )
     assert done.returncode == 0, done.stderr
     assert f"start the node with {kit}/startup/start.sh" in done.stdout
     written = (kit / "local" / "fedwad.toml").read_text()
@@ -105,7 +130,8 @@ def test_a_kit_is_made_ready(site):
     ],
 )
 def test_a_kit_with_which_a_node_could_not_start_is_not_made(site, name, options, sentence):
-    """It once was, without a word, and the first who heard of it was the analyst: "could not open its data"."""
+    """It once was, without a word, and the first who heard of it was the analyst: "could not open
+    its data"."""
     kit = _kit(site.folder, name)
     words = ["--data", site.folder / options.get("data", "paris.csv")]
     words += ["--policy", site.folder / options.get("policy", "paris.toml")]
@@ -120,7 +146,7 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
     """The bytes that left were once cut to "37…" on the 80 columns of a plain terminal."""
     path = tmp_path / "paris.ledger.jsonl"
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((400, 3))))
-    client = Client(data, Policy(["summary", "transport"], largest_support=20), FileLedger(path))
+    client = Client(data, Policy(["summary", "transport"], max_support=20), FileLedger(path))
     for _ in range(2):
         client.answer(SummaryRequest(10, "full", 2.0, 0))
     support = Measure(np.random.default_rng(1).standard_normal((30, 3)))
@@ -137,35 +163,66 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
         "answered",
         str(entry.bytes),
         "B",
-        str(entry.smallest),
+        str(entry.min_cell_size),
         entry.digest[:10],
     ]
     assert lines[2].split()[3] == "repeated"
-    assert lines[4] == ("Refused 1 x transport: A support of 30 points was asked for; this client answers up to 20.")
+    assert lines[4] == (
+        "Refused 1 x transport: A support of 30 points was asked for; this client answers up to 20."
+    )
     assert "1 answered, 1 repeated, 1 refused, 0 withheld" in done.stdout
     assert "1 look at the data" in done.stdout
 
 
 def test_a_check_tells_that_only_one_reply_is_ever_told(site):
-    site.policy.write_text(site.policy.read_text() + "different_replies = 1\n")
+    site.policy.write_text(site.policy.read_text() + "max_distinct_replies = 1\n")
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
-    assert "Of each kind but describe and private only 1 different reply will ever be told" in done.stdout
+    assert (
+        "Of each kind but describe and private only 1 different reply will ever be told"
+        in done.stdout
+    )
     site.policy.write_text(
-        site.policy.read_text().replace("different_replies = 1", "different_replies = {summary = 2}")
+        site.policy.read_text().replace(
+            "max_distinct_replies = 1", "max_distinct_replies = {summary = 2}"
+        )
     )
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
     assert "Of kind 'summary' only 2 different replies will ever be told" in done.stdout
 
 
 def test_a_check_says_what_it_does_not_try(site):
-    site.policy.write_text(site.policy.read_text().replace("allow = [", 'allow = ["train", "evaluate", '))
+    site.policy.write_text(
+        site.policy.read_text().replace("allow = [", 'allow = ["train", "evaluate", ')
+    )
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
-    assert "Allowed and not tried: train, evaluate. What the weights" in " ".join(done.stdout.split())
-    done = run("audit", site.data, "--policy", site.policy, "--label-column", "diagnosis", "--method", "summary")
-    assert "Not attacked: train, evaluate, which this policy allows." in " ".join(done.stdout.split())
+    assert "Allowed and not tried: train, evaluate. What the weights" in " ".join(
+        done.stdout.split()
+    )
+    done = run(
+        "audit",
+        site.data,
+        "--policy",
+        site.policy,
+        "--label-column",
+        "diagnosis",
+        "--method",
+        "summary",
+    )
+    assert "Not attacked: train, evaluate, which this policy allows." in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_a_check_does_not_take_a_mistyped_ledger_for_an_empty_one(site):
-    done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis", "--ledger", "nowhere/a.jsonl")
+    done = run(
+        "node",
+        "check",
+        site.data,
+        site.policy,
+        "--label-column",
+        "diagnosis",
+        "--ledger",
+        "nowhere/a.jsonl",
+    )
     assert done.returncode == 2
     assert "There is no folder nowhere for the ledger a.jsonl" in done.stderr

@@ -15,7 +15,9 @@ from fedwad.privacy import DP, epsilon_of, mu_of, plan
 def run(*words):
     command = [sys.executable, "-m", "fedwad", *map(str, words)]
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
 
 
 @pytest.fixture
@@ -27,8 +29,10 @@ def files(tmp_path):
 
 
 def test_a_distance_under_privacy(files):
-    promise = ("--epsilon", 5, "--radius", 8)
-    done = run("distance", files / "site0.npy", files / "site2.npy", *promise)  # the one method that keeps a promise
+    promise = ("--epsilon", 5, "--clip-norm", 8)
+    done = run(
+        "distance", files / "site0.npy", files / "site2.npy", *promise
+    )  # the one method that keeps a promise
     assert done.returncode == 0, done.stderr
     assert "epsilon 5" in done.stdout
     assert "certified" not in done.stdout
@@ -39,23 +43,27 @@ def test_a_distance_under_privacy(files):
 def test_a_promise_without_a_radius_is_refused(files):
     done = run("matrix", files, "--epsilon", 1)
     assert done.returncode == 2
-    assert run("matrix", files, "--radius", 1).returncode == 2
+    assert run("matrix", files, "--clip-norm", 1).returncode == 2
     lone = run("matrix", files, "--delta", 1e-6)
     assert lone.returncode == 2
     assert "--delta belongs to differential privacy" in lone.stderr
 
 
 def test_the_budget_is_shown(files):
-    (files / "paris.toml").write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
+    (files / "paris.toml").write_text(
+        'name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n'
+    )
     client = open_client(files / "site0.npy", files / "paris.toml")
-    for radius in (5.0, 5.0, 6.0):
-        client.answer(PrivateRequest.of(DP(1, radius=radius)))
+    for clip_norm in (5.0, 5.0, 6.0):
+        client.answer(PrivateRequest.of(DP(1, clip_norm=clip_norm)))
     found = json.loads(run("budget", "show", files / "paris.ledger.jsonl", "--json").stdout)
     mu = mu_of(1, 1e-5)
     assert found["mu"] == pytest.approx(mu * 2**0.5)
     assert found["epsilon"] == pytest.approx(epsilon_of(mu * 2**0.5, 1e-5))
     assert found["granted"] == 2
-    assert found["left"] == pytest.approx(epsilon_of((mu_of(2, 1e-5) ** 2 - 2 * mu**2) ** 0.5, 1e-5))
+    assert found["left"] == pytest.approx(
+        epsilon_of((mu_of(2, 1e-5) ** 2 - 2 * mu**2) ** 0.5, 1e-5)
+    )
     assert [(row["releases"], row["answered"]) for row in found["data"]] == [(2, 3)]
     done = run("budget", "show", files / "paris.ledger.jsonl")
     assert "of 2" in done.stdout
@@ -66,15 +74,20 @@ def test_an_empty_ledger_has_no_epsilon_to_show(files):
     (files / "new.ledger.jsonl").touch()
     told = run("budget", "show", files / "new.ledger.jsonl").stdout
     assert told == "No private release was made yet: nothing is spent. 0 requests were refused.\n"
-    (files / "new.toml").write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
-    assert "a further release can have epsilon up to 2." in run("budget", "show", files / "new.ledger.jsonl").stdout
+    (files / "new.toml").write_text(
+        'name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n'
+    )
+    assert (
+        "a further release can have epsilon up to 2."
+        in run("budget", "show", files / "new.ledger.jsonl").stdout
+    )
 
 
 def test_other_answers_after_private_ones_are_warned_of(files, caplog):
     """They end the promise; whoever changes the policy should know before it happens."""
     policy, data = files / "paris.toml", files / "site0.npy"
     policy.write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
-    open_client(data, policy).answer(PrivateRequest.of(DP(1, radius=5.0)))
+    open_client(data, policy).answer(PrivateRequest.of(DP(1, clip_norm=5.0)))
     open_client(data, policy)
     assert not caplog.messages
     policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
@@ -82,7 +95,7 @@ def test_other_answers_after_private_ones_are_warned_of(files, caplog):
     sentence = "The ledger holds 1 private release, and this policy allows other answers: the promise of privacy "
     assert caplog.messages == [sentence + "ends with the first other answer."]
     assert caplog.messages[0] in run("node", "check", data, policy).stdout.replace("\n", " ")
-    client.answer(SummaryRequest(5, "diagonal", 2.0, 0))
+    client.answer(SummaryRequest(5, "diag", 2.0, 0))
     caplog.clear()
     open_client(data, policy)
     assert caplog.messages == [sentence + "has ended: other answers left too."]
@@ -93,18 +106,23 @@ def test_a_plan_tells_what_is_not_feasible():
     plans = json.loads(done.stdout)["plans"]
     assert [one["verdict"] for one in plans] == ["not feasible", "feasible"]
     assert plans[0]["enough"] > 200
-    assert "Not feasible at your n and d" in " ".join(run("plan", "--n", 200, "--d", 30, "--epsilon", 1).stdout.split())
+    assert "Not feasible at your n and d" in " ".join(
+        run("plan", "--n", 200, "--d", 30, "--epsilon", 1).stdout.split()
+    )
     assert run("plan", "--n", 200, "--d", 30, "--epsilon", -1).returncode == 2
 
 
 def test_a_plan_tells_when_the_radius_and_not_the_noise_makes_the_error():
     """Two features reach far beyond twice their typical length; thirty do not."""
-    tight, wide = plan(2000, 2, 1.0), plan(2000, 2, 1.0, radius=3.5)
+    tight, wide = plan(2000, 2, 1.0), plan(2000, 2, 1.0, clip_norm=3.5)
     assert tight.clipped > 0.02 > wide.clipped
     assert wide.error < tight.error / 2
     assert plan(2000, 30, 1.0).clipped < 0.001
     assert "lie beyond the radius" in run("plan", "--n", 2000, "--d", 2, "--epsilon", 1).stdout
-    assert "lie beyond" not in run("plan", "--n", 2000, "--d", 2, "--epsilon", 1, "--radius", 3.5).stdout
+    assert (
+        "lie beyond"
+        not in run("plan", "--n", 2000, "--d", 2, "--epsilon", 1, "--clip-norm", 3.5).stdout
+    )
 
 
 def test_a_plan_is_the_same_twice_and_better_with_more_samples():

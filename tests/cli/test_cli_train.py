@@ -15,14 +15,16 @@ pytest.importorskip("torch")
 from fedwad.datasets import load, partition
 from fedwad.learning import TrainingResult
 
-FAST = ["--rounds", "1", "--epochs", "2", "--rate", "0.05"]
+FAST = ["--rounds", "1", "--epochs", "2", "--learning-rate", "0.05"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     X, y = load("digits")
     place = tmp_path_factory.mktemp("sites")
-    for name, (points, labels) in partition.class_pairs(X / 16, y, clients=10, samples=60, seed=0).items():
+    for name, (points, labels) in partition.class_pairs(
+        X / 16, y, clients=10, samples=60, seed=0
+    ).items():
         np.savez(place / f"{name}.npz", X=points, y=labels)
     return place
 
@@ -30,7 +32,9 @@ def folder(tmp_path_factory):
 def run(*words):
     command = [sys.executable, "-m", "fedwad", "train", *map(str, words)]
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
 
 
 def test_table_models_and_page(folder, tmp_path):
@@ -40,8 +44,11 @@ def test_table_models_and_page(folder, tmp_path):
     assert "Cluster 4: client8, client9" in done.stdout
     assert "no privacy is promised" in done.stdout
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
-        "all.json", "all.npz", "cluster.json", *(f"cluster{k}.npz" for k in range(5)),
-    ]  # fmt: skip
+        "all.json",
+        "all.npz",
+        "cluster.json",
+        *(f"cluster{k}.npz" for k in range(5)),
+    ]
     result = TrainingResult.load(tmp_path / "m" / "cluster.json")
     with np.load(tmp_path / "m" / "cluster3.npz") as arrays:
         np.testing.assert_array_equal(arrays["head.bias"], result.weights[3][-10:])
@@ -77,7 +84,9 @@ def test_errors_are_one_sentence(folder, words, sentence):
 @pytest.mark.slow
 def test_an_interrupted_training_ends_cleanly(folder):
     command = [sys.executable, "-m", "fedwad", "train", "--data", str(folder), "--rounds", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         time.sleep(20)  # long enough to be training
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -91,8 +100,13 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
     assert done.returncode == 2
     assert "There is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
-    for words, sentence in ((("--cluster", "0"), "positive whole number"), ((), "There is no file or folder")):
-        done = run(folder if words else tmp_path / "nosuch", *words)  # as an argument, like those of other commands
+    for words, sentence in (
+        (("--cluster", "0"), "positive whole number"),
+        ((), "There is no file or folder"),
+    ):
+        done = run(
+            folder if words else tmp_path / "nosuch", *words
+        )  # as an argument, like those of other commands
         assert done.returncode == 2
         assert sentence in done.stderr
     done = run()

@@ -18,7 +18,9 @@ def written(tmp_path_factory):
     path, pixels = tmp_path_factory.mktemp("written"), {}
     for name, side, train in [("mnist", 28, 60), ("fashion_mnist", 28, 30), ("usps", 16, 40)]:
         (x_train, y_train), (x_test, y_test) = grey(train, side, 1), grey(20, side, 2)
-        write_npz(path / f"{name}.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+        write_npz(
+            path / f"{name}.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test
+        )
         pixels[name] = np.concatenate([x_train, x_test])
     pixels["kmnist"], labels = grey(50, 28, 3)
     write_npz(path / "kmnist_test.npz", x_test=pixels["kmnist"], y_test=labels)
@@ -49,7 +51,8 @@ def folder(written, tmp_path, monkeypatch):
 
 @pytest.fixture
 def real_data(monkeypatch):
-    """FEDWAD_DATA with the real data sets: as it is set, or the folder shared/data beside the repository."""
+    """FEDWAD_DATA with the real data sets: as it is set, or the folder shared/data beside the
+    repository."""
     if not os.environ.get("FEDWAD_DATA"):
         if not BESIDE.is_dir():
             pytest.skip("FEDWAD_DATA is not set and there is no folder ../shared/data")

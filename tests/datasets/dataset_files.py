@@ -18,17 +18,22 @@ def write_npz(path, **arrays):
 def grey(count, side, seed):
     """Random images, and labels that run through 0..9."""
     rng = np.random.default_rng(seed)
-    return rng.integers(0, 256, (count, side, side), dtype=np.uint8), (np.arange(count) % 10).astype(np.uint8)
+    return rng.integers(0, 256, (count, side, side), dtype=np.uint8), (
+        np.arange(count) % 10
+    ).astype(np.uint8)
 
 
 def jpegs(count, seed):
-    """JPEGs with one header, in the form of the folder: header, scans, lengths; and what Pillow sees in them."""
+    """JPEGs with one header, in the form of the folder: header, scans, lengths; and what Pillow
+    sees in them."""
     from PIL import Image
 
     rng = np.random.default_rng(seed)
     headers, scans, pixels = set(), [], []
     for _ in range(count):
-        colours = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8).repeat(8, axis=0).repeat(8, axis=1)
+        colours = (
+            rng.integers(0, 256, (4, 4, 3), dtype=np.uint8).repeat(8, axis=0).repeat(8, axis=1)
+        )
         file = io.BytesIO()
         Image.fromarray(colours).save(file, "JPEG", quality=75)
         content = file.getvalue()

@@ -44,15 +44,26 @@ def test_a_damaged_file(folder, name, damage):
 
 
 def test_objects_are_not_unpickled(folder):
-    np.savez(folder.path / "mnist.npz", x_train=np.array([{}], dtype=object), y_train=np.zeros(1, dtype=np.uint8))
+    np.savez(
+        folder.path / "mnist.npz",
+        x_train=np.array([{}], dtype=object),
+        y_train=np.zeros(1, dtype=np.uint8),
+    )
     assert "cannot be read" in sentence("mnist")
 
 
 def test_other_keys(folder):
     np.savez(folder.path / "mnist.npz", images=np.zeros((1, 28, 28)), labels=np.zeros(1))
-    assert "needs the arrays x_train, y_train, x_test, y_test; it holds images, labels." in sentence("mnist")
-    np.savez(folder.path / "cifar10_jpeg.npz", x_train=np.zeros((1, 32, 32, 3)), y_train=np.zeros(1))
-    assert "needs the arrays jpeg_header, jpeg_train, len_train, y_train, jpeg_test" in sentence("cifar10")
+    assert (
+        "needs the arrays x_train, y_train, x_test, y_test; it holds images, labels."
+        in sentence("mnist")
+    )
+    np.savez(
+        folder.path / "cifar10_jpeg.npz", x_train=np.zeros((1, 32, 32, 3)), y_train=np.zeros(1)
+    )
+    assert "needs the arrays jpeg_header, jpeg_train, len_train, y_train, jpeg_test" in sentence(
+        "cifar10"
+    )
 
 
 def test_images_without_labels_are_no_split(folder):
@@ -72,10 +83,18 @@ def test_an_empty_split_is_not_there(folder):
 @pytest.mark.parametrize(
     ("images", "labels", "words"),
     [
-        (np.zeros((10, 28, 28)), np.zeros(10, dtype=int), "x_train .* of float64; it must be .10, 28, 28. of uint8"),
+        (
+            np.zeros((10, 28, 28)),
+            np.zeros(10, dtype=int),
+            "x_train .* of float64; it must be .10, 28, 28. of uint8",
+        ),
         (np.zeros((9, 28, 28), dtype=np.uint8), np.zeros(10, dtype=int), "x_train"),
         (np.zeros((10, 16, 16), dtype=np.uint8), np.zeros(10, dtype=int), "x_train"),
-        (np.zeros((10, 28, 28), dtype=np.uint8), np.zeros(10), "y_train .* one whole number for each image"),
+        (
+            np.zeros((10, 28, 28), dtype=np.uint8),
+            np.zeros(10),
+            "y_train .* one whole number for each image",
+        ),
         (np.zeros((10, 28, 28), dtype=np.uint8), np.zeros((10, 1), dtype=int), "y_train"),
     ],
 )

@@ -7,7 +7,8 @@ from fedwad.datasets._images import resized, table
 
 
 def bilinear(image, side):
-    """The formula for growing images: interpolate between the centres of pixels, clamp at the edge."""
+    """The formula for growing images: interpolate between the centres of pixels, clamp at the
+    edge."""
     old = len(image)
     place = np.clip((np.arange(side) + 0.5) * old / side - 0.5, 0, old - 1)
     low = np.minimum(np.floor(place).astype(int), old - 2)
@@ -23,7 +24,9 @@ def test_growing_is_bilinear_to_a_grey_level(side):
     found = resized(images, side)
     assert found.dtype == np.uint8
     assert found.shape == (20, side, side)
-    assert np.abs(found - expected).max() <= 1.01  # rounded after the rows, and again after the columns
+    assert (
+        np.abs(found - expected).max() <= 1.01
+    )  # rounded after the rows, and again after the columns
 
 
 def test_shrinking_averages():
@@ -32,7 +35,9 @@ def test_shrinking_averages():
     found = resized(images, 8)
     assert found.shape == (1, 8, 8, 3)
     np.testing.assert_array_equal(found[0, :, :3], 0)
-    np.testing.assert_array_equal(found[0, :, 5:], np.broadcast_to(np.array([200, 100, 40]), (8, 3, 3)))
+    np.testing.assert_array_equal(
+        found[0, :, 5:], np.broadcast_to(np.array([200, 100, 40]), (8, 3, 3))
+    )
     assert abs(found.mean(axis=(0, 1, 2)) - images.mean(axis=(0, 1, 2))).max() < 1
 
 

@@ -1,4 +1,5 @@
-"""Loading by name: the same shape of answer whatever the data set, the same rows whatever the scale."""
+"""Loading by name: the same shape of answer whatever the data set, the same rows whatever the
+scale."""
 
 import subprocess
 import sys
@@ -27,7 +28,9 @@ def test_digits_in_other_scales_and_sizes():
     np.testing.assert_array_equal(load("digits", pixels="raw")[0], X)
     assert load("digits", pixels="raw")[0].dtype == np.uint8
     np.testing.assert_allclose(load("digits", pixels="unit")[0], X / 16, rtol=1e-6)
-    np.testing.assert_allclose(load("digits", pixels="normalised")[0], (X / 16 - 0.1307) / 0.3081, rtol=1e-5)
+    np.testing.assert_allclose(
+        load("digits", pixels="normalised")[0], (X / 16 - 0.1307) / 0.3081, rtol=1e-5
+    )
     assert load("digits", size=28)[0].shape == (1797, 784)
     assert load("digits", size=28)[0].dtype == np.float64
 
@@ -55,7 +58,9 @@ def test_normalised_as_in_the_code_of_the_paper(folder, name):
     assert X.dtype == unit.dtype == np.float32
     assert X.shape == (len(folder.pixels[name]), np.prod(shape[1:]))
     np.testing.assert_allclose(unit, raw / 255, rtol=1e-6)
-    np.testing.assert_allclose(X.reshape(shape), (raw.reshape(shape) / 255 - mean) / deviation, atol=1e-6)
+    np.testing.assert_allclose(
+        X.reshape(shape), (raw.reshape(shape) / 255 - mean) / deviation, atol=1e-6
+    )
 
 
 @pytest.mark.usefixtures("folder")
@@ -108,9 +113,21 @@ def test_every_row_may_be_drawn():
         (("mnist",), {"size": 0}, "size is 0"),
         (("mnist",), {"samples": 0}, "samples is 0"),
         (("mnist",), {"seed": -1}, "seed is -1"),
-        (("mnist", "test"), {"samples": 21}, "mnist, split 'test', has 20 samples and 21 were asked for"),
-        (("digits", "train"), {}, "digits has no samples of split 'train' in scikit-learn; use split='all'"),
-        (("kmnist", "train"), {}, "kmnist has no samples of split 'train' in .*kmnist_test.npz; use split='test'"),
+        (
+            ("mnist", "test"),
+            {"samples": 21},
+            "mnist, split 'test', has 20 samples and 21 were asked for",
+        ),
+        (
+            ("digits", "train"),
+            {},
+            "digits has no samples of split 'train' in scikit-learn; use split='all'",
+        ),
+        (
+            ("kmnist", "train"),
+            {},
+            "kmnist has no samples of split 'train' in .*kmnist_test.npz; use split='test'",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_gets_a_sentence(arguments, options, words):

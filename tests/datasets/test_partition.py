@@ -1,4 +1,5 @@
-"""Partitions: no sample twice, the promised sizes and classes, the same from the same seed, for labels of any type."""
+"""Partitions: no sample twice, the promised sizes and classes, the same from the same seed, for
+labels of any type."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ NAMERS = [
     lambda codes: codes / 2,
     lambda codes: np.array(["sick", "healthy", "unknown", "x", "y", "zz"])[codes],
     lambda codes: (
-        np.array(["sick", 1, ("a", 2), 2.5, b"bytes", True], dtype=object)[codes] if codes.max() < 5 else codes
+        np.array(["sick", 1, ("a", 2), 2.5, b"bytes", True], dtype=object)[codes]
+        if codes.max() < 5
+        else codes
     ),
     lambda codes: (codes % 2).astype(bool) if codes.max() < 2 else codes.astype(np.uint8),
     lambda codes: np.datetime64("2024-01-01") + codes,
@@ -83,11 +86,19 @@ def test_class_pairs_of_the_paper():
         assert sorted(set(labels.tolist())) == [2 * group, 2 * group + 1]
     ten = partition.class_pairs(X, y, clients=10, samples=40, seed=0)
     assert np.bincount(ten.groups).tolist() == [2] * 5
-    sizes = {tuple(np.bincount(partition.class_pairs(X, y, 20, 20, seed).groups)) for seed in range(10)}
+    sizes = {
+        tuple(np.bincount(partition.class_pairs(X, y, 20, 20, seed).groups)) for seed in range(10)
+    }
     assert len(sizes) > 5  # random beyond the two
 
 
-@given(labelled(kinds=(2, 3, 4, 6), least=40), st.integers(1, 3), st.integers(1, 6), st.integers(0, 9), st.booleans())
+@given(
+    labelled(kinds=(2, 3, 4, 6), least=40),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(0, 9),
+    st.booleans(),
+)
 def test_classes_per_client(data, classes, clients, seed, balanced):
     X, y, codes = data
     kinds = len(np.unique(codes))
@@ -138,7 +149,12 @@ def test_everything_is_dealt_out_when_no_size_is_given(data, seed, way):
         assert np.ptp(counts[counts > 0]) <= 1
 
 
-@given(labelled(kinds=(2, 3, 6), least=40), st.sampled_from([0.05, 0.5, 5]), st.integers(1, 6), st.integers(0, 9))
+@given(
+    labelled(kinds=(2, 3, 6), least=40),
+    st.sampled_from([0.05, 0.5, 5]),
+    st.integers(1, 6),
+    st.integers(0, 9),
+)
 def test_dirichlet(data, alpha, clients, seed):
     X, y, _ = data
     p = partition.dirichlet(X, y, alpha, clients, 5, seed)
@@ -171,7 +187,9 @@ def test_dirichlet_division_of_everything_has_the_variance_of_its_law(alpha):
     np.testing.assert_allclose(shares.sum(axis=0), 1)
 
 
-@given(labelled(kinds=(1, 3)), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 9))
+@given(
+    labelled(kinds=(1, 3)), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 9)
+)
 def test_by_size(data, sizes, seed):
     X, y, _ = data
     p = partition.by_size(X, y, sizes, seed)
@@ -259,32 +277,65 @@ X10, Y10 = np.zeros((10, 1)), np.repeat([0, 1], 5)
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: partition.class_pairs(X10, Y10[:9]), r"shape \(10, 1\) came with labels of shape \(9,\)"),
+        (
+            lambda: partition.class_pairs(X10, Y10[:9]),
+            r"shape \(10, 1\) came with labels of shape \(9,\)",
+        ),
         (lambda: partition.class_pairs(X10, X10), "one label per sample"),
         (lambda: partition.class_pairs([], []), "no samples to deal out"),
         (lambda: partition.class_pairs([[1], [1, 2]], [0, 1]), "different lengths"),
         (lambda: partition.class_pairs(X10, [None, *Y10[1:]]), "Some labels are missing"),
         (lambda: partition.class_pairs(X10, [np.nan, *Y10[1:]]), "Some labels are missing"),
-        (lambda: partition.by_size(X10[:1], np.array([[], 0], dtype=object)[:1], [1]), "single values"),
-        (lambda: partition.class_pairs(X10, np.arange(10) % 3), "3 different labels, which make no pairs"),
-        (lambda: partition.class_pairs(X10, Y10, clients=1), "1 pairs of classes need at least 2 clients"),
-        (lambda: partition.class_pairs(X10, Y10, clients=2, samples=1), "1 samples cannot hold 2 classes"),
+        (
+            lambda: partition.by_size(X10[:1], np.array([[], 0], dtype=object)[:1], [1]),
+            "single values",
+        ),
+        (
+            lambda: partition.class_pairs(X10, np.arange(10) % 3),
+            "3 different labels, which make no pairs",
+        ),
+        (
+            lambda: partition.class_pairs(X10, Y10, clients=1),
+            "1 pairs of classes need at least 2 clients",
+        ),
+        (
+            lambda: partition.class_pairs(X10, Y10, clients=2, samples=1),
+            "1 samples cannot hold 2 classes",
+        ),
         (
             lambda: partition.class_pairs(X10, Y10, clients=3, samples=4),
             "Class 0 has 5 samples and the clients need 6 of them; ask for fewer samples or fewer clients",
         ),
-        (lambda: partition.class_pairs(X10, Y10, clients=6, samples=None), "Class 0 has 5 samples for 6 clients"),
+        (
+            lambda: partition.class_pairs(X10, Y10, clients=6, samples=None),
+            "Class 0 has 5 samples for 6 clients",
+        ),
         (lambda: partition.class_pairs(X10, Y10, clients=2.5), "clients is 2.5"),
         (lambda: partition.class_pairs(X10, Y10, clients=2, samples=0), "samples is 0"),
         (lambda: partition.class_pairs(X10, Y10, clients=2, samples=2, seed=-1), "seed is -1"),
-        (lambda: partition.classes_per_client(X10, Y10, 3), "2 different labels and 3 were asked for"),
-        (lambda: partition.random_pairs(X10, Y10 * 0, clients=2), "1 different labels and 2 were asked for"),
+        (
+            lambda: partition.classes_per_client(X10, Y10, 3),
+            "2 different labels and 3 were asked for",
+        ),
+        (
+            lambda: partition.random_pairs(X10, Y10 * 0, clients=2),
+            "1 different labels and 2 were asked for",
+        ),
         (lambda: partition.dirichlet(X10, Y10, 0), "alpha is 0; give a number above 0"),
         (lambda: partition.dirichlet(X10, Y10, np.inf), "alpha is inf"),
         (lambda: partition.dirichlet(X10, Y10, [1.0]), "alpha is a list"),
-        (lambda: partition.dirichlet(X10, Y10, clients=3, samples=4), "need 12 samples and there are 10"),
-        (lambda: partition.dirichlet(X10, Y10, clients=11, samples=None), "need 11 samples and there are 10"),
-        (lambda: partition.dirichlet(X10, Y10, 1e-9, clients=10, samples=None), "100 draws of Dirichlet"),
+        (
+            lambda: partition.dirichlet(X10, Y10, clients=3, samples=4),
+            "need 12 samples and there are 10",
+        ),
+        (
+            lambda: partition.dirichlet(X10, Y10, clients=11, samples=None),
+            "need 11 samples and there are 10",
+        ),
+        (
+            lambda: partition.dirichlet(X10, Y10, 1e-9, clients=10, samples=None),
+            "100 draws of Dirichlet",
+        ),
         (lambda: partition.dirichlet(X10, Y10, 1e-9, clients=1, samples=6), "or a larger alpha"),
         (lambda: partition.by_size(X10, Y10, 5), "sizes is a int"),
         (lambda: partition.by_size(X10, Y10, []), "sizes is empty"),

@@ -1,4 +1,5 @@
-"""Downloads, from a server on this machine: the formats, the checksums, the cache, and what is said offline."""
+"""Downloads, from a server on this machine: the formats, the checksums, the cache, and what is said
+offline."""
 
 import bz2
 import gzip
@@ -130,11 +131,18 @@ def test_usps(server):
 def test_cifar(server):
     rng = np.random.default_rng(0)
     names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
-    batches = {n: (rng.integers(0, 256, (4, 32, 32, 3), dtype=np.uint8), rng.integers(0, 10, 4)) for n in names}
-    shuffled = {name: batches[name] for name in sorted(names, reverse=True)}  # members come in any order
+    batches = {
+        n: (rng.integers(0, 256, (4, 32, 32, 3), dtype=np.uint8), rng.integers(0, 10, 4))
+        for n in names
+    }
+    shuffled = {
+        name: batches[name] for name in sorted(names, reverse=True)
+    }  # members come in any order
     server.offer("cifar10", {"all": cifar(shuffled)})
     X, y = load("cifar10", pixels="raw")
-    np.testing.assert_array_equal(X.reshape(-1, 32, 32, 3), np.concatenate([images for images, _ in batches.values()]))
+    np.testing.assert_array_equal(
+        X.reshape(-1, 32, 32, 3), np.concatenate([images for images, _ in batches.values()])
+    )
     np.testing.assert_array_equal(y, np.concatenate([labels for _, labels in batches.values()]))
     assert len(load("cifar10", "test")[0]) == 4
 
@@ -164,7 +172,9 @@ def test_a_damaged_file_in_the_cache_is_downloaded_again(server):
 
 
 def test_the_next_place_is_tried(server):
-    images, _ = offer_mnist(server, places=(closed_place(), server.place + "missing/", server.place))
+    images, _ = offer_mnist(
+        server, places=(closed_place(), server.place + "missing/", server.place)
+    )
     X, _ = load("mnist", pixels="raw")
     np.testing.assert_array_equal(X.reshape(images.shape), images)
 
@@ -181,7 +191,9 @@ def sentence(name):
 def test_offline(server):
     offer_mnist(server, places=(closed_place(), closed_place()))
     said = sentence("mnist")
-    assert "mnist is not on this machine and cannot be downloaded (no answer from 127.0.0.1)" in said
+    assert (
+        "mnist is not on this machine and cannot be downloaded (no answer from 127.0.0.1)" in said
+    )
     assert "set FEDWAD_DATA to a folder that has mnist.npz" in said
     assert not list(server.cache.rglob("*mnist-*"))
 
@@ -216,7 +228,10 @@ def test_a_cache_that_cannot_be_written(server):
 
 
 def test_a_file_with_the_right_checksum_and_the_wrong_format(server):
-    server.offer("mnist", dict.fromkeys(("x_train", "y_train", "x_test", "y_test"), gzip.compress(b"\0\0\x0d\x01")))
+    server.offer(
+        "mnist",
+        dict.fromkeys(("x_train", "y_train", "x_test", "y_test"), gzip.compress(b"\0\0\x0d\x01")),
+    )
     assert "cannot be read as mnist" in sentence("mnist")
 
 

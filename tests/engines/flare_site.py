@@ -1,4 +1,5 @@
-"""Helpers of the FLARE tests: sites on disk, stand-ins of FLARE's network, runs in the background, jobs not of ours."""
+"""Helpers of the FLARE tests: sites on disk, stand-ins of FLARE's network, runs in the background,
+jobs not of ours."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from fedwad.engines.job import Job
 EVERYTHING = ("describe", "moments", "summary", "transport", "cells")
 
 
-def write_data(folder: Path, name: str, shift: float = 0.0, samples: int = 300, features: int = 2) -> Path:
+def write_data(
+    folder: Path, name: str, shift: float = 0.0, samples: int = 300, features: int = 2
+) -> Path:
     rng = np.random.default_rng(sum(map(ord, name)))
     path = folder / f"{name}.npy"
     np.save(path, rng.normal(shift, 1.0, (samples, features)))
@@ -29,10 +32,14 @@ def write_data(folder: Path, name: str, shift: float = 0.0, samples: int = 300, 
 
 
 def with_identifiers(data: dict[str, Path]) -> dict[str, Path]:
-    """The same data as tables that also hold a number and the name of each person, where one is known."""
+    """The same data as tables that also hold a number and the name of each person, where one is
+    known."""
     made = {name: path.with_suffix(".csv") for name, path in data.items()}
     for name, path in data.items():
-        rows = [f"{k + 10**6},{u!r},{v!r},{'Ada' if k % 2 else ''}" for k, (u, v) in enumerate(np.load(path).tolist())]
+        rows = [
+            f"{k + 10**6},{u!r},{v!r},{'Ada' if k % 2 else ''}"
+            for k, (u, v) in enumerate(np.load(path).tolist())
+        ]
         made[name].write_text("\n".join(["id,u,v,name", *rows, ""]), encoding="utf-8")
     return made
 
@@ -53,23 +60,27 @@ def there() -> bytes:
     return OPEN
 
 
-class Desk:
-    """Sites as functions from a letter to an answer, in place of FLARE's engine, cell and stop signal.
+class ClientContext:
+    """Sites as functions from a letter to an answer, in place of FLARE's engine, cell and stop
+    signal.
 
-    An answer is bytes, FLARE's name of an error, or a function that is called until it gives one of them.
+    An answer is bytes, FLARE's name of an error, or a function that is called until it gives one of
+    them.
     """
 
     def __init__(self, **sites: Callable[[bytes], Any]) -> None:
         self.sites, self.triggered = sites, False
         self.ready: dict[str, Callable[[], Any]] = dict.fromkeys(sites, there)
 
-    def get_cell(self) -> Desk:
+    def get_cell(self) -> ClientContext:
         return self
 
     def get_clients(self) -> list[Any]:
         return [SimpleNamespace(name=name, get_fqcn=lambda name=name: name) for name in self.sites]
 
-    def send_request(self, *, topic: str, target: str, request: Any, abort_signal: Any, **settings: Any) -> Any:
+    def send_request(
+        self, *, topic: str, target: str, request: Any, abort_signal: Any, **settings: Any
+    ) -> Any:
         from nvflare.fuel.f3.cellnet.defs import ReturnCode
         from nvflare.fuel.f3.cellnet.utils import make_reply
 
@@ -82,7 +93,11 @@ class Desk:
                 return make_reply(ReturnCode.TIMEOUT)
             time.sleep(0.01)
             answer = answer()
-        return make_reply(answer) if isinstance(answer, str) else make_reply(ReturnCode.OK, body=answer)
+        return (
+            make_reply(answer)
+            if isinstance(answer, str)
+            else make_reply(ReturnCode.OK, body=answer)
+        )
 
 
 class Post:

@@ -1,4 +1,5 @@
-"""Helpers of test_flower.py: sites on disk, a Grid in this process that loses and garbles messages, stray processes."""
+"""Helpers of test_flower.py: sites on disk, a Grid in this process that loses and garbles messages,
+stray processes."""
 
 import os
 import time
@@ -16,7 +17,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 NAMES = ("oslo", "paris", "rome")
-TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # messages want to know who writes them
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = (
+    1  # messages want to know who writes them
+)
 OPEN = '["describe", "moments", "summary", "transport", "cells"]'
 
 
@@ -31,7 +34,7 @@ def write_sites(folder: Path) -> dict[str, Path]:
 
 def write_policy(folder: Path, name: str, allow: str = OPEN, more: str = "") -> Path:
     path = folder / f"{name}.toml"
-    path.write_text(f'name = "{name}"\nallow = {allow}\nsmallest_cell = 1\n{more}\n')
+    path.write_text(f'name = "{name}"\nallow = {allow}\nmin_cell_size = 1\n{more}\n')
     return path
 
 
@@ -40,13 +43,14 @@ def node_config(folder: Path, name: str) -> dict[str, str]:
 
 
 class DeskGrid(Grid):
-    """Nodes as functions in this process, from a message to its replies; a reply may carry a delay in seconds."""
+    """Nodes as functions in this process, from a message to its replies; a reply may carry a delay
+    in seconds."""
 
     def __init__(self, nodes, names=None):
         self.nodes = dict(nodes)
         self.names = names or {}
         self.pushed = []
-        self.looks = 0
+        self.queries = 0
         self._replies = []
         self._ids = count(1)
 
@@ -67,23 +71,27 @@ class DeskGrid(Grid):
         return list(self.nodes)
 
     def get_nodes(self):
-        self.looks += 1
+        self.queries += 1
         return [SimpleNamespace(node_id=node, name=self.names.get(node, "")) for node in self.nodes]
 
     def push_messages(self, messages):
         messages = list(messages)
         self.pushed.append(len(messages))
-        ids = []
+        sites = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
-            ids.append(message.metadata.message_id)
+            sites.append(message.metadata.message_id)
             for delay, reply in self.nodes[message.metadata.dst_node_id](message):
                 self._replies.append((time.monotonic() + delay, reply))
-        return ids
+        return sites
 
     def pull_messages(self, message_ids):
         wanted, now = set(message_ids), time.monotonic()
-        ready = [reply for at, reply in self._replies if at <= now and reply.metadata.reply_to_message_id in wanted]
+        ready = [
+            reply
+            for at, reply in self._replies
+            if at <= now and reply.metadata.reply_to_message_id in wanted
+        ]
         self._replies = [pair for pair in self._replies if pair[1] not in ready]
         return ready
 
@@ -92,8 +100,13 @@ def running(app, config):
     """A node that runs a ClientApp."""
 
     def node(message):
-        context = Context(run_id=1, node_id=message.metadata.dst_node_id, node_config=config, state=RecordDict(),
-                          run_config={})  # fmt: skip
+        context = Context(
+            run_id=1,
+            node_id=message.metadata.dst_node_id,
+            node_config=config,
+            state=RecordDict(),
+            run_config={},
+        )
         return [(0.0, app(message, context))]
 
     return node
@@ -135,7 +148,10 @@ def strays(mark: str) -> list[str]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if int(folder.name) != os.getpid() and mark.encode() in (folder / "environ").read_bytes():
+            if (
+                int(folder.name) != os.getpid()
+                and mark.encode() in (folder / "environ").read_bytes()
+            ):
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue

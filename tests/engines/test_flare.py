@@ -1,4 +1,5 @@
-"""NVIDIA FLARE: the pieces against stand-ins of FLARE, then the simulator, then real processes with mutual TLS."""
+"""NVIDIA FLARE: the pieces against stand-ins of FLARE, then the simulator, then real processes with
+mutual TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 
 import fedwad
 from engines.flare_site import (
-    Desk,
+    ClientContext,
     Post,
     Running,
     holds,
@@ -44,9 +45,20 @@ from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, 
 from fedwad.engines.flare.simulate import _OPEN
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Columns, Failure, Policy, describe_letter, open_client, read_ledger, site_name, unpack
+from fedwad.federation import (
+    Columns,
+    Failure,
+    Policy,
+    describe_message,
+    open_client,
+    read_ledger,
+    site_name,
+    unpack,
+)
 
-needs_flare = pytest.mark.skipif(find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed")
+needs_flare = pytest.mark.skipif(
+    find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed"
+)
 DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
 MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
 LONG = {"support": 10, "rounds": 2000}
@@ -57,15 +69,18 @@ def numbers(result):
     return [result[key] for key in ("value", "lower", "upper")]
 
 
-# --- the site's file and its kit -------------------------------------------------------------------------------------
+# --- the site's file and its kit
+# -------------------------------------------------------------------------------------
 
 
 def test_a_site_reads_its_own_file(tmp_path):
     write_data(tmp_path, "paris")
     write_policy(tmp_path, "paris")
-    (tmp_path / "fedwad.toml").write_text('data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n')
+    (tmp_path / "fedwad.toml").write_text(
+        'data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n'
+    )
     client = site.read(tmp_path / "fedwad.toml").open()
-    assert site_name(client.respond(describe_letter())) == "paris"
+    assert site_name(client.respond(describe_message())) == "paris"
     assert (tmp_path / "l.jsonl").exists()
 
 
@@ -80,7 +95,10 @@ def test_a_site_reads_its_own_file(tmp_path):
         ('data = "a"\npolicy = "p"\ncode = "x"', "names code"),
         ('data = "a"\npolicy = "p"\ndrop = ["id", 3]', "no text for drop"),
         ('data = "a"\npolicy = "p"\nledger = ["l"]', "no text for ledger"),
-        ('data = "a"\npolicy = "p"\nlabel_column = "y"\ndrop = ["y"]', "named as the label and to be dropped"),
+        (
+            'data = "a"\npolicy = "p"\nlabel_column = "y"\ndrop = ["y"]',
+            "named as the label and to be dropped",
+        ),
     ],
 )
 def test_a_wrong_site_file_is_named(tmp_path, text, sentence):
@@ -109,23 +127,38 @@ def _kit(folder, startup, resources, rights):
     return folder
 
 
-@given(st.dictionaries(st.sampled_from(["data", "name"]), st.text(st.characters(exclude_categories=["Cs"]))))
+@given(
+    st.dictionaries(
+        st.sampled_from(["data", "name"]), st.text(st.characters(exclude_categories=["Cs"]))
+    )
+)
 @example({"name": "\U0001f600 id \x7f \u2028 \\ \" ' \n"})
 def test_what_is_written_is_read(words):
-    content = words | {"drop": list(words.values()), "largest_p": 100.0, "epsilon": math.inf, "classes": True}
+    content = words | {
+        "drop": list(words.values()),
+        "max_p": 100.0,
+        "epsilon": math.inf,
+        "classes": True,
+    }
     assert tomllib.loads(site.toml(content)) == content
 
 
 def test_the_simulators_policy_answers_everything(tmp_path):
     path = tmp_path / "open.toml"
     path.write_text(site.toml({"name": "paris", **_OPEN}))
-    everything = replace(Policy.open(), name="paris", largest_support=_OPEN["largest_support"])
+    everything = replace(Policy.open(), name="paris", max_support=_OPEN["max_support"])
     assert Policy.load(path) == everything
 
 
 def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
-    resources = {"class_allow_list": ["nvflare.any.Thing"], "allow_log_streaming": True, "components": [1]}
-    made = _kit(tmp_path / "paris", "fed_client.json", resources, {"permissions": {"project_admin": "any"}})
+    resources = {
+        "class_allow_list": ["nvflare.any.Thing"],
+        "allow_log_streaming": True,
+        "components": [1],
+    }
+    made = _kit(
+        tmp_path / "paris", "fed_client.json", resources, {"permissions": {"project_admin": "any"}}
+    )
     (tmp_path / "d.csv").write_text("id,x,y,who\n7,1,a,Ada\n8,2,b,\n")
     (tmp_path / "p.toml").write_text('name = "paris"\nallow = []\n')
     arguments = ["site", str(made), "--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
@@ -142,7 +175,9 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
         assert isinstance(role, dict)
         assert not {"byoc", "shell_commands"} & set(role)
     written = site.read(made / "local/fedwad.toml")
-    assert written == site.Site(Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y", ("id", "who")))
+    assert written == site.Site(
+        Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y", ("id", "who"))
+    )
 
 
 @pytest.mark.parametrize("drop", ['"id"', '["id"]', '["id", "id"]'])
@@ -151,7 +186,7 @@ def test_a_site_names_columns_that_are_not_read(tmp_path, drop):
     (tmp_path / "p.toml").write_text('name = "paris"\nallow = ["describe"]\n')
     (tmp_path / "fedwad.toml").write_text(f'data = "d.csv"\npolicy = "p.toml"\ndrop = {drop}\n')
     client = site.read(tmp_path / "fedwad.toml").open()
-    assert unpack(client.respond(describe_letter())).message.features == 1
+    assert unpack(client.respond(describe_message())).content.features == 1
 
 
 def test_a_kit_of_another_party_is_refused(tmp_path, capsys):
@@ -160,7 +195,8 @@ def test_a_kit_of_another_party_is_refused(tmp_path, capsys):
     assert "startup/fed_server.json" in capsys.readouterr().err
 
 
-# --- submitting without a server -------------------------------------------------------------------------------------
+# --- submitting without a server
+# -------------------------------------------------------------------------------------
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, tmp_path):
@@ -198,9 +234,12 @@ def test_a_simulation_wants_a_file_and_a_plain_name_for_each_site(tmp_path):
 
 @needs_flare
 def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
-    """It once said, after FLARE had started, that the site could not open its data, and nobody could ask why."""
+    """It once said, after FLARE had started, that the site could not open its data, and nobody
+    could ask why."""
     data = with_identifiers({name: write_data(tmp_path, name) for name in DISTANCE.clients})
-    with pytest.raises(InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\); its columns are id, u"):
+    with pytest.raises(
+        InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\); its columns are id, u"
+    ):
         flare.simulate(DISTANCE, data, drop=["name", "ID"])
     with pytest.raises(InputError, match=r"'name' of .*paris\.csv holds .*drop it \(--drop name\)"):
         flare.simulate(DISTANCE, data, drop="id")
@@ -209,7 +248,11 @@ def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
 def test_a_job_carries_no_code_and_no_braces(tmp_path):
     folder = write_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    assert files == ["app_server/config/config_fed_server.json", "app_site/config/config_fed_client.json", "meta.json"]
+    assert files == [
+        "app_server/config/config_fed_server.json",
+        "app_site/config/config_fed_client.json",
+        "meta.json",
+    ]
     server = json.loads((folder / files[0]).read_text())["workflows"][0]
     assert server["path"] == CONDUCTOR
     assert Job.from_json(base64.b64decode(server["args"]["job"]).decode()) == DISTANCE
@@ -218,18 +261,21 @@ def test_a_job_carries_no_code_and_no_braces(tmp_path):
     ]
 
 
-# --- the federation against a stand-in of FLARE's network ------------------------------------------------------------
+# --- the federation against a stand-in of FLARE's network
+# ------------------------------------------------------------
 
 
-def _federation(desk, names=None, tell=None):
+def _federation(context, names=None, tell=None):
     from fedwad.engines.flare.federation import FlareFederation
 
-    return FlareFederation(desk, "job-1", desk, names or list(desk.sites), 60.0, tell)
+    return FlareFederation(context, "job-1", context, names or list(context.sites), 60.0, tell)
 
 
 def _clients(folder, *names):
     return {
-        name: open_client(write_data(folder, name, shift), write_policy(folder, name), folder / f"{name}.jsonl")
+        name: open_client(
+            write_data(folder, name, shift), write_policy(folder, name), folder / f"{name}.jsonl"
+        )
         for shift, name in enumerate(names)
     }
 
@@ -237,7 +283,10 @@ def _clients(folder, *names):
 @needs_flare
 def test_the_same_bits_as_in_process(tmp_path):
     clients, lines = _clients(tmp_path, "paris", "oslo", "rome"), []
-    federation = _federation(Desk(**{name: client.respond for name, client in clients.items()}), tell=lines.append)
+    federation = _federation(
+        ClientContext(**{name: client.respond for name, client in clients.items()}),
+        tell=lines.append,
+    )
     federation.gather(5.0)
     here = fedwad.local({name: tmp_path / f"{name}.npy" for name in clients})
     for job in (DISTANCE, MATRIX):
@@ -262,7 +311,7 @@ def test_the_same_bits_as_in_process(tmp_path):
 )
 def test_what_is_no_reply_is_a_failure_of_that_site(tmp_path, answer, code, sentence):
     paris = _clients(tmp_path, "paris")["paris"]
-    federation = _federation(Desk(paris=paris.respond, oslo=lambda _: answer))
+    federation = _federation(ClientContext(paris=paris.respond, oslo=lambda _: answer))
     answers = federation.ask(dict.fromkeys(("paris", "oslo"), fedwad.federation.MomentsRequest()))
     assert isinstance(answers["paris"], fedwad.federation.Moments)
     assert isinstance(answers["oslo"], Failure)
@@ -275,7 +324,7 @@ def test_an_error_of_the_network_is_a_failure_of_that_site():
     def broken(_):
         raise OSError("/secret/path")
 
-    answer = _federation(Desk(paris=broken)).exchange({"paris": b"letter"}, 1.0)["paris"]
+    answer = _federation(ClientContext(paris=broken)).exchange({"paris": b"letter"}, 1.0)["paris"]
     assert answer.code == "silent"
     assert "secret" not in answer.sentence
 
@@ -285,9 +334,13 @@ def test_a_late_reply_is_not_waited_for_nor_taken_for_the_next_one():
     released = threading.Event()
 
     def late(letter):
-        return (lambda: b"late" if released.is_set() else silence) if letter == b"first" else b"answer to " + letter
+        return (
+            (lambda: b"late" if released.is_set() else silence)
+            if letter == b"first"
+            else b"answer to " + letter
+        )
 
-    federation = _federation(Desk(paris=late, oslo=bytes))
+    federation = _federation(ClientContext(paris=late, oslo=bytes))
     start = time.monotonic()
     answers = federation.exchange({"paris": b"first", "oslo": b"first"}, 0.3)
     assert time.monotonic() - start < 5.0
@@ -300,9 +353,9 @@ def test_a_late_reply_is_not_waited_for_nor_taken_for_the_next_one():
 
 @needs_flare
 def test_a_site_that_takes_no_part_is_named_at_once():
-    desk = Desk(paris=bytes, oslo=bytes)
-    desk.ready["oslo"] = lambda: "target_unreachable"
-    federation = _federation(desk, ["paris", "oslo", "lima"])
+    context = ClientContext(paris=bytes, oslo=bytes)
+    context.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(context, ["paris", "oslo", "lima"])
     federation.gather(0.5)
     answers = federation.exchange(dict.fromkeys(("paris", "oslo", "lima"), b"letter"), 60.0)
     assert answers["paris"] == b"letter"
@@ -312,19 +365,21 @@ def test_a_site_that_takes_no_part_is_named_at_once():
 
 @needs_flare
 def test_a_site_that_starts_slowly_is_waited_for():
-    desk, start = Desk(paris=bytes), time.monotonic()
-    desk.ready["paris"] = lambda: OPEN if time.monotonic() - start > 1.0 else "target_unreachable"
-    federation = _federation(desk)
+    context, start = ClientContext(paris=bytes), time.monotonic()
+    context.ready["paris"] = lambda: (
+        OPEN if time.monotonic() - start > 1.0 else "target_unreachable"
+    )
+    federation = _federation(context)
     federation.gather(30.0)
     assert federation.exchange({"paris": b"letter"}, 5.0) == {"paris": b"letter"}
 
 
 @needs_flare
 def test_a_site_that_reads_for_long_is_waited_for_longer_than_one_that_does_not_start():
-    desk, start = Desk(paris=bytes, oslo=bytes), time.monotonic()
-    desk.ready["paris"] = lambda: OPEN if time.monotonic() - start > 2.0 else OPENING
-    desk.ready["oslo"] = lambda: "target_unreachable"
-    federation = _federation(desk)
+    context, start = ClientContext(paris=bytes, oslo=bytes), time.monotonic()
+    context.ready["paris"] = lambda: OPEN if time.monotonic() - start > 2.0 else OPENING
+    context.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(context)
     federation.gather(0.5)
     assert time.monotonic() - start > 2.0
     answers = federation.exchange({"paris": b"letter", "oslo": b"letter"}, 5.0)
@@ -341,9 +396,9 @@ def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(mon
     def work():
         return b"done" if time.monotonic() - start > 2.0 else work
 
-    desk = Desk(paris=lambda _: work, oslo=lambda _: silence)
-    desk.ready["oslo"] = silence
-    answers = _federation(desk).exchange({"paris": b"", "oslo": b""}, 300.0)
+    context = ClientContext(paris=lambda _: work, oslo=lambda _: silence)
+    context.ready["oslo"] = silence
+    answers = _federation(context).exchange({"paris": b"", "oslo": b""}, 300.0)
     assert answers["paris"] == b"done"
     assert "is gone" in answers["oslo"].sentence
     assert time.monotonic() - start < 60.0
@@ -352,14 +407,15 @@ def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(mon
 @needs_flare
 def test_a_stopped_run_names_the_site_that_is_no_longer_there(monkeypatch):
     monkeypatch.setattr("fedwad.engines.flare.federation._PING", 0.5)
-    desk = Desk(paris=lambda _: silence, oslo=lambda _: silence)
-    desk.ready["oslo"] = silence
-    threading.Timer(0.5, lambda: setattr(desk, "triggered", True)).start()
+    context = ClientContext(paris=lambda _: silence, oslo=lambda _: silence)
+    context.ready["oslo"] = silence
+    threading.Timer(0.5, lambda: setattr(context, "triggered", True)).start()
     with pytest.raises(FederationError, match="stopped the run and oslo no longer answered"):
-        _federation(desk).exchange({"paris": b"", "oslo": b""}, 300.0)
+        _federation(context).exchange({"paris": b"", "oslo": b""}, 300.0)
 
 
-# --- the node against a stand-in of FLARE's network ------------------------------------------------------------------
+# --- the node against a stand-in of FLARE's network
+# ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -383,13 +439,13 @@ def post(tmp_path, monkeypatch):
 @needs_flare
 def test_a_node_answers_its_server_and_nobody_else(tmp_path, post):
     node = post()
-    code, answer = node.ask(LETTER, describe_letter())
+    code, answer = node.ask(LETTER, describe_message())
     assert code == "ok"
     assert site_name(answer) == "paris"
     asked = len(read_ledger(tmp_path / "paris.policy.ledger.jsonl"))
     for stranger in ("oslo", "oslo.job-1", "server.job-2", "", None):
         for topic in (LETTER, READY):
-            code, answer = node.ask(topic, describe_letter(), stranger)
+            code, answer = node.ask(topic, describe_message(), stranger)
             assert code == "unauthenticated"
             assert not answer
     assert len(read_ledger(tmp_path / "paris.policy.ledger.jsonl")) == asked
@@ -407,7 +463,7 @@ def test_a_node_answers_its_server_and_nobody_else(tmp_path, post):
 def test_a_node_that_cannot_open_its_data_says_so_without_a_path(post, text):
     node = post(text)
     assert node.ask(READY, b"")[0] == "ok"
-    code, answer = node.ask(LETTER, describe_letter())
+    code, answer = node.ask(LETTER, describe_message())
     assert code == "ok"
     with pytest.raises(FederationError, match="could not open its data"):
         site_name(answer)
@@ -420,7 +476,7 @@ def test_a_node_survives_letters_of_any_kind(post, letter):
     node = post()
     _, answer = node.ask(LETTER, letter)
     assert b"Traceback" not in (answer or b"")
-    assert site_name(node.ask(LETTER, describe_letter())[1]) == "paris"
+    assert site_name(node.ask(LETTER, describe_message())[1]) == "paris"
 
 
 @needs_flare
@@ -430,19 +486,25 @@ def test_an_unforeseen_error_at_a_node_sends_no_words(post, monkeypatch):
 
     node = post()
     monkeypatch.setattr("fedwad.federation.Client.respond", broken)
-    code, answer = node.ask(LETTER, describe_letter())
+    code, answer = node.ask(LETTER, describe_message())
     assert code == "process_exception"
     assert not answer
 
 
-# --- the analyst's session against a stand-in of FLARE's -------------------------------------------------------------
+# --- the analyst's session against a stand-in of FLARE's
+# -------------------------------------------------------------
 
 
 class Session:
-    """Answers the courier's questions one after the other, the last one for good; an exception is raised."""
+    """Answers the courier's questions one after the other, the last one for good; an exception is
+    raised."""
 
     def __init__(self, *answers, status="RUNNING", detail=()):
-        self.answers, self.meta, self.aborted = list(answers), {"status": status, "job_deploy_detail": detail}, []
+        self.answers, self.meta, self.aborted = (
+            list(answers),
+            {"status": status, "job_deploy_detail": detail},
+            [],
+        )
 
     def do_app_command(self, job, topic, asked):
         assert (job, topic) == ("job-1", "fedwad.collect")
@@ -459,7 +521,9 @@ class Session:
     def download_job_result(self, _, folder):
         if "kept" in self.meta:
             (Path(folder) / "job" / "workspace").mkdir(parents=True)
-            (Path(folder) / "job" / "workspace" / "fedwad.json").write_text(json.dumps(self.meta["kept"]))
+            (Path(folder) / "job" / "workspace" / "fedwad.json").write_text(
+                json.dumps(self.meta["kept"])
+            )
         return str(Path(folder) / "job")
 
     def abort_job(self, job):
@@ -467,12 +531,14 @@ class Session:
 
 
 def _courier(session):
-    from fedwad.engines.flare.courier import Courier
+    from fedwad.engines.flare.admin import AdminSession
 
     said = []
-    courier = Courier({"kit": "kit", "user": "ana", "address": "host:1", "job": DISTANCE.to_json()}, said.append)
-    courier._session, courier._id = session, "job-1"
-    return courier, said
+    admin = AdminSession(
+        {"kit": "kit", "user": "ana", "address": "host:1", "job": DISTANCE.to_json()}, said.append
+    )
+    admin._session, admin._id = session, "job-1"
+    return admin, said
 
 
 @needs_flare
@@ -485,9 +551,11 @@ def test_a_courier_passes_on_progress_and_outcome():
         api_spec.InternalError("x"),
         api_spec.NoConnection("x"),
     ]
-    session = Session(*waiting, {"lines": ["a", "b"]}, {"lines": ["c"]}, {"outcome": {"kind": "distance"}})
-    courier, said = _courier(session)
-    assert courier._follow() == {"kind": "distance"}
+    session = Session(
+        *waiting, {"lines": ["a", "b"]}, {"lines": ["c"]}, {"outcome": {"kind": "distance"}}
+    )
+    admin, said = _courier(session)
+    assert admin._follow() == {"kind": "distance"}
     assert said == [{"line": "a"}, {"line": "b"}, {"line": "c"}]
     assert session.aborted == []
 
@@ -521,15 +589,20 @@ def test_an_outcome_that_nobody_collected_is_fetched_with_the_job():
 def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error, sentence):
     from nvflare.fuel.flare_api import api_spec
 
-    from fedwad.engines.flare import courier
+    from fedwad.engines.flare import admin
 
-    monkeypatch.setattr(courier, "_AWAY", 0.5)
-    session = Session(getattr(api_spec, error)("x"), status="FINISHED:FAILED_TO_RUN", detail=["server: OK", "oslo: no"])
-    with pytest.raises(courier._FailedError, match=sentence):
+    monkeypatch.setattr(admin, "_AWAY", 0.5)
+    session = Session(
+        getattr(api_spec, error)("x"),
+        status="FINISHED:FAILED_TO_RUN",
+        detail=["server: OK", "oslo: no"],
+    )
+    with pytest.raises(admin._FailedError, match=sentence):
         _courier(session)[0]._follow()
 
 
-# --- the simulator ---------------------------------------------------------------------------------------------------
+# --- the simulator
+# ---------------------------------------------------------------------------------------------------
 
 
 @needs_flare
@@ -537,7 +610,10 @@ def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error
 def test_the_simulator_gives_the_same_bits(tmp_path):
     data = {name: write_data(tmp_path, name, shift) for shift, name in enumerate(MATRIX.clients)}
     here = fedwad.local(data)
-    for job, files, options in ((DISTANCE, data, {}), (MATRIX, with_identifiers(data), {"drop": ["id", "name"]})):
+    for job, files, options in (
+        (DISTANCE, data, {}),
+        (MATRIX, with_identifiers(data), {"drop": ["id", "name"]}),
+    ):
         lines = []
         there = flare.simulate(job, files, timeout=300.0, on_line=lines.append, **options)
         assert numbers(there) == numbers(run(job, here))
@@ -552,15 +628,19 @@ def test_a_simulation_ends_in_time_and_leaves_no_process(tmp_path):
     data = {name: write_data(tmp_path, name) for name in DISTANCE.clients}
     with pytest.raises(FederationError, match="within 5 seconds"):
         flare.simulate(Job("distance", DISTANCE.clients, LONG), data, timeout=5.0)
-    assert [p for p in psutil.Process().children(recursive=True) if "nvflare" in " ".join(p.cmdline())] == []
+    assert [
+        p for p in psutil.Process().children(recursive=True) if "nvflare" in " ".join(p.cmdline())
+    ] == []
 
 
-# --- real processes with mutual TLS ----------------------------------------------------------------------------------
+# --- real processes with mutual TLS
+# ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    """Server and four sites. The policy of rome allows summaries only, and the data of lima go away."""
+    """Server and four sites. The policy of rome allows summaries only, and the data of lima go
+    away."""
     if find_spec("nvflare") is None:
         pytest.skip("NVIDIA FLARE is not installed")
     from fedwad.engines.flare.loopback import Loopback
@@ -580,18 +660,23 @@ def federation(tmp_path_factory):
 @needs_flare
 @pytest.mark.slow
 def test_real_processes_give_the_same_bits(federation):
-    """And the matrix goes on without lima, whose data cannot be read, which nobody but its operator learns more of."""
+    """And the matrix goes on without lima, whose data cannot be read, which nobody but its operator
+    learns more of."""
     assert set(flare.sites(federation.connect)) == {"paris", "oslo", "rome", "lima"}
     here = fedwad.local({name: federation.folder / f"{name}.npy" for name in MATRIX.clients})
     lines = []
     there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0, on_line=lines.append)
     assert numbers(there) == numbers(run(DISTANCE, here))
-    assert sum("2 of 2 sites answered in" in line for line in lines) == DISTANCE.options["rounds"] + 2
+    assert (
+        sum("2 of 2 sites answered in" in line for line in lines) == DISTANCE.options["rounds"] + 2
+    )
     everybody = Job("matrix", (*MATRIX.clients, "lima"), MATRIX.options)
     there = flare.submit(everybody, connect=federation.connect, timeout=120.0)
-    assert there["ids"] == list(MATRIX.clients)
+    assert there["sites"] == list(MATRIX.clients)
     assert numbers(there) == numbers(run(MATRIX, here))
-    assert [entry.kind for entry in read_ledger(federation.folder / "rome.ledger.jsonl")] == ["summary"]
+    assert [entry.kind for entry in read_ledger(federation.folder / "rome.ledger.jsonl")] == [
+        "summary"
+    ]
     assert list(there["lost"]) == ["lima"]
     assert "could not open its data" in there["lost"]["lima"]
     assert "secret-place" not in json.dumps(there)
@@ -614,16 +699,21 @@ def test_the_commands_of_the_guide_lead_to_a_distance():
 @pytest.mark.slow
 def test_refusals_reach_the_analyst_as_sentences(federation):
     with pytest.raises(PolicyError, match=r"Client 'rome': .*not allowed by this client's policy"):
-        flare.submit(Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=120.0)
+        flare.submit(
+            Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=120.0
+        )
     assert read_ledger(federation.folder / "rome.ledger.jsonl")[-1].outcome == "refused"
-    with pytest.raises(FederationError, match="There is no site tokyo: connected are lima, oslo, paris, rome"):
+    with pytest.raises(
+        FederationError, match="There is no site tokyo: connected are lima, oslo, paris, rome"
+    ):
         flare.submit(Job("distance", ("paris", "tokyo")), connect=federation.connect, timeout=60.0)
 
 
 @needs_flare
 @pytest.mark.slow
 def test_strangers_get_nothing(federation, tmp_path):
-    """Plain text, TLS without a certificate, and a kit of another provisioning, as a site and as an analyst."""
+    """Plain text, TLS without a certificate, and a kit of another provisioning, as a site and as an
+    analyst."""
     from fedwad.engines.flare.loopback import Loopback
 
     address = ("127.0.0.1", federation.port)
@@ -632,7 +722,9 @@ def test_strangers_get_nothing(federation, tmp_path):
         assert b"HTTP" not in received(plain)
     context = ssl.create_default_context(cafile=str(federation.connect / "startup" / "rootCA.pem"))
     context.check_hostname = False
-    bare = socket.create_connection(address, timeout=5.0)  # refused in the handshake, or in TLS 1.3 after it
+    bare = socket.create_connection(
+        address, timeout=5.0
+    )  # refused in the handshake, or in TLS 1.3 after it
     with bare, suppress(OSError), context.wrap_socket(bare) as wrapped:
         wrapped.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert received(wrapped) == b""
@@ -667,10 +759,15 @@ def test_a_site_runs_no_code_of_others_and_no_other_class(federation, tmp_path):
     config = byoc / "app_site" / "config" / "config_fed_client.json"
     config.write_text(config.read_text().replace(NODE, "evil.Node"))
     assert submit_foreign(federation, byoc) == "FINISHED:FAILED_TO_RUN"
-    assert "paris: NVFLARE_ERROR: BYOC not permitted" in (federation.folder / "localhost.log").read_text()
+    assert (
+        "paris: NVFLARE_ERROR: BYOC not permitted"
+        in (federation.folder / "localhost.log").read_text()
+    )
     other = write_folder(tmp_path / "other", DISTANCE, ["paris"], collect=False)
     config = other / "app_site" / "config" / "config_fed_client.json"
-    config.write_text(config.read_text().replace(NODE, "nvflare.app_common.np.np_trainer.NPTrainer"))
+    config.write_text(
+        config.read_text().replace(NODE, "nvflare.app_common.np.np_trainer.NPTrainer")
+    )
     assert submit_foreign(federation, other) != "FINISHED:COMPLETED"
     assert (
         "NPTrainer' at config path 'executors.#1.executor' is not in allow_list"
@@ -682,7 +779,9 @@ def test_a_site_runs_no_code_of_others_and_no_other_class(federation, tmp_path):
 @needs_flare
 @pytest.mark.slow
 def test_a_site_that_loses_power_is_named_and_comes_back(federation):
-    running = Running(Job("distance", DISTANCE.clients, LONG), federation, timeout=300.0, round_timeout=10.0)
+    running = Running(
+        Job("distance", DISTANCE.clients, LONG), federation, timeout=300.0, round_timeout=10.0
+    )
     running.await_rounds(5)
     federation.kill("oslo")
     running.end(60.0)
@@ -691,7 +790,10 @@ def test_a_site_that_loses_power_is_named_and_comes_back(federation):
     federation.start("oslo")
     federation.await_sites(("oslo",))
     there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)
-    ours = run(DISTANCE, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}))
+    ours = run(
+        DISTANCE,
+        fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}),
+    )
     assert numbers(there) == numbers(ours)
 
 
@@ -707,7 +809,7 @@ def test_a_matrix_goes_on_without_a_site_that_froze(federation):
     finally:
         for process in frozen:
             process.resume()
-    assert result["ids"] == ["paris", "oslo"]
+    assert result["sites"] == ["paris", "oslo"]
     assert list(result["lost"]) == ["rome"]
     assert np.isfinite(result["value"]).all()
 
@@ -724,11 +826,15 @@ def test_a_job_process_that_dies_at_a_site_ends_the_run_which_resumes(federation
     running.end(60.0)
     assert isinstance(running.error, FederationError)
     assert "oslo" in str(running.error)
-    looks = len(read_ledger(federation.folder / "paris.ledger.jsonl"))
+    queries = len(read_ledger(federation.folder / "paris.ledger.jsonl"))
     there = flare.submit(job, connect=federation.connect, timeout=120.0, resume=True)
-    ours = run(job, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients}))
+    ours = run(
+        job, fedwad.local({name: federation.folder / f"{name}.npy" for name in DISTANCE.clients})
+    )
     assert numbers(there) == numbers(ours)
-    assert len(read_ledger(federation.folder / "paris.ledger.jsonl")) - looks < 152 - 15  # and not asked all over
+    assert (
+        len(read_ledger(federation.folder / "paris.ledger.jsonl")) - queries < 152 - 15
+    )  # and not asked all over
 
 
 @needs_flare
@@ -740,7 +846,13 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
         "try:\n    submit(Job.from_json(sys.argv[1]), connect=sys.argv[2], on_line=show)\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
     )
-    command = [sys.executable, "-c", code, Job("distance", DISTANCE.clients, LONG).to_json(), str(federation.connect)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        Job("distance", DISTANCE.clients, LONG).to_json(),
+        str(federation.connect),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as analyst:
         assert any("answered in" in line for line in analyst.stdout)
         os.kill(analyst.pid, signal.SIGINT)
@@ -749,13 +861,17 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
     assert "interrupted" in rest
     _await_no_job(federation, "paris")
     with pytest.raises(FederationError, match="within 10 seconds; the job was aborted"):
-        flare.submit(Job("distance", DISTANCE.clients, LONG), connect=federation.connect, timeout=10.0)
+        flare.submit(
+            Job("distance", DISTANCE.clients, LONG), connect=federation.connect, timeout=10.0
+        )
     _await_no_job(federation, "paris")
 
 
 def _await_no_job(federation, party):
     deadline = time.monotonic() + 30.0
-    while any("worker_process" in " ".join(process.cmdline()) for process in federation.processes(party)):
+    while any(
+        "worker_process" in " ".join(process.cmdline()) for process in federation.processes(party)
+    ):
         assert time.monotonic() < deadline, "the job goes on at the site"
         time.sleep(0.2)
 
@@ -763,7 +879,9 @@ def _await_no_job(federation, party):
 @needs_flare
 @pytest.mark.slow
 def test_a_server_that_dies_ends_the_run_and_comes_back(federation):
-    running = Running(Job("distance", DISTANCE.clients, LONG), federation, timeout=60.0, round_timeout=10.0)
+    running = Running(
+        Job("distance", DISTANCE.clients, LONG), federation, timeout=60.0, round_timeout=10.0
+    )
     running.await_rounds(5)
     federation.kill("localhost")
     running.end(90.0)

@@ -1,4 +1,5 @@
-"""Flower: the same numbers as in process, in simulation and between processes; faults named; nothing said too much."""
+"""Flower: the same numbers as in process, in simulation and between processes; faults named;
+nothing said too much."""
 
 import json
 import os
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
 
 import fedwad
-from engines import flower_site as desk
+from engines import flower_site as context
 from fedwad.engines import flower
 from fedwad.engines.flower import _control, node, resident, server, simulated
 from fedwad.engines.flower._lines import Reader, lines, told
@@ -32,7 +33,7 @@ from fedwad.engines.flower.loopback import Loopback, _write_key
 from fedwad.engines.flower.submit import write_app
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Failure, describe_letter, open_client, read_ledger, site_name, unpack
+from fedwad.federation import Failure, describe_message, open_client, read_ledger, site_name, unpack
 
 DISTANCE = Job("distance", ("paris", "oslo"), {"support": 5, "rounds": 3})
 SETTINGS = {"round-timeout": 5.0, "patience": 5.0, "resume": False}
@@ -42,21 +43,24 @@ MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 5})
 def numbers(result):
     """A result without the seconds that it took."""
     kept = dict(result)
-    kept["history"] = [{key: value for key, value in entry.items() if key != "seconds"} for entry in kept["history"]]
+    kept["history"] = [
+        {key: value for key, value in entry.items() if key != "seconds"}
+        for entry in kept["history"]
+    ]
     return kept
 
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sites")
-    desk.write_sites(folder)
+    context.write_sites(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def expected(sites):
     """What the jobs give in this process."""
-    fed = fedwad.local({name: sites / f"{name}.npy" for name in desk.NAMES})
+    fed = fedwad.local({name: sites / f"{name}.npy" for name in context.NAMES})
     return {job.algorithm: numbers(run(job, fed)) for job in (DISTANCE, MATRIX)}
 
 
@@ -64,11 +68,12 @@ def expected(sites):
 def honest(sites):
     """Nodes that run our app, by number."""
     return {
-        number: desk.running(node.app, desk.node_config(sites, name)) for number, name in enumerate(desk.NAMES, start=2)
+        number: context.running(node.app, context.node_config(sites, name))
+        for number, name in enumerate(context.NAMES, start=2)
     }
 
 
-def federation(grid, wanted=desk.NAMES, timeout=5.0):
+def federation(grid, wanted=context.NAMES, timeout=5.0):
     return GridFederation(grid, find_sites(grid, wanted, timeout), timeout)
 
 
@@ -77,40 +82,53 @@ def federation(grid, wanted=desk.NAMES, timeout=5.0):
 
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_grid_gives_the_same_bits_as_in_process(honest, expected, job):
-    assert numbers(run(job, federation(desk.DeskGrid(honest)))) == expected[job.algorithm]
+    assert numbers(run(job, federation(context.DeskGrid(honest)))) == expected[job.algorithm]
 
 
 def with_identifiers(folder, name):
     """A site's data as a table that also holds a number and a name of each person; the table."""
     path = folder / f"{name}.csv"
     rows = [
-        f'{k},"Byron, Ada",{",".join(map(repr, row))}' for k, row in enumerate(np.load(folder / f"{name}.npy").tolist())
+        f'{k},"Byron, Ada",{",".join(map(repr, row))}'
+        for k, row in enumerate(np.load(folder / f"{name}.npy").tolist())
     ]
     path.write_text("\n".join(['id,"name, in full",u,v,w', *rows, ""]))
     return path
 
 
 def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected, tmp_path):
-    """In the node's own configuration, which has no lists, names are between commas as in a file of such values."""
+    """In the node's own configuration, which has no lists, names are between commas as in a file of
+    such values."""
     drop = {"drop": 'id, "name, in full"'}
     nodes = {
-        number: desk.running(
-            node.app, desk.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop}
+        number: context.running(
+            node.app,
+            context.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop},
         )
-        for number, name in enumerate(desk.NAMES, start=2)
+        for number, name in enumerate(context.NAMES, start=2)
     }
-    assert numbers(run(DISTANCE, federation(desk.DeskGrid(nodes)))) == expected["distance"]
-    site = {"name": "oslo", "data": str(sites / "oslo.csv"), "policy": None, "ledger": str(tmp_path / "ledger.jsonl")}
+    assert numbers(run(DISTANCE, federation(context.DeskGrid(nodes)))) == expected["distance"]
+    site = {
+        "name": "oslo",
+        "data": str(sites / "oslo.csv"),
+        "policy": None,
+        "ledger": str(tmp_path / "ledger.jsonl"),
+    }
     client = simulated.client_of(site | {"drop": ["id", "name, in full"]})
-    assert unpack(client.respond(describe_letter())).message.features == 3
+    assert unpack(client.respond(describe_message())).content.features == 3
     with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
-        flower.simulate(DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID")
+        flower.simulate(
+            DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID"
+        )
 
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"drops": "id"}, r"has no use for 'drops'; its keys are data, policy, ledger, label-column, drop\.$"),
+        (
+            {"drops": "id"},
+            r"has no use for 'drops'; its keys are data, policy, ledger, label-column, drop\.$",
+        ),
         ({"Drop": "id"}, "has no use for 'Drop'; its keys are"),
         ({"label_column": "u"}, "has no use for 'label_column'; its keys are"),
         ({"drop": 0}, "drop in the node's configuration is 0 and no text; put it in quotes"),
@@ -121,12 +139,17 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
         ({"drop": ""}, "drop in the node's configuration names nothing; fill it, or leave it out"),
         ({"drop": "\n"}, "drop in the node's configuration names nothing"),
         ({"ledger": " "}, "ledger in the node's configuration names nothing"),
-        ({"drop": "id\nu"}, r"drop in the node's configuration is 'id\\nu'; give names of columns with commas between"),
+        (
+            {"drop": "id\nu"},
+            r"drop in the node's configuration is 'id\\nu'; give names of columns with commas between",
+        ),
         ({"drop": "id,"}, "has no column ''; its columns are id"),
     ],
 )
 def test_what_a_node_is_told_is_used_or_refused(sites, more, sentence):
-    config = desk.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
+    config = (
+        context.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
+    )
     with pytest.raises(InputError, match=sentence) as caught:
         node.client_of(config)
     assert "\n" not in str(caught.value)
@@ -135,37 +158,45 @@ def test_what_a_node_is_told_is_used_or_refused(sites, more, sentence):
 def test_a_column_without_a_name_and_the_numbers_that_flower_adds(sites, tmp_path):
     (tmp_path / "a.csv").write_text(",u,v\n" + "".join(f"{k},{k / 2},{k % 3}\n" for k in range(30)))
     flowers = {"partition-id": 0, "num-partitions": 2}
-    config = desk.node_config(sites, "oslo") | {"data": str(tmp_path / "a.csv"), "drop": '""'} | flowers
-    assert unpack(node.client_of(config).respond(describe_letter())).message.features == 2
+    config = (
+        context.node_config(sites, "oslo")
+        | {"data": str(tmp_path / "a.csv"), "drop": '""'}
+        | flowers
+    )
+    assert unpack(node.client_of(config).respond(describe_message())).content.features == 2
 
 
 def test_letters_of_a_round_go_out_in_one_send(honest):
-    grid = desk.DeskGrid(honest)
+    grid = context.DeskGrid(honest)
     run(MATRIX, federation(grid))
     assert grid.pushed[0] == 3  # who are you
     assert set(grid.pushed[1:]) == {3}
 
 
 def test_second_answers_are_dropped(honest, expected):
-    grid = desk.DeskGrid({number: desk.twice(one) for number, one in honest.items()})
+    grid = context.DeskGrid({number: context.twice(one) for number, one in honest.items()})
     assert numbers(run(DISTANCE, federation(grid))) == expected["distance"]
 
 
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [
-        (desk.silent, "silent", "no answer came within"),
-        (desk.failing, "silent", "its app failed"),
-        (desk.saying(desk.letter("a word")), "garbage", "no letter"),
-        (desk.saying(desk.RecordDict({"other": desk.ConfigRecord({"letter": b"x"})})), "garbage", "no letter"),
-        (desk.saying(desk.RecordDict()), "garbage", "no letter"),
+        (context.silent, "silent", "no answer came within"),
+        (context.failing, "silent", "its app failed"),
+        (context.saying(context.letter("a word")), "garbage", "no letter"),
+        (
+            context.saying(context.RecordDict({"other": context.ConfigRecord({"letter": b"x"})})),
+            "garbage",
+            "no letter",
+        ),
+        (context.saying(context.RecordDict()), "garbage", "no letter"),
     ],
     ids=["missing", "error", "wrong type", "wrong record", "empty"],
 )
 def test_a_node_that_fails_has_a_failure_and_the_others_their_answer(honest, fault, code, words):
-    nodes = {2: desk.after_describe(honest[2], fault), 3: honest[3]}
-    brought = federation(desk.DeskGrid(nodes), ("oslo", "paris")).exchange(
-        {"oslo": describe_letter(), "paris": describe_letter()}, 0.5
+    nodes = {2: context.after_describe(honest[2], fault), 3: honest[3]}
+    brought = federation(context.DeskGrid(nodes), ("oslo", "paris")).exchange(
+        {"oslo": describe_message(), "paris": describe_message()}, 0.5
     )
     assert isinstance(brought["paris"], bytes)
     assert isinstance(brought["oslo"], Failure)
@@ -175,24 +206,30 @@ def test_a_node_that_fails_has_a_failure_and_the_others_their_answer(honest, fau
 
 
 def test_a_late_answer_is_silence_and_is_not_taken_for_the_next(honest, expected):
-    slow = desk.after_describe(honest[2], desk.after_describe(desk.late(honest[2], 0.6), honest[2]))
-    fed = federation(desk.DeskGrid({2: slow, 3: honest[3]}), ("oslo", "paris"))
-    first = fed.exchange({"oslo": describe_letter(), "paris": describe_letter()}, 0.3)
-    assert first["oslo"] == Failure("silent", "no answer came within 0.3 seconds; see whether its node is running.")
+    slow = context.after_describe(
+        honest[2], context.after_describe(context.late(honest[2], 0.6), honest[2])
+    )
+    fed = federation(context.DeskGrid({2: slow, 3: honest[3]}), ("oslo", "paris"))
+    first = fed.exchange({"oslo": describe_message(), "paris": describe_message()}, 0.3)
+    assert first["oslo"] == Failure(
+        "silent", "no answer came within 0.3 seconds; see whether its node is running."
+    )
     time.sleep(0.4)
     assert numbers(run(DISTANCE, fed)) == expected["distance"]
 
 
 def test_bytes_that_are_no_letter_are_garbage_by_name(honest):
-    nodes = {2: desk.after_describe(honest[2], desk.saying(desk.letter(b"\x00\xff")))} | {3: honest[3]}
+    nodes = {2: context.after_describe(honest[2], context.saying(context.letter(b"\x00\xff")))} | {
+        3: honest[3]
+    }
     with pytest.raises(FederationError, match="Client 'oslo'"):
-        run(DISTANCE, federation(desk.DeskGrid(nodes), ("oslo", "paris")))
+        run(DISTANCE, federation(context.DeskGrid(nodes), ("oslo", "paris")))
 
 
 def test_a_matrix_goes_on_without_a_node_that_dies_and_says_so(honest, expected):
-    nodes = honest | {4: desk.after_describe(honest[4], desk.silent)}
-    result = run(MATRIX, federation(desk.DeskGrid(nodes), timeout=1.0))
-    assert result["ids"] == ["paris", "oslo"]
+    nodes = honest | {4: context.after_describe(honest[4], context.silent)}
+    result = run(MATRIX, federation(context.DeskGrid(nodes), timeout=1.0))
+    assert result["sites"] == ["paris", "oslo"]
     assert list(result["lost"]) == ["rome"]
     assert "no answer came within 1 seconds" in result["lost"]["rome"]
     assert result["value"][0][1] == expected["matrix"]["value"][0][1]
@@ -204,12 +241,15 @@ def test_a_reply_in_the_name_of_another_node_is_dropped(honest):
         reply.metadata.__dict__["_src_node_id"] = 99
         return [(0.0, reply)]
 
-    fed = federation(desk.DeskGrid({2: honest[2], 3: desk.after_describe(honest[3], forged)}), ("oslo", "paris"))
-    assert fed.exchange({"paris": describe_letter()}, 0.3)["paris"].code == "silent"
+    fed = federation(
+        context.DeskGrid({2: honest[2], 3: context.after_describe(honest[3], forged)}),
+        ("oslo", "paris"),
+    )
+    assert fed.exchange({"paris": describe_message()}, 0.3)["paris"].code == "silent"
 
 
 def test_a_grid_that_hangs_does_not_hang_the_round(honest):
-    class Stuck(desk.DeskGrid):
+    class Stuck(context.DeskGrid):
         def pull_messages(self, message_ids):
             time.sleep(3.0 if self.stuck else 0.0)
             return super().pull_messages(message_ids)
@@ -218,103 +258,109 @@ def test_a_grid_that_hangs_does_not_hang_the_round(honest):
     grid = Stuck(honest)
     fed = federation(grid)
     Stuck.stuck = True
-    assert fed.exchange({"paris": describe_letter()}, 0.3)["paris"].code == "silent"
+    assert fed.exchange({"paris": describe_message()}, 0.3)["paris"].code == "silent"
 
 
 def test_a_grid_that_breaks_silences_everyone(honest):
-    class Broken(desk.DeskGrid):
+    class Broken(context.DeskGrid):
         def pull_messages(self, message_ids):
             raise RuntimeError(f"run was stopped {message_ids}")
 
     fed = GridFederation(Broken(honest), {"oslo": 2, "paris": 3}, 5.0)
-    brought = fed.exchange({"oslo": describe_letter(), "paris": describe_letter()}, 5.0)
+    brought = fed.exchange({"oslo": describe_message(), "paris": describe_message()}, 5.0)
     assert {failure.code for failure in brought.values()} == {"silent"}
     assert "stopped passing on" in brought["oslo"].sentence
 
 
 def test_a_push_that_fails_silences_everyone(honest):
-    class Full(desk.DeskGrid):
+    class Full(context.DeskGrid):
         def push_messages(self, messages):
             list(messages)
             return []
 
-    brought = GridFederation(Full(honest), {"oslo": 2}, 5.0).exchange({"oslo": describe_letter()}, 5.0)
+    brought = GridFederation(Full(honest), {"oslo": 2}, 5.0).exchange(
+        {"oslo": describe_message()}, 5.0
+    )
     assert "did not take the letter" in brought["oslo"].sentence
 
 
 def test_two_nodes_of_one_name_are_refused(honest):
     with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
-        find_sites(desk.DeskGrid(honest | {7: honest[2]}), ("oslo",), 5.0)
+        find_sites(context.DeskGrid(honest | {7: honest[2]}), ("oslo",), 5.0)
     with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
-        find_sites(desk.DeskGrid(honest | {7: honest[2]}), (), 5.0)
-    assert find_sites(desk.DeskGrid(honest | {7: honest[2]}), ("paris",), 5.0) == {"paris": 3}  # not its business
+        find_sites(context.DeskGrid(honest | {7: honest[2]}), (), 5.0)
+    assert find_sites(context.DeskGrid(honest | {7: honest[2]}), ("paris",), 5.0) == {
+        "paris": 3
+    }  # not its business
 
 
 def test_a_node_keeps_the_name_it_was_registered_under(honest):
     with pytest.raises(FederationError, match="node 'rome': it calls itself 'oslo'"):
-        find_sites(desk.DeskGrid({2: honest[2]}, {2: "rome"}), ("rome",), 5.0)
-    impostor = desk.DeskGrid(honest | {7: honest[2]}, {7: "mallory", 2: "oslo"})
+        find_sites(context.DeskGrid({2: honest[2]}, {2: "rome"}), ("rome",), 5.0)
+    impostor = context.DeskGrid(honest | {7: honest[2]}, {7: "mallory", 2: "oslo"})
     assert find_sites(impostor, ("oslo",), 5.0) == {"oslo": 2}
     with pytest.raises(FederationError, match="node 'mallory': it calls itself 'oslo'"):
         find_sites(impostor, (), 1.0)
 
 
 def test_all_sites_are_found_when_none_is_named(honest):
-    assert find_sites(desk.DeskGrid(honest), (), 5.0) == {"oslo": 2, "paris": 3, "rome": 4}
+    assert find_sites(context.DeskGrid(honest), (), 5.0) == {"oslo": 2, "paris": 3, "rome": 4}
 
 
 def test_sites_that_do_not_show_up_are_named(honest):
-    grid = desk.DeskGrid({2: honest[2], 3: desk.silent})
-    with pytest.raises(FederationError, match=r"lima answered .answers came from oslo; 1 node said nothing"):
+    grid = context.DeskGrid({2: honest[2], 3: context.silent})
+    with pytest.raises(
+        FederationError, match=r"lima answered .answers came from oslo; 1 node said nothing"
+    ):
         find_sites(grid, ("oslo", "lima"), 1.0)
     with pytest.raises(FederationError, match="Not every node said who it is"):
         find_sites(grid, (), 1.0)
     with pytest.raises(FederationError, match="no node is connected"):
-        find_sites(desk.DeskGrid({}), ("oslo",), 0.5)
+        find_sites(context.DeskGrid({}), ("oslo",), 0.5)
 
 
 def test_who_is_waited_for_is_told_meanwhile(honest, monkeypatch):
     monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
     said = []
-    find_sites(desk.DeskGrid(honest), ("oslo",), 30.0, said.append)
+    find_sites(context.DeskGrid(honest), ("oslo",), 30.0, said.append)
     assert not said
     with pytest.raises(FederationError, match="No node named pari answered"):
-        find_sites(desk.DeskGrid(honest), ("pari", "oslo"), 2.0, said.append)
+        find_sites(context.DeskGrid(honest), ("pari", "oslo"), 2.0, said.append)
     assert said == ["Waiting for pari; answers came from oslo, paris, rome."]
 
 
 def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
     monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
-    grid = desk.DeskGrid({2: honest[2], 3: desk.silent})
+    grid = context.DeskGrid({2: honest[2], 3: context.silent})
     assert find_sites(grid, ("oslo",), 10.0) == {"oslo": 2}
-    assert grid.looks < 50  # not at the end of the time
+    assert grid.queries < 50  # not at the end of the time
 
 
 @pytest.mark.parametrize("lost", ["data", "policy"])
 def test_a_site_that_cannot_be_opened_says_so_without_the_path(sites, lost, capsys):
-    config = desk.node_config(sites, "oslo") | {lost: "/srv/secret/patients.csv"}
-    ((_, reply),) = desk.running(node.app, config)(_asking())
-    answer = unpack(reply.content["fedwad"]["letter"]).message
+    config = context.node_config(sites, "oslo") | {lost: "/srv/secret/patients.csv"}
+    ((_, reply),) = context.running(node.app, config)(_asking())
+    answer = unpack(reply.content["fedwad"]["letter"]).content
     assert "cannot open its data" in answer.sentence
     assert "/srv" not in answer.sentence
     assert "/srv/secret/patients.csv" in capsys.readouterr().err  # beside the data, where it helps
-    grid = desk.DeskGrid({2: desk.running(node.app, config)}, {2: "oslo"})
+    grid = context.DeskGrid({2: context.running(node.app, config)}, {2: "oslo"})
     with pytest.raises(FederationError, match="node 'oslo': the node cannot open") as caught:
         find_sites(grid, ("oslo",), 15.0)
     assert "/srv" not in str(caught.value)
-    assert grid.looks < 5  # found out at once, not at the end of the time
+    assert grid.queries < 5  # found out at once, not at the end of the time
 
 
 def test_a_node_without_configuration_answers_nothing():
-    ((_, reply),) = desk.running(node.app, {})(_asking())
-    assert isinstance(unpack(reply.content["fedwad"]["letter"]).message, Failure)
+    ((_, reply),) = context.running(node.app, {})(_asking())
+    assert isinstance(unpack(reply.content["fedwad"]["letter"]).content, Failure)
 
 
 def test_a_message_that_is_no_letter_is_refused(sites):
     message = _asking()
-    message.content = desk.RecordDict({"fedwad": desk.ConfigRecord({"letter": "words"})})
-    ((_, reply),) = desk.running(node.app, desk.node_config(sites, "oslo"))(message)
-    assert unpack(reply.content["fedwad"]["letter"]).message.code == "garbage"
+    message.content = context.RecordDict({"fedwad": context.ConfigRecord({"letter": "words"})})
+    ((_, reply),) = context.running(node.app, context.node_config(sites, "oslo"))(message)
+    assert unpack(reply.content["fedwad"]["letter"]).content.code == "garbage"
 
 
 def test_whatever_a_client_raises_stays_on_its_machine(capsys):
@@ -323,8 +369,10 @@ def test_whatever_a_client_raises_stays_on_its_machine(capsys):
             raise KeyError(f"row 17 of /srv/patients.csv {letter[:1]}")
 
     reply = node.answer(Broken(), _asking())
-    answer = unpack(reply.content["fedwad"]["letter"]).message
-    assert answer == Failure("internal", "the node could not answer; its operator finds why in its log.")
+    answer = unpack(reply.content["fedwad"]["letter"]).content
+    assert answer == Failure(
+        "internal", "the node could not answer; its operator finds why in its log."
+    )
     assert "row 17" in capsys.readouterr().err
 
 
@@ -334,11 +382,11 @@ def test_the_simulated_app_opens_nothing_outside_a_simulation(monkeypatch, sites
     listing.write_text(json.dumps([site | {"ledger": str(tmp_path / "ledger.jsonl")}]))
     config = {"partition-id": 0, "data": str(listing), simulated.SITES: str(listing)}
     monkeypatch.setenv(simulated.SITES, str(listing))
-    ((_, reply),) = desk.running(simulated.app, config)(_asking())
+    ((_, reply),) = context.running(simulated.app, config)(_asking())
     assert site_name(reply.content["fedwad"]["letter"]) == "oslo"
     monkeypatch.delenv(simulated.SITES)
-    ((_, reply),) = desk.running(simulated.app, config)(_asking())
-    assert isinstance(unpack(reply.content["fedwad"]["letter"]).message, Failure)
+    ((_, reply),) = context.running(simulated.app, config)(_asking())
+    assert isinstance(unpack(reply.content["fedwad"]["letter"]).content, Failure)
 
 
 def test_rounds_are_kept_where_the_operator_says_and_only_there(monkeypatch, tmp_path):
@@ -375,21 +423,32 @@ def test_the_node_needs_a_key_and_a_superlink(sites, tmp_path):
     with pytest.raises(InputError, match="is no key for a node"):
         resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
     _write_key(tmp_path / "good")
-    with pytest.raises(InputError, match=r"good\.pub is the public half of a key, which the hub gets"):
+    with pytest.raises(
+        InputError, match=r"good\.pub is the public half of a key, which the hub gets"
+    ):
         resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good.pub")
     with pytest.raises(InputError, match=r"address is '127\.0\.0\.1'; give host:port"):
         resident.serve(client, superlink="127.0.0.1", key=tmp_path / "good")
     with pytest.raises(InputError, match="no readable root certificate"):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", root_certificates=tmp_path / "ca.crt")
-    with pytest.raises(FederationError, match="does not take this node: nothing listens at this port"):
+        resident.serve(
+            client,
+            superlink="127.0.0.1:1",
+            key=tmp_path / "good",
+            root_certificates=tmp_path / "ca.crt",
+        )
+    with pytest.raises(
+        FederationError, match="does not take this node: nothing listens at this port"
+    ):
         resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", patience=0.0)
 
 
 def test_another_flower_inside_is_told_in_one_sentence(sites, tmp_path, monkeypatch):
     client = open_client(sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.jsonl")
-    monkeypatch.delitem(sys.modules, "fedwad.engines.flower._fleet", raising=False)
+    monkeypatch.delitem(sys.modules, "fedwad.engines.flower._superlink", raising=False)
     monkeypatch.setitem(sys.modules, "flwr.supernode.fleet_http_client", None)
-    with pytest.raises(FederationError, match=r"lacks flwr\.supernode\.fleet_http_client .* use flower-supernode"):
+    with pytest.raises(
+        FederationError, match=r"lacks flwr\.supernode\.fleet_http_client .* use flower-supernode"
+    ):
         resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
 
 
@@ -405,26 +464,28 @@ def test_processes_do_not_outlive_the_one_that_started_them(tmp_path, number):
     )
     mark = f"orphan-{uuid.uuid4()}"
     variables = {**os.environ, "FEDWAD_TEST_MARK": mark}
-    with subprocess.Popen([sys.executable, "-c", outer], env=variables, stdout=subprocess.PIPE) as starter:
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], env=variables, stdout=subprocess.PIPE
+    ) as starter:
         assert starter.stdout.readline() == b"started\n"
-        _wait_until(lambda: any("sleep 300" in command for command in desk.strays(mark)))
+        _wait_until(lambda: any("sleep 300" in command for command in context.strays(mark)))
         starter.send_signal(number)
-    _wait_until(lambda: desk.strays(mark) == [])
-    assert desk.strays(mark) == []
+    _wait_until(lambda: context.strays(mark) == [])
+    assert context.strays(mark) == []
 
 
 def test_a_process_ends_with_what_it_started(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", mark := f"family-{uuid.uuid4()}")
     code = "import subprocess, time; subprocess.Popen(['sleep', '300'], start_new_session=True); time.sleep(300)"
     process = Process([sys.executable, "-c", code], os.environ, tmp_path / "log")
-    _wait_until(lambda: any("sleep 300" in command for command in desk.strays(mark)))
+    _wait_until(lambda: any("sleep 300" in command for command in context.strays(mark)))
     monkeypatch.setattr("fedwad.engines.flower._watch._GENTLE", 0.5)
     process.end()
-    assert desk.strays(mark) == []
+    assert context.strays(mark) == []
 
 
 def _asking():
-    message = desk.Message(desk.letter(describe_letter()), 2, "query")
+    message = context.Message(context.letter(describe_message()), 2, "query")
     message.metadata.__dict__["_message_id"] = "message"
     return message
 
@@ -438,13 +499,24 @@ _plain = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(), _plain, max_size=5), st.lists(st.text(max_size=30), max_size=5), st.randoms())
+@given(
+    st.dictionaries(st.text(), _plain, max_size=5),
+    st.lists(st.text(max_size=30), max_size=5),
+    st.randoms(),
+)
 def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
-    log = [*lines("fedwad-1", result), told("fedwad-1", 0, "Found\nthem."), *noise, *lines("fedwad-2", {"other": 1})]
+    log = [
+        *lines("fedwad-1", result),
+        told("fedwad-1", 0, "Found\nthem."),
+        *noise,
+        *lines("fedwad-2", {"other": 1}),
+    ]
     end = log.pop(next(i for i, line in enumerate(log) if line.startswith("fedwad-1 end")))
     random.shuffle(log)
     reader = Reader("fedwad-1")
-    told_lines = [sentence for line in [*log, *log, end] if (sentence := reader.read(line)) is not None]
+    told_lines = [
+        sentence for line in [*log, *log, end] if (sentence := reader.read(line)) is not None
+    ]
     assert reader.result == result
     assert told_lines == ["Found them."]
 
@@ -472,7 +544,9 @@ def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, cli
     job = Job("distance", tuple(clients), {"method": word})
     app, mark = write_app(folder, job, clients, SETTINGS)
     assert [path.name for path in app.rglob("*")] == ["pyproject.toml"]
-    content = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
+    content = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"][
+        "app"
+    ]
     assert Job.from_json(content["config"]["job"]) == job
     assert json.loads(content["config"]["sites"]) == clients
     assert content["config"]["mark"] == mark
@@ -491,12 +565,14 @@ def test_without_flower_one_sentence_says_what_to_install(monkeypatch, sites):
     with pytest.raises(FederationError, match=sentence):
         flower.submit(DISTANCE, connect="127.0.0.1:1")
     with pytest.raises(FederationError, match=sentence):
-        flower.simulate(DISTANCE, {name: sites / f"{name}.npy" for name in desk.NAMES})
+        flower.simulate(DISTANCE, {name: sites / f"{name}.npy" for name in context.NAMES})
 
 
 def test_importing_the_engine_loads_no_flower():
     code = "import sys, fedwad.engines.flower; print('flwr' in sys.modules, 'ray' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert out.split() == ["False", "False"]
 
 
@@ -512,21 +588,24 @@ def test_simulation_needs_a_readable_file_for_each_site(sites, tmp_path):
         flower.simulate(DISTANCE, {"paris": tmp_path / "none.npy", "oslo": sites / "oslo.npy"})
 
 
-# Between processes, on this machine: a SuperLink with TLS and node authentication, and nodes with keys of their own.
+# Between processes, on this machine: a SuperLink with TLS and node authentication, and nodes with
+# keys of their own.
 
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory, sites):
     folder = tmp_path_factory.mktemp("flower")
     with Loopback(folder) as loopback:
-        for name in desk.NAMES:
+        for name in context.NAMES:
             loopback.site(name, sites / f"{name}.npy", sites / f"{name}.toml")
         yield loopback
-    assert desk.strays(f"FLWR_HOME={folder}") == []
+    assert context.strays(f"FLWR_HOME={folder}") == []
 
 
 slow = pytest.mark.slow
-together = pytest.mark.xdist_group("flower")  # one deployment for all, where pytest-xdist is told to keep groups
+together = pytest.mark.xdist_group(
+    "flower"
+)  # one deployment for all, where pytest-xdist is told to keep groups
 
 
 @slow
@@ -534,7 +613,9 @@ together = pytest.mark.xdist_group("flower")  # one deployment for all, where py
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job):
     said = []
-    assert numbers(deployment.submit(job, timeout=150, on_line=said.append)) == expected[job.algorithm]
+    assert (
+        numbers(deployment.submit(job, timeout=150, on_line=said.append)) == expected[job.algorithm]
+    )
     assert f"Found {', '.join(job.clients)}." in said[:2]  # one may have been waited for
     assert len(said) > 1
 
@@ -544,10 +625,10 @@ def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job)
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_simulation_gives_the_same_bits_as_in_process(sites, expected, job, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", word := f"simulation-{uuid.uuid4()}")
-    data = {name: sites / f"{name}.npy" for name in desk.NAMES}
+    data = {name: sites / f"{name}.npy" for name in context.NAMES}
     assert numbers(flower.simulate(job, data, timeout=200)) == expected[job.algorithm]
-    _wait_until(lambda: desk.strays(word) == [])  # some of Ray's are still on their way out
-    assert desk.strays(word) == []
+    _wait_until(lambda: context.strays(word) == [])  # some of Ray's are still on their way out
+    assert context.strays(word) == []
 
 
 @pytest.fixture(scope="module")
@@ -556,8 +637,10 @@ def stock(deployment, sites, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stock")
     (folder / "lyon.npy").write_bytes((sites / "oslo.npy").read_bytes())
     started = [
-        deployment.stock_site("lyon", folder / "lyon.npy", desk.write_policy(folder, "lyon")),
-        deployment.stock_site("bonn", folder / "secret" / "patients.csv", desk.write_policy(folder, "bonn")),
+        deployment.stock_site("lyon", folder / "lyon.npy", context.write_policy(folder, "lyon")),
+        deployment.stock_site(
+            "bonn", folder / "secret" / "patients.csv", context.write_policy(folder, "bonn")
+        ),
     ]
     for name in ("lyon", "bonn"):
         _wait_until(lambda name=name: "SuperNode ID" in deployment.log(name))
@@ -570,14 +653,18 @@ def stock(deployment, sites, tmp_path_factory):
 @together
 def test_stock_supernodes_give_the_same_bits(deployment, stock, sites):  # noqa: ARG001
     fed = fedwad.local({name: sites / f"{name}.npy" for name in ("oslo", "rome")})
-    result = deployment.submit(Job("distance", ("lyon", "rome"), {"method": "summary"}), timeout=150)
+    result = deployment.submit(
+        Job("distance", ("lyon", "rome"), {"method": "summary"}), timeout=150
+    )
     assert result["value"] == fedwad.distance(fed["oslo"], fed["rome"], method="summary").value
 
 
 @slow
 @together
 def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa: ARG001
-    with pytest.raises(FederationError, match="node 'bonn': the node cannot open its data") as caught:
+    with pytest.raises(
+        FederationError, match="node 'bonn': the node cannot open its data"
+    ) as caught:
         deployment.submit(Job("distance", ("bonn", "rome"), {}), timeout=150)
     assert "secret" not in str(caught.value)
     assert "secret" in deployment.log("bonn")
@@ -586,7 +673,9 @@ def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa
 @pytest.fixture(scope="module")
 def quito(deployment, sites, tmp_path_factory):
     """A site that answers rounds of FedWaD and no summaries: its policy, and its process."""
-    policy = desk.write_policy(tmp_path_factory.mktemp("quito"), "quito", '["describe", "moments", "transport"]')
+    policy = context.write_policy(
+        tmp_path_factory.mktemp("quito"), "quito", '["describe", "moments", "transport"]'
+    )
     return policy, deployment.site("quito", sites / "oslo.npy", policy)
 
 
@@ -594,7 +683,9 @@ def quito(deployment, sites, tmp_path_factory):
 @together
 def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(deployment, quito):
     policy, process = quito
-    with pytest.raises(PolicyError, match="Client 'quito': Requests of kind 'summary' are not allowed"):
+    with pytest.raises(
+        PolicyError, match="Client 'quito': Requests of kind 'summary' are not allowed"
+    ):
         deployment.submit(Job("distance", ("quito", "rome"), {"method": "summary"}), timeout=150)
     ledger = policy.with_suffix(".ledger.jsonl").read_text()
     assert [json.loads(line)["outcome"] for line in ledger.splitlines()][-1] == "refused"
@@ -604,17 +695,23 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
             process.kill()
 
     job = Job("distance", ("quito", "rome"), {"support": 5, "rounds": 50})
-    with pytest.raises(FederationError, match=r"Client 'quito': (no answer came within|its node stopped)"):
+    with pytest.raises(
+        FederationError, match=r"Client 'quito': (no answer came within|its node stopped)"
+    ):
         deployment.submit(job, timeout=150, round_timeout=10, on_line=kill)
 
 
 @slow
 @together
 def test_a_node_without_a_registered_key_gets_nothing(deployment, sites, tmp_path):
-    desk.write_policy(tmp_path, "oslo")
+    context.write_policy(tmp_path, "oslo")
     key = deployment.key("stranger", register=False)
-    process = deployment.site("oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-1")
-    stock = deployment.stock_site("oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-2")
+    process = deployment.site(
+        "oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-1"
+    )
+    stock = deployment.stock_site(
+        "oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-2"
+    )
     stock.wait(60)
     assert stock.returncode != 0
     time.sleep(3.0)
@@ -623,7 +720,10 @@ def test_a_node_without_a_registered_key_gets_nothing(deployment, sites, tmp_pat
     process.wait(30)
     assert "its key is not registered" in deployment.log("stranger-1")
     assert "Connected" not in deployment.log("stranger-1")
-    assert not (tmp_path / "oslo.ledger.jsonl").exists() or not (tmp_path / "oslo.ledger.jsonl").read_text()
+    assert (
+        not (tmp_path / "oslo.ledger.jsonl").exists()
+        or not (tmp_path / "oslo.ledger.jsonl").read_text()
+    )
 
 
 @slow
@@ -635,10 +735,16 @@ def test_plain_text_and_unsigned_requests_get_nothing(deployment):
             plain.getresponse()
     trusted = ssl.create_default_context(cafile=str(deployment.authority))
     with closing(HTTPSConnection(deployment.address, timeout=10, context=trusted)) as unsigned:
-        unsigned.request("POST", "/v1/fleet/pull-messages", b"\n\0", {"Content-Type": "application/protobuf"})
+        unsigned.request(
+            "POST", "/v1/fleet/pull-messages", b"\n\0", {"Content-Type": "application/protobuf"}
+        )
         assert unsigned.getresponse().status == 401
-    with pytest.raises(FederationError, match=r"cannot be used: its certificate was signed by nobody"):
-        flower.submit(DISTANCE, connect=deployment.address, timeout=60)  # with the system's certificates
+    with pytest.raises(
+        FederationError, match=r"cannot be used: its certificate was signed by nobody"
+    ):
+        flower.submit(
+            DISTANCE, connect=deployment.address, timeout=60
+        )  # with the system's certificates
 
 
 _EVIL_APP = """
@@ -683,14 +789,18 @@ def main(grid, context):
 
 @slow
 @together
-def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(deployment, stock, sites, tmp_path):
+def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(
+    deployment, stock, sites, tmp_path
+):
     (tmp_path / "evil").mkdir()
     (tmp_path / "pyproject.toml").write_text(_EVIL_APP)
     for name, text in {"__init__": "", "client": _EVIL_CLIENT, "server": _EVIL_SERVER}.items():
         (tmp_path / "evil" / f"{name}.py").write_text(text)
-    heard = "".join(deployment.control.log(deployment.control.start(tmp_path), time.monotonic() + 120))
+    heard = "".join(
+        deployment.control.log(deployment.control.start(tmp_path), time.monotonic() + 120)
+    )
     assert "all said" in heard
-    assert heard.count("what arrived is no letter") >= len(desk.NAMES)  # ours
+    assert heard.count("what arrived is no letter") >= len(context.NAMES)  # ours
     assert (stock / "lyon.stolen").exists()  # Flower's own: what the documentation warns of
     assert list(sites.glob("*.stolen")) == []
 
@@ -706,23 +816,28 @@ def _wait_until(happened):
 def test_an_interrupted_call_stops_the_run(deployment, monkeypatch):
     stopped = []
     stop = _control.Control.stop
-    monkeypatch.setattr(_control.Control, "stop", lambda self, number: (stopped.append(number), stop(self, number)))
+    monkeypatch.setattr(
+        _control.Control, "stop", lambda self, number: (stopped.append(number), stop(self, number))
+    )
 
     def interrupt(sentence):
         raise KeyboardInterrupt(sentence)
 
     with pytest.raises(KeyboardInterrupt):
-        deployment.submit(Job("distance", ("paris", "oslo"), {"rounds": 200}), timeout=150, on_line=interrupt)
+        deployment.submit(
+            Job("distance", ("paris", "oslo"), {"rounds": 200}), timeout=150, on_line=interrupt
+        )
     assert deployment.control.status(stopped[0]) == "finished:stopped"
 
 
 @slow
 @together
 def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_path, expected):
-    """The caller gets a sentence; after a restart the nodes come back and no round is asked twice."""
+    """The caller gets a sentence; after a restart the nodes come back and no round is asked
+    twice."""
     rounds = tmp_path / "rounds"
     rounds.mkdir()
-    policies = {name: desk.write_policy(tmp_path, name) for name in ("paris", "oslo")}
+    policies = {name: context.write_policy(tmp_path, name) for name in ("paris", "oslo")}
     said = []
     with Loopback(tmp_path, {"FEDWAD_CHECKPOINTS": str(rounds)}, database=True) as loopback:
         for name, policy in policies.items():
@@ -741,24 +856,33 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
         assert numbers(result) == expected["distance"]
         assert list(rounds.iterdir()) == []
     for policy in policies.values():
-        looks = [entry.kind for entry in read_ledger(policy.with_suffix(".ledger.jsonl")) if entry.is_look]
-        assert looks.count("moments") == 1
-        assert looks.count("cells") == 1
-        assert 3 <= looks.count("transport") <= 4  # the round in which it died may have been answered and lost
-    assert desk.strays(f"FLWR_HOME={tmp_path}") == []
+        queries = [
+            entry.kind
+            for entry in read_ledger(policy.with_suffix(".ledger.jsonl"))
+            if entry.is_look
+        ]
+        assert queries.count("moments") == 1
+        assert queries.count("cells") == 1
+        assert (
+            3 <= queries.count("transport") <= 4
+        )  # the round in which it died may have been answered and lost
+    assert context.strays(f"FLWR_HOME={tmp_path}") == []
 
 
 @slow
 @together
 @pytest.mark.skipif(
-    not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
+    not shutil.which("openssl") or not shutil.which("ssh-keygen"),
+    reason="needs openssl and ssh-keygen",
 )
 def test_the_commands_of_the_documentation_run(monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", word := f"script-{uuid.uuid4()}")
     script = Path(__file__).parents[2] / "scripts" / "flower-loopback.sh"
     variables = {**os.environ, "PYTHON": sys.executable}
-    done = subprocess.run([script], env=variables, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [script], env=variables, capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert "W2 between paris and oslo, method summary" in done.stdout
     assert "2 answered, 0 repeated, 0 refused" in done.stdout
-    assert desk.strays(word) == []
+    assert context.strays(word) == []

@@ -1,4 +1,5 @@
-"""What stands between an analyst or a node and a SuperLink is told apart, each in its own sentence."""
+"""What stands between an analyst or a node and a SuperLink is told apart, each in its own
+sentence."""
 
 import socket
 import ssl
@@ -7,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from fedwad.engines.flower._reach import host_and_port, obstacle
+from fedwad.engines.flower._ports import host_and_port, obstacle
 from fedwad.errors import InputError
 
 pytest.importorskip("cryptography")
@@ -28,10 +29,13 @@ def test_an_address_has_two_parts(address, parts):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "hub", "hub:", ":8443", "hub:0", "hub:99999", "https://hub:8443", "::1", "a b:1"]
+    "address",
+    ["", "hub", "hub:", ":8443", "hub:0", "hub:99999", "https://hub:8443", "::1", "a b:1"],
 )
 def test_an_address_without_both_is_refused_in_one_sentence(address):
-    with pytest.raises(InputError, match=r"^The SuperLink's address is '.*'; give host:port, such as \S+\.$"):
+    with pytest.raises(
+        InputError, match=r"^The SuperLink's address is '.*'; give host:port, such as \S+\.$"
+    ):
         host_and_port(address)
 
 
@@ -84,7 +88,9 @@ def test_a_certificate_of_another_hub(hub, tmp_path):
     _write_certificates(tmp_path)
     (tmp_path / "ca.crt").rename(tmp_path / "other.crt")
     with secured(hub) as port:
-        assert "was not signed by other.crt;" in obstacle(f"127.0.0.1:{port}", tmp_path / "other.crt")
+        assert "was not signed by other.crt;" in obstacle(
+            f"127.0.0.1:{port}", tmp_path / "other.crt"
+        )
 
 
 def test_a_certificate_for_another_name(hub):
@@ -93,7 +99,9 @@ def test_a_certificate_for_another_name(hub):
 
 
 def test_plain_text(hub):
-    with listening(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
+    with listening(
+        lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    ) as port:
         assert "does not speak TLS" in obstacle(f"127.0.0.1:{port}", hub / "ca.crt")
 
 
@@ -104,7 +112,10 @@ def test_nobody_listens(hub):
 
 
 def test_a_name_of_no_machine(hub):
-    assert obstacle("hub.invalid:443", hub / "ca.crt") == "there is no machine called hub.invalid; check the name."
+    assert (
+        obstacle("hub.invalid:443", hub / "ca.crt")
+        == "there is no machine called hub.invalid; check the name."
+    )
 
 
 def test_a_file_that_holds_no_certificate(tmp_path):

@@ -24,9 +24,14 @@ def dealt(folder, clients):
 
 def compare(simulate, files, groups, algorithm):
     options = {
-        "algorithm": algorithm, "groups": groups.tolist(), "rounds": 2, "epochs": 3, "share": 0.5, "rate": 0.05,
+        "algorithm": algorithm,
+        "groups": groups.tolist(),
+        "rounds": 2,
+        "epochs": 3,
+        "fraction_train": 0.5,
+        "learning_rate": 0.05,
         "evaluate": "last",
-    }  # fmt: skip
+    }
     job = Job("train", tuple(files), options)
     here, there = run(job, local(files)), simulate(job, files)
     here.pop("kind")
@@ -34,7 +39,10 @@ def compare(simulate, files, groups, algorithm):
     one, other = TrainingResult.from_dict(here), TrainingResult.from_dict(there)
     np.testing.assert_array_equal(one.accuracy, other.accuracy)
     assert not other.lost
-    for group, weights in one.weights.items():  # one stack here, one by one there: alike to rounding
+    for (
+        group,
+        weights,
+    ) in one.weights.items():  # one stack here, one by one there: alike to rounding
         np.testing.assert_allclose(weights, other.weights[group], rtol=1e-3, atol=1e-5)
     assert one.mean > 0.8
     assert one.traffic.down == other.traffic.down
@@ -44,14 +52,18 @@ def compare(simulate, files, groups, algorithm):
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedrep"])
 def test_flower_has_the_same_accuracy(tmp_path, algorithm):
     pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
-    pytest.importorskip("ray", reason="Flower's simulation is not installed (pip install 'flwr[simulation]')")
+    pytest.importorskip(
+        "ray", reason="Flower's simulation is not installed (pip install 'flwr[simulation]')"
+    )
     from fedwad.engines import flower
 
     compare(flower.simulate, *dealt(tmp_path, clients=10), algorithm)
 
 
 def test_flare_has_the_same_accuracy(tmp_path):
-    pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed (pip install 'fedwad[flare]')")
+    pytest.importorskip(
+        "nvflare", reason="NVIDIA FLARE is not installed (pip install 'fedwad[flare]')"
+    )
     from fedwad.engines import flare
 
     files, groups = dealt(tmp_path, clients=10)

@@ -1,4 +1,5 @@
-"""The experiment `boosting`: who holds what, which runs are equal, and the paper's claims held against made-up rows."""
+"""The experiment `boosting`: who holds what, which runs are equal, and the paper's claims held
+against made-up rows."""
 
 import json
 import sys
@@ -15,7 +16,9 @@ from fedwad.experiments._boosting_claims import draw, judge
 from fedwad.experiments._boosting_paper import PAPERS
 from fedwad.experiments._boosting_setting import Setting, divided
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (the extra learn) is not installed")
+needs_torch = pytest.mark.skipif(
+    find_spec("torch") is None, reason="PyTorch (the extra learn) is not installed"
+)
 WAYS = ("vanilla", "paper 10 affinity", "paper 10 sparse 3", "paper 10 sparse 5", "ours")
 
 
@@ -67,7 +70,10 @@ def made_up(accuracy, data=("mnist",), ari=1.0):
 class TestTasks:
     def test_each_cell_of_the_papers_table_has_its_task(self):
         wanted = {(data, count, structure) for data, structure, _, count, _ in PAPERS}
-        found = {(task["data"], task["clients"], task["structure"]) for task in experiment("boosting").tasks(False)}
+        found = {
+            (task["data"], task["clients"], task["structure"])
+            for task in experiment("boosting").tasks(False)
+        }
         assert wanted <= found
 
     @needs_torch
@@ -80,14 +86,18 @@ class TestTasks:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         assert not any(boosting.EXPERIMENT.leaves_out(**task) for task in quick)
         kept = [task for task in full if boosting.EXPERIMENT.leaves_out(**task) is None]
-        assert {(task["data"], task["clients"], task["training"]) for task in kept} == {("mnist", 20, "ours")}
+        assert {(task["data"], task["clients"], task["training"]) for task in kept} == {
+            ("mnist", 20, "ours")
+        }
         assert {(task["structure"], task["support"]) for task in kept} == {
             (structure, support) for structure in ("groups", "none") for support in (10, 100)
         }
 
     def test_without_pytorch_one_sentence_says_so(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch", None)
-        with pytest.raises(InputError, match=r"needs PyTorch; run: pip install 'fedwad\[learn\]'\.$"):
+        with pytest.raises(
+            InputError, match=r"needs PyTorch; run: pip install 'fedwad\[learn\]'\.$"
+        ):
             boosting.EXPERIMENT.measure(**boosting.EXPERIMENT.tasks(True)[0])
 
 
@@ -95,7 +105,10 @@ class TestDealing:
     def test_as_the_authors_deal_two_portions_each_of_classes_in_equal_portions(self, digits):
         train, test = divided(Setting("mnist", 20, "drawn", 0))
         classes = (train.counts > 0).sum(axis=1)
-        assert set(classes.tolist()) == {1, 2}  # with this seed, some client has drawn one class twice
+        assert set(classes.tolist()) == {
+            1,
+            2,
+        }  # with this seed, some client has drawn one class twice
         assert np.array_equal(train.counts.sum(axis=0), np.bincount(digits["train"][1]))
         portion = train.counts.sum(axis=0) / 4
         portions = np.rint(train.counts / portion)
@@ -126,8 +139,14 @@ class TestMeasure:
         json.dumps(measured)  # they go into a file
         for structure, found in measured.items():
             trained = [row for row in found if "algorithm" in row]
-            ways = {"vanilla", "ours", *(f"paper 10 {way}" for way in ("affinity", "sparse 3", "sparse 5"))}
-            assert {row["way"] for row in trained} == ways | ({"true groups"} if structure == "groups" else set())
+            ways = {
+                "vanilla",
+                "ours",
+                *(f"paper 10 {way}" for way in ("affinity", "sparse 3", "sparse 5")),
+            }
+            assert {row["way"] for row in trained} == ways | (
+                {"true groups"} if structure == "groups" else set()
+            )
             assert len(trained) == 3 * len({row["way"] for row in trained})
             for row in trained:
                 assert 0 <= row["worst client"] <= row["accuracy"] <= 100
@@ -147,14 +166,19 @@ class TestMeasure:
         assert by_way
         assert all(len(found) == 1 for found in by_way.values())
 
-    def test_own_layers_start_afresh_or_from_those_of_the_others_as_in_the_authors_code(self, monkeypatch):
-        """After a round in which one client of ten has trained: with their softmax, some others never recover."""
+    def test_own_layers_start_afresh_or_from_those_of_the_others_as_in_the_authors_code(
+        self, monkeypatch
+    ):
+        """After a round in which one client of ten has trained: with their softmax, some others
+        never recover."""
         import torch
 
         from fedwad.experiments import _boosting_training
         from fedwad.experiments._boosting_training import Run, run_all
 
-        monkeypatch.setattr(_boosting_training, "Recipe", partial(_boosting_training.Recipe, rate=0.03))
+        monkeypatch.setattr(
+            _boosting_training, "Recipe", partial(_boosting_training.Recipe, learning_rate=0.03)
+        )
         accuracy = {}
         for training in ("softmax", "authors"):
             run = Run(Setting("mnist", 10, "groups", 0, 60), (0,) * 10, "fedper", training, 1)
@@ -165,7 +189,9 @@ class TestMeasure:
 
 
 def test_means_weigh_samples_or_clusters():
-    found = boosting._accuracies(np.array([1.0, 0.5, 0.0]), np.array([10, 30, 60]), np.array([0, 0, 1]))
+    found = boosting._accuracies(
+        np.array([1.0, 0.5, 0.0]), np.array([10, 30, 60]), np.array([0, 0, 1])
+    )
     assert found == {"accuracy": 25.0, "worst client": 0.0, "mean of clusters": 31.25}
 
 
@@ -186,20 +212,31 @@ class TestClaims:
         assert self.verdicts(made_up(accuracy, ari=0.5)) == [False] * 5
 
     def test_the_largest_uplift_is_not_judged_without_the_ten_clients_that_have_it(self):
-        rows = [row for row in made_up(lambda way: 50.0 if way == "vanilla" else 98.0) if row["clients"] != 10]
+        rows = [
+            row
+            for row in made_up(lambda way: 50.0 if way == "vanilla" else 98.0)
+            if row["clients"] != 10
+        ]
         assert self.verdicts(rows) == [True, True, True, None, True]
         found = judge(rows)[3].found
-        assert found.startswith("at most +48.0 and +48.0 points, where the paper's table has +18.0 and +11.9")
+        assert found.startswith(
+            "at most +48.0 and +48.0 points, where the paper's table has +18.0 and +11.9"
+        )
         assert found.endswith("with 10 clients (paper +27.8 and +35.8) it was not measured")
 
     def test_beside_the_largest_uplift_stands_that_of_the_authors_own_training(self):
         rows = made_up(lambda way: 50.0 if way == "vanilla" else 98.0)
         theirs = {"data": "mnist", "training": "authors", "algorithm": "fedrep", "accuracy": 0.0}
-        for structure, clients, vanilla, affinity in (("groups", 20, 80.0, 99.0), ("drawn", 20, 70.0, 82.5)):
+        for structure, clients, vanilla, affinity in (
+            ("groups", 20, 80.0, 99.0),
+            ("drawn", 20, 70.0, 82.5),
+        ):
             own = theirs | {"structure": structure, "clients": clients}
             rows.append(own | {"way": "vanilla", "mean of clusters": vanilla})
             rows.append(own | {"way": "paper 10 affinity", "mean of clusters": affinity})
-        assert judge(rows)[3].found.endswith("authors' code, 20 clients: +19.0 in groups, +12.5 without")
+        assert judge(rows)[3].found.endswith(
+            "authors' code, 20 clients: +19.0 in groups, +12.5 without"
+        )
 
     def test_one_claim_after_another_for_each_data_set(self):
         claims = judge(made_up(lambda _: 50.0, data=("mnist", "cifar10")))
@@ -224,6 +261,8 @@ def test_the_papers_own_numbers_are_those_of_its_table():
         ("cifar10", "none"): 19.9,
     }
     for (data, structure), uplift in printed.items():
-        cells = [key for key in PAPERS if key[:2] == (data, structure) and key[4] == "paper 10 affinity"]
+        cells = [
+            key for key in PAPERS if key[:2] == (data, structure) and key[4] == "paper 10 affinity"
+        ]
         found = np.mean([PAPERS[key].mean - PAPERS[*key[:4], "vanilla"].mean for key in cells])
         assert found == pytest.approx(uplift, abs=0.06)

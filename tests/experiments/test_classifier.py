@@ -8,7 +8,8 @@ FOUND = experiment("classifier")
 
 
 def made_up(paper, rival):
-    """Rows in which the paper's coresets have accuracy paper[clients] and FedPer has rival[clients]."""
+    """Rows in which the paper's coresets have accuracy paper[clients] and FedPer has
+    rival[clients]."""
     rows = []
     for data in ("mnist", "fashion_mnist"):
         for clients in paper:
@@ -16,7 +17,9 @@ def made_up(paper, rival):
             for size, less in ((10, 0.2), (100, 0.0)):
                 for method in ("coreset per client", "coreset per class"):
                     own = paper[clients] - less
-                    rows.append(common | {"method": method, "size": size, "own": own, "accuracy": own - 0.1})
+                    rows.append(
+                        common | {"method": method, "size": size, "own": own, "accuracy": own - 0.1}
+                    )
             rows.append(common | {"method": "fedper", "own": rival[clients]})
             rows.append(common | {"method": "fedrep", "own": rival[clients] - 0.3})
     return rows

@@ -17,7 +17,11 @@ def made_up(quick=False, change=lambda _: {}):
     rows = []
     for task in CORESETS.tasks(quick):
         worse = task["method"] in PAPERS
-        row = task | {"W2": 6.5 if worse else 6.3, "classes": 7 if task["K"] == 2 else 10, "seconds": 1.0}
+        row = task | {
+            "W2": 6.5 if worse else 6.3,
+            "classes": 7 if task["K"] == 2 else 10,
+            "seconds": 1.0,
+        }
         row |= {"points": np.zeros((10, 784)).tolist()}
         if task["method"] != METHODS[0]:
             row |= {"curve": [7.0, 6.6, 6.5]}
@@ -34,7 +38,9 @@ def verdict(rows, start):
 def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
     rows = made_up(quick)
     names = {name.replace("_", "-") for name in {row["data"] for row in rows}}
-    assert set(CORESETS.draw(rows)) == {f"coresets-{n}{end}" for n in names for end in ("", "-loss")}
+    assert set(CORESETS.draw(rows)) == {
+        f"coresets-{n}{end}" for n in names for end in ("", "-loss")
+    }
     assert [claim.holds for claim in CORESETS.judge(rows)] == [True, True, True, None, True]
     assert verdict([row | {"epochs": 1000} for row in rows], "The support") is True
 

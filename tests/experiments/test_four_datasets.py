@@ -1,4 +1,5 @@
-"""The experiment on four data sets: pictures and verdicts from rows that are made up, so that each can turn."""
+"""The experiment on four data sets: pictures and verdicts from rows that are made up, so that each
+can turn."""
 
 import math
 
@@ -10,7 +11,13 @@ from fedwad.experiments import experiment
 from fedwad.experiments.otdd import _orders, _tasks
 
 OTDD = experiment("otdd")
-TRUTH = dict(zip(dict.fromkeys(t["pair"] for t in _tasks(True)), (20.0, 15.0, 24.0, 19.0, 25.0, 22.0), strict=True))
+TRUTH = dict(
+    zip(
+        dict.fromkeys(t["pair"] for t in _tasks(True)),
+        (20.0, 15.0, 24.0, 19.0, 25.0, 22.0),
+        strict=True,
+    )
+)
 
 
 def made_up(quick, factor, seconds=lambda _: 1.0):
@@ -25,7 +32,12 @@ def made_up(quick, factor, seconds=lambda _: 1.0):
 
 
 def plausible(task):
-    return 1 + 0.3 / math.sqrt(task["support"]) + (0 if task["n"] <= task["support"] else 0.1) - 1e-6 * task["rounds"]
+    return (
+        1
+        + 0.3 / math.sqrt(task["support"])
+        + (0 if task["n"] <= task["support"] else 0.1)
+        - 1e-6 * task["rounds"]
+    )
 
 
 def verdict(rows, start):
@@ -69,8 +81,11 @@ def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
 
 
 def test_one_draw_is_held_against_the_exact_distances_of_that_draw():
-    """Draws that are farther apart the later they come, and estimates that are exact: no error, whatever was drawn."""
-    rows = [row | {"value": row["value"] * (1 + row["seed"])} for row in made_up(False, lambda _: 1.0)]
+    """Draws that are farther apart the later they come, and estimates that are exact: no error,
+    whatever was drawn."""
+    rows = [
+        row | {"value": row["value"] * (1 + row["seed"])} for row in made_up(False, lambda _: 1.0)
+    ]
     (claim,) = (claim for claim in OTDD.judge(rows) if claim.text.startswith("FedWaD keeps"))
     assert claim.found.count("12 of 12 orders, error +0.0%") == 4
 
@@ -93,7 +108,13 @@ def test_each_verdict_can_turn(start, factor):
 
 def test_time_that_grows_with_the_samples():
     start = "With a small support the time grows"
-    small = min(task["support"] for task in OTDD.tasks(False) if task["part"] == "samples" and "support" in task)
-    as_told = made_up(False, plausible, lambda t: t["n"] if t.get("support") == small else math.sqrt(t["n"]))
+    small = min(
+        task["support"]
+        for task in OTDD.tasks(False)
+        if task["part"] == "samples" and "support" in task
+    )
+    as_told = made_up(
+        False, plausible, lambda t: t["n"] if t.get("support") == small else math.sqrt(t["n"])
+    )
     assert verdict(as_told, start) is True
     assert verdict(made_up(False, plausible, lambda task: task["n"] ** 2), start) is False

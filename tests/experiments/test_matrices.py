@@ -1,4 +1,5 @@
-"""The experiment on matrices of 20 clients: verdicts from rows that are made up, so that each can turn."""
+"""The experiment on matrices of 20 clients: verdicts from rows that are made up, so that each can
+turn."""
 
 import numpy as np
 import pytest
@@ -41,7 +42,10 @@ def test_pictures_and_verdicts_of_what_the_paper_saw():
     [
         ("The groups", lambda _: {"matrix": np.linspace(1, 2, 190).tolist()}),
         ("Without groups", lambda _: {"matrix": np.linspace(1, 2, 190).tolist()}),
-        ("FedWaD recovers", lambda row: {f"ARI {way}": 0.5 for way in WAYS} if row["data"] == "cifar10" else {}),
+        (
+            "FedWaD recovers",
+            lambda row: {f"ARI {way}": 0.5 for way in WAYS} if row["data"] == "cifar10" else {},
+        ),
         ("The affinity", lambda _: {"ARI affinity": 0.5}),
     ],
 )

@@ -15,7 +15,8 @@ from fedwad.experiments._reproduce import run
 
 
 def counting(calls, fail_at=None, too_large=99):
-    """An experiment that notes what it is asked to measure, may break down on the way, and may leave tasks out."""
+    """An experiment that notes what it is asked to measure, may break down on the way, and may
+    leave tasks out."""
 
     def measure(number):
         if number == fail_at:
@@ -38,7 +39,9 @@ def counting(calls, fail_at=None, too_large=99):
     def leaves_out(number):
         return f"numbers from {too_large} on are too large." if number >= too_large else None
 
-    return Experiment("squares", "Squares of numbers", tasks, measure, draw, judge, leaves_out=leaves_out)
+    return Experiment(
+        "squares", "Squares of numbers", tasks, measure, draw, judge, leaves_out=leaves_out
+    )
 
 
 def command(*arguments):
@@ -58,7 +61,9 @@ class TestRun:
         assert set(outcome.files) == {"table.csv", "squares.svg", "squares.png", "facts.json"}
         with (outcome.folder / "table.csv").open() as file:
             rows = list(csv.DictReader(file))
-        assert [(row["number"], row["square"]) for row in rows] == [(str(k), str(k * k)) for k in range(5)]
+        assert [(row["number"], row["square"]) for row in rows] == [
+            (str(k), str(k * k)) for k in range(5)
+        ]
         facts = json.loads((outcome.folder / "facts.json").read_text())
         assert facts["claims"] == [{"text": "Squares grow.", "holds": True, "found": "up to 16"}]
         assert facts["versions"]["fedwad"] == fedwad.__version__
@@ -101,7 +106,10 @@ class TestRun:
         ("line", "sentence"),
         [
             ("no json\n", "is damaged; start again with --fresh"),
-            ('{"version": "0.0.1", "task": {}, "rows": [], "seconds": 1}\n', "written by fedwad 0.0.1"),
+            (
+                '{"version": "0.0.1", "task": {}, "rows": [], "seconds": 1}\n',
+                "written by fedwad 0.0.1",
+            ),
         ],
     )
     def test_rows_of_something_else_are_refused(self, tmp_path, line, sentence):
@@ -166,7 +174,9 @@ class TestNames:
             tasks = found.tasks(quick)
             keys = {json.dumps(task, sort_keys=True) for task in tasks}
             assert len(keys) == len(tasks) > 0
-        assert len(found.tasks(True)) < len(found.tasks(False)) or found.tasks(True) != found.tasks(False)
+        assert len(found.tasks(True)) < len(found.tasks(False)) or found.tasks(True) != found.tasks(
+            False
+        )
 
     def test_an_unknown_one(self):
         with pytest.raises(InputError, match="There is no experiment 'tor'; choose toy"):

@@ -27,8 +27,12 @@ def made_up(quick, change=lambda _: {}):
         for method, seconds in METHODS.items():
             if method == "FedWaD exact" and task["n"] > 1000:
                 continue
-            excess = {"FedWaD S=2": 0.02, "FedWaD S=10": 0.01, "FedWaD S=100": 0.005}.get(method, 0.0)
-            slower = 2.0 if method == "FedWaD exact" and (task["d"], task["ratio"]) == (2, 3) else 1.0
+            excess = {"FedWaD S=2": 0.02, "FedWaD S=10": 0.01, "FedWaD S=100": 0.005}.get(
+                method, 0.0
+            )
+            slower = (
+                2.0 if method == "FedWaD exact" and (task["d"], task["ratio"]) == (2, 3) else 1.0
+            )
             error = (0.3 if task["d"] == 50 else 0.1 / math.sqrt(task["n"])) + excess
             cut = 0.03 if method.startswith("POT") and task["n"] >= 5000 else 0.0
             row = task | {"method": method, "seconds": slower * seconds(task["n"]), "error": error}
@@ -64,7 +68,11 @@ def test_pictures_and_verdicts_of_what_the_paper_saw():
 def test_a_quick_run_does_not_judge_large_samples():
     rows = made_up(True)
     assert set(SCALING.draw(rows)) == {"scaling-1-1", "scaling-1-3"}
-    for start in ("The exact Wasserstein", "FedWaD with exact interpolating measures has", "From 5000"):
+    for start in (
+        "The exact Wasserstein",
+        "FedWaD with exact interpolating measures has",
+        "From 5000",
+    ):
         assert verdict(rows, start) is None
 
 
@@ -73,13 +81,19 @@ def test_a_quick_run_does_not_judge_large_samples():
     [
         ("The approximated interpolating", lambda _: {"seconds": 1.0}),
         ("Below 1000", lambda row: {"error": 0.5} if row["method"] == "FedWaD S=10" else {}),
-        ("The exact Wasserstein", lambda row: {"to sample": 0.0} if row["method"].startswith("POT") else {}),
+        (
+            "The exact Wasserstein",
+            lambda row: {"to sample": 0.0} if row["method"].startswith("POT") else {},
+        ),
         ("The approximated FedWaD is robust", lambda row: {"error": 1e-4 * row["n"]}),
         ("From 5000", lambda row: {"seconds": 1e9} if row["method"] == "FedWaD S=100" else {}),
         ("FedWaD with exact interpolating measures is slower", lambda _: {"seconds": 1.0}),
         ("In 50 dimensions no method", lambda _: {"error": 0.3}),
         ("In 50 dimensions the ratio", lambda row: {"seconds": 1.0 / row["ratio"]}),
-        ("A larger support takes", lambda row: {"seconds": 9.0} if row["method"] == "FedWaD S=10" else {}),
+        (
+            "A larger support takes",
+            lambda row: {"seconds": 9.0} if row["method"] == "FedWaD S=10" else {},
+        ),
         ("A larger support helps", lambda _: {"to sample": 0.1}),
     ],
 )

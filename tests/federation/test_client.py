@@ -20,9 +20,11 @@ from fedwad.federation import (
     Request,
     SummaryRequest,
     TransportRequest,
-    kinds,
     local,
     payload,
+)
+from fedwad.federation import (
+    requests as kinds,
 )
 from fedwad.federation.codec import digest
 from fedwad.ot import Measure
@@ -56,7 +58,9 @@ def test_by_default_nothing_is_answered():
 
 def test_every_kind_of_request_is_known_to_policies():
     for base, registry in ((Request, kinds.REQUESTS), (Reply, kinds.REPLIES)):
-        assert {kind for kind in base.__subclasses__() if kind.__module__.startswith("fedwad.")} == set(registry)
+        assert {
+            kind for kind in base.__subclasses__() if kind.__module__.startswith("fedwad.")
+        } == set(registry)
     assert len({request.kind for request in kinds.REQUESTS}) == len(kinds.REQUESTS)
     assert sorted(Policy.open().allow) == sorted(kinds.KINDS.values())
 
@@ -66,8 +70,12 @@ def test_every_reply_is_recorded_with_its_size():
     for request in EVERY_REQUEST:
         reply = client.answer(request)
         entry = client.ledger.entries[-1]
-        assert (entry.kind, entry.outcome, entry.bytes) == (request.kind, "answered", payload(reply))
-        assert entry.smallest >= 1 or request.kind == "describe"
+        assert (entry.kind, entry.outcome, entry.bytes) == (
+            request.kind,
+            "answered",
+            payload(reply),
+        )
+        assert entry.min_cell_size >= 1 or request.kind == "describe"
     assert len(client.ledger) == len(EVERY_REQUEST)
 
 
@@ -77,13 +85,21 @@ def test_every_reply_is_recorded_with_its_size():
         (Policy(KINDS), transport(interpolant="exact"), "reveals every sample"),
         (Policy(KINDS), transport(WEIGHTED), "equal weights"),
         (Policy(KINDS), CellsRequest("run", WEIGHTED, 2.0, "full"), "equal weights"),
-        (Policy(KINDS, largest_support=4), transport(), "up to 4"),
-        (Policy(KINDS, largest_support=4), SummaryRequest(5, "full", 2.0, 0), "up to 4"),
-        (Policy(KINDS, smallest_cell=50), transport(), "fewer than the 50 samples"),
-        (Policy(KINDS, smallest_cell=50), CellsRequest("run", SUPPORT, 2.0, "full"), "fewer than the 50 samples"),
-        (Policy(KINDS, smallest_cell=101), MomentsRequest(), "fewer than the 101 samples"),
-        (Policy(KINDS, smallest_cell=101), SummaryRequest(1, "full", 2.0, 0), "fewer than the 101 samples"),
-        (Policy(KINDS, answers=0), MomentsRequest(), "all 0 answers"),
+        (Policy(KINDS, max_support=4), transport(), "up to 4"),
+        (Policy(KINDS, max_support=4), SummaryRequest(5, "full", 2.0, 0), "up to 4"),
+        (Policy(KINDS, min_cell_size=50), transport(), "fewer than the 50 samples"),
+        (
+            Policy(KINDS, min_cell_size=50),
+            CellsRequest("run", SUPPORT, 2.0, "full"),
+            "fewer than the 50 samples",
+        ),
+        (Policy(KINDS, min_cell_size=101), MomentsRequest(), "fewer than the 101 samples"),
+        (
+            Policy(KINDS, min_cell_size=101),
+            SummaryRequest(1, "full", 2.0, 0),
+            "fewer than the 101 samples",
+        ),
+        (Policy(KINDS, max_queries=0), MomentsRequest(), "all 0 answers"),
         (Policy(["summary"]), MomentsRequest(), "kind 'moments'"),
     ],
 )
@@ -97,18 +113,18 @@ def test_each_rule_refuses_and_that_is_recorded(policy, request_, sentence):
 
 
 def test_summaries_keep_the_policys_floor():
-    client = Client(DATA, Policy(["summary"], smallest_cell=30))
-    assert client.answer(SummaryRequest(50, "full", 2.0, 0)).summary.smallest >= 30
+    client = Client(DATA, Policy(["summary"], min_cell_size=30))
+    assert client.answer(SummaryRequest(50, "full", 2.0, 0)).summary.min_cell_size >= 30
 
 
 def test_support_larger_than_the_data_counts_as_single_samples():
-    client = Client(DATA, Policy(["transport"], smallest_cell=2))
+    client = Client(DATA, Policy(["transport"], min_cell_size=2))
     with pytest.raises(PolicyError, match="fewer than the 2 samples"):
         client.answer(transport(Measure(np.random.default_rng(2).standard_normal((150, 3)))))
 
 
 def test_answers_are_counted_over_the_clients_life():
-    client = Client(DATA, Policy(["moments", "summary"], answers=2))
+    client = Client(DATA, Policy(["moments", "summary"], max_queries=2))
     client.answer(MomentsRequest())
     client.answer(SummaryRequest(1, "auto", 2.0, 0))
     with pytest.raises(PolicyError, match="all 2 answers"):
@@ -117,52 +133,71 @@ def test_answers_are_counted_over_the_clients_life():
 
 def test_the_same_question_counts_once_and_gets_the_same_reply():
     """A site was once locked out by analysts who asked for its one summary again and again."""
-    client = Client(DATA, Policy(["moments", "transport"], answers=2))
+    client = Client(DATA, Policy(["moments", "transport"], max_queries=2))
     told = [digest(client.answer(MomentsRequest())) for _ in range(5)]
     rounds = [digest(client.answer(replace(transport(), run=name))) for name in ("a", "b", "c")]
     assert (len(set(told)), len(set(rounds))) == (1, 1)
-    assert client.ledger.looks == 2
+    assert client.ledger.queries == 2
     assert [entry.outcome for entry in client.ledger.entries] == [
-        "answered", *["repeated"] * 4, "answered", "repeated", "repeated",
-    ]  # fmt: skip
-    assert {entry.digest for entry in client.ledger.entries} == {told[0], rounds[0]}  # nothing leaves unrecorded
+        "answered",
+        *["repeated"] * 4,
+        "answered",
+        "repeated",
+        "repeated",
+    ]
+    assert {entry.digest for entry in client.ledger.entries} == {
+        told[0],
+        rounds[0],
+    }  # nothing leaves unrecorded
     with pytest.raises(PolicyError, match="all 2 answers"):
         client.answer(transport(Measure(SUPPORT.points + 1e-9)))
-    assert client.ledger.looks == 2
+    assert client.ledger.queries == 2
 
 
-def test_a_repetition_that_turns_out_otherwise_counts_and_is_withheld_after_the_last_answer(monkeypatch):
-    client = Client(DATA, Policy(["moments"], answers=2))
-    true = MomentsRequest.work
+def test_a_repetition_that_turns_out_otherwise_counts_and_is_withheld_after_the_last_answer(
+    monkeypatch,
+):
+    client = Client(DATA, Policy(["moments"], max_queries=2))
+    true = MomentsRequest.execute
     client.answer(MomentsRequest())
 
-    def other(request, desk, shift):
-        moments, smallest = true(request, desk)
-        return replace(moments, mean=moments.mean + shift), smallest
+    def other(request, context, shift):
+        moments, min_cell_size = true(request, context)
+        return replace(moments, mean=moments.mean + shift), min_cell_size
 
-    monkeypatch.setattr(MomentsRequest, "work", lambda request, desk: other(request, desk, 1.0))
+    monkeypatch.setattr(
+        MomentsRequest, "execute", lambda request, context: other(request, context, 1.0)
+    )
     client.answer(MomentsRequest())
-    assert client.ledger.looks == 2
-    monkeypatch.setattr(MomentsRequest, "work", lambda request, desk: other(request, desk, 2.0))
+    assert client.ledger.queries == 2
+    monkeypatch.setattr(
+        MomentsRequest, "execute", lambda request, context: other(request, context, 2.0)
+    )
     with pytest.raises(PolicyError, match="all 2 answers"):
         client.answer(MomentsRequest())
-    assert [entry.outcome for entry in client.ledger.entries] == ["answered", "answered", "withheld"]
+    assert [entry.outcome for entry in client.ledger.entries] == [
+        "answered",
+        "answered",
+        "withheld",
+    ]
 
 
 def test_without_answers_nothing_is_repeated_either():
     ledger = Ledger()
     Client(DATA, Policy(["moments"]), ledger).answer(MomentsRequest())
     with pytest.raises(PolicyError, match="all 0 answers"):
-        Client(DATA, Policy(["moments"], answers=0), ledger).answer(MomentsRequest())
+        Client(DATA, Policy(["moments"], max_queries=0), ledger).answer(MomentsRequest())
 
 
 @pytest.mark.parametrize("change", ["policy", "data"])
 def test_under_other_rules_or_about_other_data_a_question_is_another(change):
-    ledger, rules = Ledger(), Policy(["moments"], answers=1)
+    ledger, rules = Ledger(), Policy(["moments"], max_queries=1)
     Client(DATA, rules, ledger).answer(MomentsRequest())
     other = Dataset(Measure(DATA.measure.points + 1))
     client = (
-        Client(DATA, replace(rules, smallest_cell=9), ledger) if change == "policy" else Client(other, rules, ledger)
+        Client(DATA, replace(rules, min_cell_size=9), ledger)
+        if change == "policy"
+        else Client(other, rules, ledger)
     )
     with pytest.raises(PolicyError, match="all 1 answers"):
         client.answer(MomentsRequest())
@@ -170,8 +205,11 @@ def test_under_other_rules_or_about_other_data_a_question_is_another(change):
 
 def test_replies_that_depend_on_more_than_the_question_always_count():
     assert {request.kind for request in kinds.REQUESTS if not request.lasting} == {
-        "describe", "private", "train", "evaluate",
-    }  # fmt: skip
+        "describe",
+        "private",
+        "train",
+        "evaluate",
+    }
 
 
 def test_a_refusal_reaches_the_caller_of_distance():
@@ -214,22 +252,23 @@ def test_a_support_cannot_lie_about_itself():
     class Liar(Measure):
         is_uniform = True
 
-    client = Client(DATA, Policy(["cells"], smallest_cell=5))
+    client = Client(DATA, Policy(["cells"], min_cell_size=5))
     with pytest.raises(InputError, match="is a Liar"):
         client.answer(CellsRequest("run", Liar(SUPPORT.points, [1, 2, 3, 4, 5]), 2.0, "full"))
     smuggled = Measure(SUPPORT.points)
     object.__setattr__(smuggled, "points", np.full((5, 3), np.nan))
     with pytest.raises(InputError, match="NaN"):
         client.answer(CellsRequest("run", smuggled, 2.0, "full"))
-    assert client.ledger.looks == 0
+    assert client.ledger.queries == 0
 
 
 @pytest.mark.parametrize(
-    "request_", [SummaryRequest(1, "isotropic", 50.0, 0), CellsRequest("run", SUPPORT, 50.0, "full")]
+    "request_",
+    [SummaryRequest(1, "spherical", 50.0, 0), CellsRequest("run", SUPPORT, 50.0, "full")],
 )
 def test_high_orders_tell_the_farthest_sample_and_are_refused(request_):
     with pytest.raises(PolicyError, match="answers up to 4"):
-        Client(DATA, Policy(KINDS, smallest_cell=1)).answer(request_)
+        Client(DATA, Policy(KINDS, min_cell_size=1)).answer(request_)
 
 
 def test_a_policy_keeps_its_own_list():
@@ -240,14 +279,16 @@ def test_a_policy_keeps_its_own_list():
 
 
 def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
-    client = Client(DATA, Policy(["transport"], answers=1, smallest_cell=50))
+    client = Client(DATA, Policy(["transport"], max_queries=1, min_cell_size=50))
     with pytest.raises(PolicyError, match="fewer than the 50"):
         client.answer(transport())
-    with pytest.raises(PolicyError, match="fewer than the 50"):  # the same question: not worked on, and not counted
+    with pytest.raises(
+        PolicyError, match="fewer than the 50"
+    ):  # the same question: not worked on, and not counted
         client.answer(transport())
     with pytest.raises(PolicyError, match="all 1 answers"):
         client.answer(transport(Measure(SUPPORT.points + 1)))
-    assert client.ledger.looks == 1
+    assert client.ledger.queries == 1
     assert [entry.outcome for entry in client.ledger.entries] == ["withheld", "refused", "refused"]
     assert "fewer than the 50" in client.ledger.entries[1].reason
     assert "all 1 answers" in client.ledger.entries[2].reason
@@ -286,7 +327,7 @@ def test_requests_that_make_no_sense_are_refused_before_the_data_are_looked_at(r
     client = Client(DATA, Policy.open())
     with pytest.raises(InputError):
         client.answer(request_)
-    assert client.ledger.looks == 0
+    assert client.ledger.queries == 0
     assert [entry.outcome for entry in client.ledger.entries] == ["refused"]
 
 
@@ -294,7 +335,7 @@ def test_requests_that_make_no_sense_are_refused_before_the_data_are_looked_at(r
 def test_a_heavy_sample_does_not_hide_among_light_ones(request_):
     weights = np.full(100, 1e-12)
     weights[7] = 1.0
-    client = Client(Dataset(Measure(DATA.measure.points, weights)), Policy(KINDS, smallest_cell=2))
+    client = Client(Dataset(Measure(DATA.measure.points, weights)), Policy(KINDS, min_cell_size=2))
     with pytest.raises(PolicyError, match="fewer than the 2 samples"):
         client.answer(request_)
 
@@ -307,11 +348,11 @@ def test_a_heavy_sample_does_not_hide_among_light_ones(request_):
         {"allow": None},
         {"allow": 5},
         {"exact_interpolant": "no"},
-        {"largest_p": 0.5},
-        {"smallest_cell": 0},
-        {"smallest_cell": float("nan")},
-        {"largest_support": 0},
-        {"answers": -1},
+        {"max_p": 0.5},
+        {"min_cell_size": 0},
+        {"min_cell_size": float("nan")},
+        {"max_support": 0},
+        {"max_queries": -1},
     ],
 )
 def test_a_policy_that_would_protect_nothing_is_refused(options):
@@ -334,7 +375,7 @@ def test_ledgers_can_be_read():
     fed = local({"a": np.zeros((30, 1)), "b": np.ones((30, 1))})
     fedwad.distance(fed["a"], fed["b"], method="summary")
     assert [entry.kind for entry in fed.ledgers["a"].entries] == ["summary"]
-    assert fed.ledgers["b"].looks == 1
+    assert fed.ledgers["b"].queries == 1
 
 
 def test_a_federation_needs_clients():

@@ -16,8 +16,8 @@ from fedwad.federation import (
     Client,
     Dataset,
     DescribeRequest,
+    Envelope,
     Failure,
-    Letter,
     MomentsRequest,
     Policy,
     SummaryRequest,
@@ -34,13 +34,13 @@ SUPPORT, TALL = Measure(RNG.standard_normal((4, 3))), Measure(RNG.standard_norma
 REQUESTS = [
     DescribeRequest(),
     MomentsRequest(),
-    MomentsRequest("diagonal"),
+    MomentsRequest("diag"),
     SummaryRequest(5, "lowrank", 2.0, 0),
     SummaryRequest(5, "full", 2.0, 7, "full"),
     TransportRequest("run", SUPPORT, 0.3, 2.0, "barycentric", True),
-    TransportRequest("run", TALL, 0.5, 2.0, "barycentric", False, "diagonal"),
-    CellsRequest("run", SUPPORT, 1.5, "diagonal"),
-    CellsRequest("other", TALL, 2.0, "isotropic", "diagonal"),
+    TransportRequest("run", TALL, 0.5, 2.0, "barycentric", False, "diag"),
+    CellsRequest("run", SUPPORT, 1.5, "diag"),
+    CellsRequest("other", TALL, 2.0, "spherical", "diag"),
 ]
 
 
@@ -51,7 +51,8 @@ def client(policy=None):
 def same(one, two):
     if dataclasses.is_dataclass(one):
         return type(one) is type(two) and all(
-            same(getattr(one, field.name), getattr(two, field.name)) for field in dataclasses.fields(one)
+            same(getattr(one, field.name), getattr(two, field.name))
+            for field in dataclasses.fields(one)
         )
     if isinstance(one, np.ndarray):
         return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
@@ -69,33 +70,46 @@ def everything_that_travels():
     yield Failure("silent", "é \N{SNOWMAN}")
 
 
-@pytest.mark.parametrize("message", list(everything_that_travels()), ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize(
+    "message", list(everything_that_travels()), ids=lambda message: type(message).__name__
+)
 def test_every_message_comes_back_bit_for_bit(message):
-    letter = unpack(pack(Letter(message, "ticket", "names")))
-    assert (letter.ticket, letter.features) == ("ticket", "names")
-    assert same(letter.message, message)
+    letter = unpack(pack(Envelope(message, "request_id", "names")))
+    assert (letter.request_id, letter.features) == ("request_id", "names")
+    assert same(letter.content, message)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100), st.floats(1e-300, 1e300))
+@given(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100),
+    st.floats(1e-300, 1e300),
+)
 def test_numbers_come_back_bit_for_bit(number, distance):
     from fedwad.federation import TransportReply
 
     reply = TransportReply(Measure([[number, -number]]), distance)
-    assert same(unpack(pack(Letter(reply))).message, reply)
+    assert same(unpack(pack(Envelope(reply))).content, reply)
 
 
 def test_another_version_is_told_apart():
-    letter = bytearray(pack(Letter(MomentsRequest())))
+    letter = bytearray(pack(Envelope(MomentsRequest())))
     letter[6] = 9
     with pytest.raises(VersionError, match="version 9 arrived where version 1 is read"):
         unpack(bytes(letter))
-    answer = unpack(client().respond(bytes(letter))).message
+    answer = unpack(client().respond(bytes(letter))).content
     assert answer.code == "version"
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"fedwad", b"x" * 100, b"fedwad\x01\x00\xff\xff\xff\xff", "fedwad", None, b"fedwad\x01\x00\x02\0\0\0{}"],
+    [
+        b"",
+        b"fedwad",
+        b"x" * 100,
+        b"fedwad\x01\x00\xff\xff\xff\xff",
+        "fedwad",
+        None,
+        b"fedwad\x01\x00\x02\0\0\0{}",
+    ],
 )
 def test_other_bytes_are_refused(data):
     with pytest.raises(FederationError):
@@ -104,11 +118,11 @@ def test_other_bytes_are_refused(data):
 
 def test_too_large_a_letter_is_refused_before_it_is_read():
     with pytest.raises(FederationError, match="up to 50 are read"):
-        unpack(pack(Letter(REQUESTS[5])), largest=50)
+        unpack(pack(Envelope(REQUESTS[5])), largest=50)
 
 
 def header(**changes):
-    letter = pack(Letter(TransportRequest("run", SUPPORT, 0.5, 2.0, "barycentric", False)))
+    letter = pack(Envelope(TransportRequest("run", SUPPORT, 0.5, 2.0, "barycentric", False)))
     size = int.from_bytes(letter[8:12], "little")
     head = json.loads(letter[12 : 12 + size]) | changes
     text = json.dumps(head).encode()
@@ -131,8 +145,15 @@ def header(**changes):
         header(message={"array": 10}),
         header(message=[1, 2]),
         header(message=None),
-        header(ticket=3),
-        header(message={"type": "TransportRequest", "classes": "ignored", "run": "r", "support": {"array": 0}}),
+        header(request_id=3),
+        header(
+            message={
+                "type": "TransportRequest",
+                "classes": "ignored",
+                "run": "r",
+                "support": {"array": 0},
+            }
+        ),
         header()[:-1],
         header() + b"\0",
         header(message=json.loads("[" * 900 + "]" * 900)),
@@ -142,7 +163,7 @@ def test_headers_that_lie_are_refused_in_one_sentence(letter):
     with pytest.raises(FedwadError) as caught:
         unpack(letter)
     assert "\n" not in str(caught.value)
-    assert unpack(client().respond(letter)).message.code in ("federation", "input")
+    assert unpack(client().respond(letter)).content.code in ("federation", "input")
 
 
 def test_nan_in_numbers_and_arrays_is_refused():
@@ -174,7 +195,7 @@ def mutated(letter, rng):
     return bytes(data)
 
 
-STRICT = Policy(("describe", "summary", "transport", "cells"), answers=None, largest_support=5)
+STRICT = Policy(("describe", "summary", "transport", "cells"), max_queries=None, max_support=5)
 
 
 def permitted(reply):
@@ -185,7 +206,7 @@ def permitted(reply):
     if kind == "SummaryReply":
         return (
             type(reply.summary).__name__ == "Summary"
-            and reply.summary.smallest >= 10
+            and reply.summary.min_cell_size >= 10
             and len(reply.summary.weights) <= 5
         )
     if kind == "TransportReply":
@@ -195,14 +216,18 @@ def permitted(reply):
 
 def test_ten_thousand_mutated_letters_crash_nothing_and_get_nothing_forbidden(caplog):
     rng = np.random.default_rng(2026)
-    letters = [pack(Letter(request, "ticket")) for request in (*REQUESTS, Bundle(tuple(REQUESTS)))]
+    letters = [
+        pack(Envelope(request, "request_id")) for request in (*REQUESTS, Bundle(tuple(REQUESTS)))
+    ]
     guarded = client(STRICT)
     codes = set()
     for number in range(10_000):
-        answer = unpack(guarded.respond(mutated(letters[number % len(letters)], rng))).message
+        answer = unpack(guarded.respond(mutated(letters[number % len(letters)], rng))).content
         assert permitted(answer)
         codes.add(answer.code if isinstance(answer, Failure) else type(answer).__name__)
-        assert not isinstance(answer, Failure) or ("\n" not in answer.sentence and len(answer.sentence) < 1000)
+        assert not isinstance(answer, Failure) or (
+            "\n" not in answer.sentence and len(answer.sentence) < 1000
+        )
     assert {"federation", "input", "policy", "version"} <= codes
     assert "internal" not in codes
     assert not caplog.records

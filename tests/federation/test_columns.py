@@ -1,4 +1,5 @@
-"""Columns that are dropped: as if the table had never had them, whatever they hold, here and on the way to a server."""
+"""Columns that are dropped: as if the table had never had them, whatever they hold, here and on the
+way to a server."""
 
 import tempfile
 from pathlib import Path
@@ -19,9 +20,9 @@ from fedwad.federation import (
     Client,
     Columns,
     DescribeRequest,
+    Envelope,
     Failure,
     LabelsRequest,
-    Letter,
     MomentsRequest,
     Policy,
     PrivateRequest,
@@ -53,10 +54,13 @@ def same(one, other):
     assert one.labels is None or one.labels.tolist() == other.labels.tolist()
 
 
-# --- what a user gives -----------------------------------------------------------------------------------------------
+# --- what a user gives
+# -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("drop", ["id", ["id"], ("id", "id"), {"id"}, iter(["id"]), np.array(["id"]), pd.Index(["id"])])
+@pytest.mark.parametrize(
+    "drop", ["id", ["id"], ("id", "id"), {"id"}, iter(["id"]), np.array(["id"]), pd.Index(["id"])]
+)
 def test_one_name_or_several_and_twice_is_once(drop):
     assert Columns.of("kind", drop) == Columns("kind", ("id",))
 
@@ -65,7 +69,9 @@ def test_nothing_is_dropped_unless_named():
     assert Columns.of() == Columns.of(None, None) == Columns.of(drop=[]) == Columns()
 
 
-@pytest.mark.parametrize("columns", [Columns(), Columns("kind"), Columns(drop=("id", "x")), Columns("kind", ("id",))])
+@pytest.mark.parametrize(
+    "columns", [Columns(), Columns("kind"), Columns(drop=("id", "x")), Columns("kind", ("id",))]
+)
 def test_words_say_all_of_it(columns):
     assert Columns.of(**columns.words()) == columns
 
@@ -75,7 +81,11 @@ def test_words_say_all_of_it(columns):
     [
         (None, 3, "drop is a int; give the name of a column"),
         (None, ["id", 3], "drop holds 3; give names of columns"),
-        ("kind", ["id", "kind"], "Column 'kind' is named as the label and to be dropped; choose one"),
+        (
+            "kind",
+            ["id", "kind"],
+            "Column 'kind' is named as the label and to be dropped; choose one",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(label, drop, sentence):
@@ -83,38 +93,56 @@ def test_what_makes_no_sense_is_refused(label, drop, sentence):
         Columns.of(label, drop)
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables
+# ----------------------------------------------------------------------------------------------------------
 
 
 def written(folder, name, table):
-    table.to_csv(folder / name, index=False) if name.endswith(".csv") else table.to_parquet(folder / name)
+    table.to_csv(folder / name, index=False) if name.endswith(".csv") else table.to_parquet(
+        folder / name
+    )
     return folder / name
 
 
-@pytest.mark.parametrize("make", ["a.csv", "a.parquet", pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
+@pytest.mark.parametrize(
+    "make", ["a.csv", "a.parquet", pd.DataFrame, pl.DataFrame, pa.Table.from_pandas]
+)
 def test_dropped_columns_may_hold_anything(tmp_path, make):
     source = written(tmp_path, make, FULL) if isinstance(make, str) else make(FULL)
     same(read(source, columns=Columns("kind", OTHERS)), read(TABLE, columns=Columns("kind")))
 
 
 def test_dropping_is_not_by_place():
-    """A pandas frame with text in its index, and columns in another order than they are named in."""
+    """A pandas frame with text in its index, and columns in another order than they are named
+    in."""
     table = FULL[list(FULL.columns[::-1])].set_index(np.array([f"row {k}" for k in range(40)]))
-    same(read(table, columns=Columns("kind", OTHERS)), read(TABLE[["kind", "v", "u"]], columns=Columns("kind")))
+    same(
+        read(table, columns=Columns("kind", OTHERS)),
+        read(TABLE[["kind", "v", "u"]], columns=Columns("kind")),
+    )
 
 
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 6), st.sampled_from([".csv", ".parquet"]))
 def test_as_if_the_table_had_never_had_them(data, rows, ending):
     features = data.draw(st.lists(st.sampled_from("uvwxyz"), min_size=1, max_size=3, unique=True))
-    dropped = data.draw(st.lists(st.sampled_from(["id", "last name", "Größe", "a,b", "-x", "it's"]), unique=True))
+    dropped = data.draw(
+        st.lists(st.sampled_from(["id", "last name", "Größe", "a,b", "-x", "it's"]), unique=True)
+    )
     label = data.draw(st.sampled_from([None, "kind"]))
     numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
-    content = {name: data.draw(st.lists(numbers, min_size=rows, max_size=rows)) for name in features}
+    content = {
+        name: data.draw(st.lists(numbers, min_size=rows, max_size=rows)) for name in features
+    }
     content |= (
-        {} if label is None else {label: data.draw(st.lists(st.sampled_from("ab"), min_size=rows, max_size=rows))}
+        {}
+        if label is None
+        else {label: data.draw(st.lists(st.sampled_from("ab"), min_size=rows, max_size=rows))}
     )
-    odd = st.one_of(st.lists(st.sampled_from(["x", None, "7"]), min_size=rows, max_size=rows), st.just([1] * rows))
+    odd = st.one_of(
+        st.lists(st.sampled_from(["x", None, "7"]), min_size=rows, max_size=rows),
+        st.just([1] * rows),
+    )
     content |= {name: data.draw(odd) for name in dropped}
     order = data.draw(st.permutations(list(content)))
     whole = pd.DataFrame(content)[order]
@@ -126,9 +154,14 @@ def test_as_if_the_table_had_never_had_them(data, rows, ending):
 
 def test_a_saved_row_index_can_be_dropped(tmp_path):
     TABLE.to_csv(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"):
+    with pytest.raises(
+        InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"
+    ):
         read(tmp_path / "a.csv", columns=Columns("kind"))
-    same(read(tmp_path / "a.csv", columns=Columns.of("kind", "")), read(TABLE, columns=Columns("kind")))
+    same(
+        read(tmp_path / "a.csv", columns=Columns.of("kind", "")),
+        read(TABLE, columns=Columns("kind")),
+    )
 
 
 COUNTED = TABLE.set_index(pd.RangeIndex(5000, 5040))
@@ -148,7 +181,9 @@ INDEXED = {
 @pytest.mark.parametrize("stored", ["file", "arrow"])
 def test_the_index_of_a_frame_is_no_feature_when_stored(tmp_path, kind, stored):
     frame = INDEXED[kind]
-    source = written(tmp_path, "a.parquet", frame) if stored == "file" else pa.Table.from_pandas(frame)
+    source = (
+        written(tmp_path, "a.parquet", frame) if stored == "file" else pa.Table.from_pandas(frame)
+    )
     data = read(source, columns=Columns("kind"))
     assert data.features == ("u", "v")
     same(data, read(frame, columns=Columns("kind")))
@@ -166,7 +201,9 @@ def test_a_stored_index_can_be_the_label_or_dropped_by_name(tmp_path):
         read(filtered, columns=Columns("kind", ("__index_level_0__",))),
         read(INDEXED["filtered"], columns=Columns("kind")),
     )
-    with pytest.raises(InputError, match=r"b\.parquet has no column 'room'; its columns are u, v, kind\.$"):
+    with pytest.raises(
+        InputError, match=r"b\.parquet has no column 'room'; its columns are u, v, kind\.$"
+    ):
         read(filtered, columns=Columns("room"))
 
 
@@ -199,16 +236,32 @@ def test_a_pair_of_a_table_and_labels():
             "room",
             r"a\.csv has no column 'room'; its columns are patient_id, u, account, v, kind, visit\.$",
         ),
-        ("kind", "Patient_ID", r"a\.csv has no column 'Patient_ID' \(but 'patient_id'\); its columns are"),
-        (None, list(FULL), r"a\.csv has no columns left after --drop patient_id --drop u .*; keep at least one\.$"),
+        (
+            "kind",
+            "Patient_ID",
+            r"a\.csv has no column 'Patient_ID' \(but 'patient_id'\); its columns are",
+        ),
+        (
+            None,
+            list(FULL),
+            r"a\.csv has no columns left after --drop patient_id --drop u .*; keep at least one\.$",
+        ),
         ("kind", [*OTHERS, "u", "v"], r"a\.csv has no columns left after --drop"),
-        ("kind", [], r"drop them \(--drop patient_id --drop visit\), or name one as the label column\.$"),
+        (
+            "kind",
+            [],
+            r"drop them \(--drop patient_id --drop visit\), or name one as the label column\.$",
+        ),
         (
             "kind",
             ["patient_id", "visit"],
             r"'account' .* 6 missing values .*, or drop the column \(--drop account\)\.$",
         ),
-        (None, OTHERS, r"'kind' .* string values; .* drop it \(--drop kind\), or name it as the label column\.$"),
+        (
+            None,
+            OTHERS,
+            r"'kind' .* string values; .* drop it \(--drop kind\), or name it as the label column\.$",
+        ),
     ],
 )
 def test_wrong_drops_get_one_sentence(tmp_path, label, drop, sentence):
@@ -227,28 +280,46 @@ def test_what_has_no_named_columns_cannot_drop_any(tmp_path, name):
     points = TABLE[["u", "v"]].to_numpy()
     np.save(tmp_path / "a.npy", points)
     np.savez(tmp_path / "a.npz", u=points)
-    others = {"array": points, "measure": Measure(points), "dataset": read(points), "pair": (points, TABLE.kind)}
-    with pytest.raises(InputError, match=r"has no named columns; columns can be dropped from \.csv, \.parquet and"):
+    others = {
+        "array": points,
+        "measure": Measure(points),
+        "dataset": read(points),
+        "pair": (points, TABLE.kind),
+    }
+    with pytest.raises(
+        InputError, match=r"has no named columns; columns can be dropped from \.csv, \.parquet and"
+    ):
         read(others.get(name, tmp_path / name), columns=Columns(drop=("u",)))
 
 
-# --- doors -----------------------------------------------------------------------------------------------------------
+# --- doors
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_federation_here(tmp_path):
-    files = {name: written(tmp_path, f"{name}.csv", FULL.assign(u=FULL.u + k)) for k, name in enumerate(("a", "b"))}
+    files = {
+        name: written(tmp_path, f"{name}.csv", FULL.assign(u=FULL.u + k))
+        for k, name in enumerate(("a", "b"))
+    }
     fed = fedwad.local(files, label_column="kind", drop=OTHERS)
     less = fedwad.local({"a": TABLE, "b": TABLE.assign(u=TABLE.u + 1)}, label_column="kind")
     assert fed.features == less.features == ("u", "v")
     for labels in (False, True):
-        one, other = (fedwad.distance(both["a"], both["b"], method="summary", labels=labels) for both in (fed, less))
+        one, other = (
+            fedwad.distance(both["a"], both["b"], method="summary", labels=labels)
+            for both in (fed, less)
+        )
         assert (one.value, one.lower, one.upper) == (other.value, other.lower, other.upper)
 
 
 def test_the_file_that_lacks_a_column_is_named(tmp_path):
-    files = {"a": written(tmp_path, "a.csv", FULL), "b": written(tmp_path, "b.csv", FULL.drop(columns="visit"))}
+    files = {
+        "a": written(tmp_path, "a.csv", FULL),
+        "b": written(tmp_path, "b.csv", FULL.drop(columns="visit")),
+    }
     with pytest.raises(
-        InputError, match=r"b\.csv has no column 'visit'; its columns are patient_id, u, account, v, kind"
+        InputError,
+        match=r"b\.csv has no column 'visit'; its columns are patient_id, u, account, v, kind",
     ):
         fedwad.local(files, label_column="kind", drop=OTHERS)
     with pytest.raises(InputError, match=r"^b has no column 'visit'"):
@@ -256,7 +327,9 @@ def test_the_file_that_lacks_a_column_is_named(tmp_path):
 
 
 def test_an_audit(tmp_path):
-    full = fedwad.audit(written(tmp_path, "a.csv", FULL), method="summary", label_column="kind", drop=OTHERS)
+    full = fedwad.audit(
+        written(tmp_path, "a.csv", FULL), method="summary", label_column="kind", drop=OTHERS
+    )
     assert full.features == 2
     assert full.to_dict() == fedwad.audit(TABLE, method="summary", label_column="kind").to_dict()
 
@@ -267,7 +340,7 @@ def _questions():
         DescribeRequest(),
         MomentsRequest(),
         SummaryRequest(3, "full", 2.0, 0),
-        SummaryRequest(1, "auto", 2.0, 0, "diagonal"),
+        SummaryRequest(1, "auto", 2.0, 0, "diag"),
         TransportRequest("run", support, 0.5, 2.0, "barycentric", True),
         CellsRequest("run", support, 2.0, "auto"),
         AtomsRequest(support.points, np.zeros(4), 0.0),
@@ -278,23 +351,26 @@ def _questions():
 
 
 def test_nothing_of_dropped_columns_travels(tmp_path):
-    """Each letter that a client writes is, bit for bit, that of a client whose file never had them."""
+    """Each letter that a client writes is, bit for bit, that of a client whose file never had
+    them."""
     data, policy = written(tmp_path, "paris.csv", FULL), tmp_path / "paris.toml"
     policy.write_text('name = "paris"\nallow = []\n')
-    assert open_client(data, policy, label_column="kind", drop=OTHERS).respond(pack(Letter(MomentsRequest())))
+    assert open_client(data, policy, label_column="kind", drop=OTHERS).respond(
+        pack(Envelope(MomentsRequest()))
+    )
     rules = Policy.open()
     full = Client(read(data, columns=Columns("kind", OTHERS)).by_name(), rules)
     less = Client(read(TABLE, columns=Columns("kind")).by_name(), rules)
     for question in _questions():
-        letter = pack(Letter(question, "ticket"))
+        letter = pack(Envelope(question, "request_id"))
         reply = full.respond(letter)
-        assert not isinstance(unpack(reply).message, Failure), question
+        assert not isinstance(unpack(reply).content, Failure), question
         if not isinstance(question, PrivateRequest):  # whose noise nobody can repeat
             assert reply == less.respond(letter), question
         for name in OTHERS:
             assert name.encode() not in reply
         assert b"P1" not in reply
         assert np.float64(9_876_544.0).tobytes() not in reply
-    assert full.respond(pack(Letter(DescribeRequest()))) != Client(
+    assert full.respond(pack(Envelope(DescribeRequest()))) != Client(
         read(FULL.drop(columns=["patient_id", "visit", "kind"]).fillna(0.0)).by_name(), rules
-    ).respond(pack(Letter(DescribeRequest())))
+    ).respond(pack(Envelope(DescribeRequest())))

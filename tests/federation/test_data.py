@@ -36,7 +36,9 @@ def write(folder, name):
 def test_every_format(tmp_path, name):
     column = "kind" if name.lower().endswith((".csv", ".parquet")) else None
     data = read(
-        write(tmp_path, name) if name != "A.CSV" else write(tmp_path, "x.csv").rename(tmp_path / name),
+        write(tmp_path, name)
+        if name != "A.CSV"
+        else write(tmp_path, "x.csv").rename(tmp_path / name),
         columns=Columns(column),
     )
     np.testing.assert_array_equal(data.measure.points, X)
@@ -83,11 +85,23 @@ def test_a_single_array_in_an_npz_needs_no_name(tmp_path):
         ("a.csv", "u,v\n", "is empty"),
         ("a.csv", "u,v\n1,2\n3,\n4,5\n6,\n", r"Column 'v' of .* has 2 missing values \(rows 2, 4"),
         ("a.csv", "u,city\n1,Paris\n2,Oslo\n", "Column 'city' of .* holds string values;"),
-        ("a.csv", "u,v\n1,2\n3,unknown\n4,5\n", "Column 'v' of .* holds string values in row 2, counting from 1"),
+        (
+            "a.csv",
+            "u,v\n1,2\n3,unknown\n4,5\n",
+            "Column 'v' of .* holds string values in row 2, counting from 1",
+        ),
         ("a.csv", "u;v\n1;2\n3;4\n", "separated by semicolons"),
         ("a.csv", "u;v\n1,5;2,5\n", "separated by semicolons"),
-        ("a.csv", "id,u,city\nA1,1,Paris\nA2,2,Oslo\n", "Columns 'id', 'city' of .* hold string values; encode them"),
-        ("a.csv", "u,v\n1,2\n3,inf\n", r"Column 'v' of .* has 1 infinite value \(row 2, counting from 1\)"),
+        (
+            "a.csv",
+            "id,u,city\nA1,1,Paris\nA2,2,Oslo\n",
+            "Columns 'id', 'city' of .* hold string values; encode them",
+        ),
+        (
+            "a.csv",
+            "u,v\n1,2\n3,inf\n",
+            r"Column 'v' of .* has 1 infinite value \(row 2, counting from 1\)",
+        ),
         ("a.csv", "u\tv\n1\t2\n", "is separated by spaces or tabs; save it with commas"),
         ("a.csv", ",u\n0,1\n1,2\n", r"a column without a name, number 1; .*index=False"),
         ("a.csv", "u,v,u\n1,2,3\n", "more than one column 'u'"),
@@ -122,8 +136,11 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_tables_from_files_need_no_pandas(tmp_path):
-    """PyArrow imports it for to_numpy: seconds, and Ctrl-C in the meantime left the process waiting for ever."""
-    (tmp_path / "a.csv").write_text("u,flag,whole,kind,code\n1.5,true,9007199254740993,a,1\n-2,false,4,b,2\n")
+    """PyArrow imports it for to_numpy: seconds, and Ctrl-C in the meantime left the process waiting
+    for ever."""
+    (tmp_path / "a.csv").write_text(
+        "u,flag,whole,kind,code\n1.5,true,9007199254740993,a,1\n-2,false,4,b,2\n"
+    )
     code = f"""
 import sys
 from fedwad.federation import Columns, read
@@ -131,7 +148,9 @@ data = read({str(tmp_path / "a.csv")!r}, columns=Columns("kind"))
 print((data.measure.points.tolist(), data.labels.tolist()))
 print("pandas" in sys.modules)
 """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     assert told[0] == "([[1.5, 1.0, 9007199254740992.0, 1.0], [-2.0, 0.0, 4.0, 2.0]], ['a', 'b'])"
     assert told[-1] == "False"
 
@@ -151,10 +170,14 @@ def test_npz_without_a_name_for_the_samples(tmp_path):
 def test_label_columns(tmp_path):
     with pytest.raises(InputError, match="no column 'sort'; its columns are u, v, kind"):
         read(write(tmp_path, "a.csv"), columns=Columns("sort"))
-    with pytest.raises(InputError, match=r"no column 'Kind' \(but 'kind'\); its columns are u, v, kind"):
+    with pytest.raises(
+        InputError, match=r"no column 'Kind' \(but 'kind'\); its columns are u, v, kind"
+    ):
         read(write(tmp_path, "a.csv"), columns=Columns("Kind"))
     (tmp_path / "b.csv").write_text("u,kind \n1,2\n")
-    with pytest.raises(InputError, match=r"no column 'kind' \(but 'kind '\); its columns are u, 'kind '"):
+    with pytest.raises(
+        InputError, match=r"no column 'kind' \(but 'kind '\); its columns are u, 'kind '"
+    ):
         read(tmp_path / "b.csv", columns=Columns("kind"))
     with pytest.raises(InputError, match="no named columns"):
         read(write(tmp_path, "a.npy"), columns=Columns("kind"))
@@ -172,7 +195,9 @@ def test_a_first_line_that_may_be_either_is_refused(tmp_path, content):
 @pytest.mark.parametrize("content", ["1 2\n3 4\n", "1\t2\n3\t4\n", "1;2\n3;4\n"])
 def test_other_separators_are_named_and_no_sample_is_quoted(tmp_path, content):
     (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(InputError, match=r"is separated by (semicolons|spaces or tabs); save it with commas") as caught:
+    with pytest.raises(
+        InputError, match=r"is separated by (semicolons|spaces or tabs); save it with commas"
+    ) as caught:
         read(tmp_path / "a.csv")
     assert "1" not in str(caught.value).replace(str(tmp_path), "")
 
@@ -183,7 +208,9 @@ def test_a_first_line_with_a_missing_value_is_data(tmp_path):
         read(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("columns", [Columns("f0"), Columns(drop=("f1",)), Columns("kind", ("F0",))])
+@pytest.mark.parametrize(
+    "columns", [Columns("f0"), Columns(drop=("f1",)), Columns("kind", ("F0",))]
+)
 def test_bare_numbers_have_no_names_to_drop_or_label_by(tmp_path, columns):
     (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
     wanted = [*columns.drop, columns.label][0]
@@ -193,19 +220,30 @@ def test_bare_numbers_have_no_names_to_drop_or_label_by(tmp_path, columns):
     assert "but '" not in str(caught.value)
 
 
-@pytest.mark.parametrize("columns", [Columns("2021"), Columns(drop=("2021",)), Columns("f0", ("2021",))])
+@pytest.mark.parametrize(
+    "columns", [Columns("2021"), Columns(drop=("2021",)), Columns("f0", ("2021",))]
+)
 def test_a_wanted_name_in_a_first_line_of_numbers(tmp_path, columns):
     (tmp_path / "a.csv").write_text("2020,2021\n3,-4\n5,6\n")
-    with pytest.raises(InputError, match=r"^'2021' is in the first line of .* read as a sample; if it names the col"):
+    with pytest.raises(
+        InputError,
+        match=r"^'2021' is in the first line of .* read as a sample; if it names the col",
+    ):
         read(tmp_path / "a.csv", columns=columns)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("1,2.5\n3,\n5,6\n", r"^Column 2 of .* has 1 missing value \(row 2, counting from 1\); fill or .* first\.$"),
+        (
+            "1,2.5\n3,\n5,6\n",
+            r"^Column 2 of .* has 1 missing value \(row 2, counting from 1\); fill or .* first\.$",
+        ),
         ("1,2.5\n3,inf\n5,6\n", r"^Column 2 of .* has 1 infinite value \(row 2"),
-        ("1,2.5\n3,x\n5,6\n", r"^Column 2 of .* holds string values in row 2, .* name the columns in a first line of"),
+        (
+            "1,2.5\n3,x\n5,6\n",
+            r"^Column 2 of .* holds string values in row 2, .* name the columns in a first line of",
+        ),
     ],
 )
 def test_columns_without_names_are_told_by_their_place(tmp_path, content, sentence):
@@ -240,7 +278,9 @@ def test_a_saved_row_index_before_names_that_are_numbers(tmp_path, names):
     """The first line is ',2020,2021': it must never count as a sample."""
     frame = pd.DataFrame(X, columns=names)
     frame.to_csv(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"):
+    with pytest.raises(
+        InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"
+    ):
         read(tmp_path / "a.csv")
     data = read(tmp_path / "a.csv", columns=Columns(drop=("",)))
     np.testing.assert_array_equal(data.measure.points, X)
@@ -251,11 +291,15 @@ def test_a_saved_row_index_before_names_that_are_numbers(tmp_path, names):
         read(tmp_path / "a.csv", columns=Columns(drop=("", "f0")))
 
 
-@pytest.mark.parametrize("content", [",0.5,1.5\n0,1,2\n", "7,,3\n1,2,3\n", ",,0\n1,2,3\n", ",NA,3\n1,2,3\n"])
+@pytest.mark.parametrize(
+    "content", [",0.5,1.5\n0,1,2\n", "7,,3\n1,2,3\n", ",,0\n1,2,3\n", ",NA,3\n1,2,3\n"]
+)
 @pytest.mark.parametrize("drop", [(), ("",), ("f0",)])
 def test_an_empty_cell_among_numbers_in_the_first_line_is_asked_about(tmp_path, content, drop):
     (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(InputError, match="has an empty cell and no words, and may name the columns or be a sample"):
+    with pytest.raises(
+        InputError, match="has an empty cell and no words, and may name the columns or be a sample"
+    ):
         read(tmp_path / "a.csv", columns=Columns(drop=drop))
 
 
@@ -263,7 +307,9 @@ def test_columns_are_matched_by_name():
     here = pd.DataFrame(X, columns=["u", "v"])
     fed = fedwad.local({"a": here, "b": here[["v", "u"]]})
     assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
-    with pytest.raises(InputError, match=r"differ in the names of features \(v only at a, w only at b\)"):
+    with pytest.raises(
+        InputError, match=r"differ in the names of features \(v only at a, w only at b\)"
+    ):
         fedwad.local({"a": here, "b": here.rename(columns={"v": "w"})})
 
 
@@ -319,7 +365,9 @@ def test_a_path_that_is_too_long():
 
 def test_another_column_is_named():
     here = pd.DataFrame(X, columns=["u", "v"])
-    with pytest.raises(InputError, match=r"a and b differ in the names of features \(id only at b\)"):
+    with pytest.raises(
+        InputError, match=r"a and b differ in the names of features \(id only at b\)"
+    ):
         fedwad.local({"a": here, "b": here.assign(id=[1, 2, 3])})
 
 
@@ -357,5 +405,17 @@ def test_frames_and_paths_given_to_wasserstein():
 
 
 def test_rows_sort_as_numbers():
-    points = np.array([[1.0, 2.0], [-3.0, 1.0], [1e-300, 0.0], [-1e-300, 5.0], [1.0, -2.0], [0.0, 7.0], [-1e99, 0.0]])
-    np.testing.assert_array_equal(read(points).canonical().measure.points, points[np.lexsort(points.T[::-1])])
+    points = np.array(
+        [
+            [1.0, 2.0],
+            [-3.0, 1.0],
+            [1e-300, 0.0],
+            [-1e-300, 5.0],
+            [1.0, -2.0],
+            [0.0, 7.0],
+            [-1e99, 0.0],
+        ]
+    )
+    np.testing.assert_array_equal(
+        read(points).canonical().measure.points, points[np.lexsort(points.T[::-1])]
+    )

@@ -1,8 +1,8 @@
 """What can go wrong on the way from a client, each injected, each named, none taken for an answer.
 
-The faults go into the letters of one client of three, between its door and the server. A distance must end with an
-error that names the client and the reason; a matrix must go on without it and say so. Faults of processes and
-networks are injected into real ones in tests/engines.
+The faults go into the letters of one client of three, between its door and the server. A distance
+must end with an error that names the client and the reason; a matrix must go on without it and say
+so. Faults of processes and networks are injected into real ones in tests/engines.
 """
 
 import re
@@ -17,8 +17,8 @@ from fedwad.federation import (
     BundleReply,
     Client,
     Dataset,
+    Envelope,
     Failure,
-    Letter,
     Moments,
     Policy,
     RemoteFederation,
@@ -36,7 +36,8 @@ DATA = {name: Dataset(Measure(RNG.standard_normal((80, 3)) + k)) for k, name in 
 
 
 class Wire(RemoteFederation):
-    """Clients behind letters. `fault(client, letter, answers so far)` gives what comes back from rome."""
+    """Clients behind letters. `fault(client, letter, answers so far)` gives what comes back from
+    rome."""
 
     def __init__(self, fault=None, clients=None):
         super().__init__(NAMES, timeout=5.0)
@@ -61,9 +62,11 @@ def changed(change):
 
     def fault(client, letter, sent):  # noqa: ARG001
         answer = unpack(client.respond(letter))
-        if isinstance(answer.message, BundleReply):
-            return pack(replace(answer, message=BundleReply(tuple(map(change, answer.message.replies)))))
-        return pack(replace(answer, message=change(answer.message)))
+        if isinstance(answer.content, BundleReply):
+            return pack(
+                replace(answer, content=BundleReply(tuple(map(change, answer.content.replies))))
+            )
+        return pack(replace(answer, content=change(answer.content)))
 
     return fault
 
@@ -82,11 +85,11 @@ def on_summary(**changes):
 
 def late(client, letter, sent):
     sent.append(client.respond(letter))
-    return sent[-2] if len(sent) > 1 else pack(Letter(unpack(sent[-1]).message, "an older round"))
+    return sent[-2] if len(sent) > 1 else pack(Envelope(unpack(sent[-1]).content, "an older round"))
 
 
 def crashed(client, letter, sent):  # noqa: ARG001
-    client._desk = None
+    client._context = None
     return client.respond(letter)
 
 
@@ -106,38 +109,64 @@ def named_otherwise(client, letter, sent):  # noqa: ARG001
 
 FAULTS = {
     "says nothing": (lambda *_: None, "no reply came"),
-    "is dead, the engine says": (lambda *_: Failure("silent", "no answer came within 5 seconds."), "within 5 seconds"),
+    "is dead, the engine says": (
+        lambda *_: Failure("silent", "no answer came within 5 seconds."),
+        "within 5 seconds",
+    ),
     "answers a round late": (late, "an answer to another question came; it may be late"),
     "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "no letter of fedwad"),
     "sends nothing but a start": (lambda *_: b"", "no letter of fedwad"),
     "is cut off": (lambda client, letter, _: client.respond(letter)[:-9], "cut short"),
-    "appends something": (lambda client, letter, _: client.respond(letter) + b"12345678", "more bytes than it tells"),
+    "appends something": (
+        lambda client, letter, _: client.respond(letter) + b"12345678",
+        "more bytes than it tells",
+    ),
     "runs another version": (
         lambda client, letter, _: (answer := client.respond(letter))[:6] + b"\x07\x00" + answer[8:],
         "version 7 arrived where version 1 is read",
     ),
-    "sends another kind of reply": (changed(lambda _: Moments(3, np.zeros(3), np.ones(3))), "Moments came"),
+    "sends another kind of reply": (
+        changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),
+        "Moments came",
+    ),
     "sends a request back": (lambda _client, letter, _sent: letter, "which is no reply"),
     "sends NaN": (on_summary(means=lambda s: np.full_like(s.means, np.nan)), "not finite"),
-    "sends infinities": (on_summary(covariance=lambda s: np.full_like(s.covariance, np.inf)), "covariance"),
+    "sends infinities": (
+        on_summary(covariance=lambda s: np.full_like(s.covariance, np.inf)),
+        "covariance",
+    ),
     "sends another dimension": (
-        on_summary(means=lambda s: s.means[:, :2], covariance=lambda s: np.asarray(s.spread**2 / 2)),
+        on_summary(
+            means=lambda s: s.means[:, :2], covariance=lambda s: np.asarray(s.within_std**2 / 2)
+        ),
         "another number of features",
     ),
-    "sends a wrong shape": (on_summary(weights=lambda s: s.weights[:-1]), "weights are not positive"),
+    "sends a wrong shape": (
+        on_summary(weights=lambda s: s.weights[:-1]),
+        "weights are not positive",
+    ),
     "sends more cells than asked for": (
         on_summary(weights=lambda _: np.full(5000, 1 / 5000), means=lambda _: np.zeros((5000, 3))),
         "more cells than",
     ),
-    "sends negative weights": (on_summary(weights=lambda s: -s.weights), "weights are not positive"),
+    "sends negative weights": (
+        on_summary(weights=lambda s: -s.weights),
+        "weights are not positive",
+    ),
     "sends weights that sum to two": (on_summary(weights=lambda s: 2 * s.weights), "sum one"),
-    "sends a negative variance": (on_summary(covariance=lambda s: np.asarray(-s.covariance)), "variance is negative"),
-    "sends a spread that is not its covariance's": (on_summary(spread=lambda s: s.spread / 2), "disagree"),
+    "sends a negative variance": (
+        on_summary(covariance=lambda s: np.asarray(-s.covariance)),
+        "variance is negative",
+    ),
+    "sends a spread that is not its covariance's": (
+        on_summary(within_std=lambda s: s.within_std / 2),
+        "disagree",
+    ),
     "counts no samples": (on_summary(count=lambda _: 0), "counts are not positive"),
     "sends words for numbers": (on_summary(count=lambda _: "many"), "counts are not positive"),
     "fails inside": (crashed, "could not work on this request"),
     "cannot write its ledger": (full_disk, "ledger cannot be written"),
-}  # fmt: skip
+}
 
 
 def distance(fed):
@@ -162,7 +191,7 @@ def test_a_matrix_goes_on_without_the_client_and_says_so(name, method):
             fedwad.matrix(Wire(fault))
         return
     result = fedwad.matrix(Wire(fault), method=method, support=4, rounds=2)
-    assert result.ids == ("paris", "oslo")
+    assert result.sites == ("paris", "oslo")
     assert list(result.lost) == ["rome"]
     assert re.search(reason, result.lost["rome"])
     if method != "hub":  # the hub has moved with rome's first answers in it
@@ -177,7 +206,10 @@ def test_answering_twice_changes_nothing_but_the_ledger():
 
     fed = Wire(twice)
     assert fedwad.matrix(fed).value.tolist() == fedwad.matrix(Wire()).value.tolist()
-    assert [entry.outcome for entry in fed.clients["rome"].ledger.entries] == ["answered", "repeated"]
+    assert [entry.outcome for entry in fed.clients["rome"].ledger.entries] == [
+        "answered",
+        "repeated",
+    ]
 
 
 def test_a_client_that_restarts_between_rounds_changes_nothing():
@@ -185,18 +217,31 @@ def test_a_client_that_restarts_between_rounds_changes_nothing():
         return Client(DATA["rome"], Policy.open()).respond(letter)
 
     one, two = distance(Wire(restarted)), distance(Wire())
-    assert (one.value, one.lower, one.upper, one.fedwad) == (two.value, two.lower, two.upper, two.fedwad)
+    assert (one.value, one.lower, one.upper, one.fedwad) == (
+        two.value,
+        two.lower,
+        two.upper,
+        two.fedwad,
+    )
 
 
 def test_letters_and_the_process_give_the_same_bits():
     local = fedwad.local(DATA)
     for method in ("summary", "hub", "pairs"):
-        one, two = fedwad.matrix(Wire(), method=method, support=4), fedwad.matrix(local, method=method, support=4)
+        one, two = (
+            fedwad.matrix(Wire(), method=method, support=4),
+            fedwad.matrix(local, method=method, support=4),
+        )
         for table in ("value", "lower", "upper"):
             assert getattr(one, table).tobytes() == getattr(two, table).tobytes()
         assert one.traffic == two.traffic
     one, two = distance(Wire()), distance(local)
-    assert (one.value, one.lower, one.upper, one.fedwad) == (two.value, two.lower, two.upper, two.fedwad)
+    assert (one.value, one.lower, one.upper, one.fedwad) == (
+        two.value,
+        two.lower,
+        two.upper,
+        two.fedwad,
+    )
     assert one.support.points.tobytes() == two.support.points.tobytes()
 
 
@@ -204,10 +249,14 @@ def test_an_oversized_letter_is_not_read(monkeypatch):
     monkeypatch.setattr(codec.unpack, "__defaults__", (2000,))
     huge = changed(
         lambda reply: (
-            replace(reply, interpolant=Measure(np.ones((4000, 3)))) if isinstance(reply, TransportReply) else reply
+            replace(reply, interpolant=Measure(np.ones((4000, 3))))
+            if isinstance(reply, TransportReply)
+            else reply
         )
     )
-    with pytest.raises(FederationError, match=r"Client 'rome': A letter of .* bytes arrived; up to 2000 are read"):
+    with pytest.raises(
+        FederationError, match=r"Client 'rome': A letter of .* bytes arrived; up to 2000 are read"
+    ):
         distance(Wire(huge))
 
 
@@ -215,11 +264,20 @@ def test_other_names_of_features_are_noticed():
     def by_column(client, letter, sent):
         return named_otherwise(client, letter, sent)
 
-    clients = {name: Client(Dataset(data.measure, None, ("a", "b", "c")), Policy.open()) for name, data in DATA.items()}
-    with pytest.raises(InputError, match="'rome': its features have other names than those of 'paris'"):
+    clients = {
+        name: Client(Dataset(data.measure, None, ("a", "b", "c")), Policy.open())
+        for name, data in DATA.items()
+    }
+    with pytest.raises(
+        InputError, match="'rome': its features have other names than those of 'paris'"
+    ):
         fedwad.matrix(Wire(by_column, clients))
-    names = dict(zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True))  # the first has none
-    clients = {name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA}
+    names = dict(
+        zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True)
+    )  # the first has none
+    clients = {
+        name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA
+    }
     with pytest.raises(InputError, match="its features have other names than those of"):
         fedwad.matrix(Wire(clients=clients))
 
@@ -227,7 +285,9 @@ def test_other_names_of_features_are_noticed():
 def test_a_policy_that_refuses_is_named_and_recorded():
     clients = {name: Client(data, Policy.open()) for name, data in DATA.items()}
     clients["rome"] = Client(DATA["rome"], Policy(("summary",)))
-    with pytest.raises(PolicyError, match="Client 'rome': Requests of kind 'moments' are not allowed"):
+    with pytest.raises(
+        PolicyError, match="Client 'rome': Requests of kind 'moments' are not allowed"
+    ):
         distance(Wire(clients=clients))
     assert [entry.outcome for entry in clients["rome"].ledger.entries] == ["refused"]
     result = fedwad.matrix(Wire(clients=clients), method="hub", support=4)

@@ -41,13 +41,26 @@ def test_wrong_names(federation, clients, least, sentence):
 @pytest.mark.parametrize(
     ("door", "needs"),
     [
-        (lambda federation, clients: fedwad.matrix(federation, clients=clients), "a matrix needs at least two"),
-        (lambda federation, clients: fedwad.coreset(federation, 2, clients=clients), "a coreset needs at least one"),
-        (lambda federation, clients: train(federation, clients=clients), "training needs at least one"),
+        (
+            lambda federation, clients: fedwad.matrix(federation, clients=clients),
+            "a matrix needs at least two",
+        ),
+        (
+            lambda federation, clients: fedwad.coreset(federation, 2, clients=clients),
+            "a coreset needs at least one",
+        ),
+        (
+            lambda federation, clients: train(federation, clients=clients),
+            "training needs at least one",
+        ),
     ],
     ids=["matrix", "coreset", "train"],
 )
 def test_the_doors_say_it_alike(federation, door, needs):
-    for clients, sentence in ((["lima", "rome"], "no client 'lima'"), (["rome"] * 2, "named twice"), ([], needs)):
+    for clients, sentence in (
+        (["lima", "rome"], "no client 'lima'"),
+        (["rome"] * 2, "named twice"),
+        ([], needs),
+    ):
         with pytest.raises(InputError, match=sentence):
             door(federation, clients)

@@ -5,11 +5,22 @@ import pytest
 
 import fedwad
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, MomentsRequest, Policy
+from fedwad.federation import (
+    Client,
+    Dataset,
+    Failure,
+    Journal,
+    LocalFederation,
+    MomentsRequest,
+    Policy,
+)
 from fedwad.ot import Measure
 
 RNG = np.random.default_rng(0)
-DATA = {name: Dataset(Measure(RNG.standard_normal((60, 2)) + k)) for k, name in enumerate(("paris", "oslo", "rome"))}
+DATA = {
+    name: Dataset(Measure(RNG.standard_normal((60, 2)) + k))
+    for k, name in enumerate(("paris", "oslo", "rome"))
+}
 
 
 class CutError(RuntimeError):
@@ -27,11 +38,15 @@ class Fragile(LocalFederation):
         self.left -= 1
         if self.left < 0:
             raise CutError
-        answers = super().ask({name: request for name, request in requests.items() if name not in self.mute})
-        return answers | {name: Failure("silent", "gone.") for name in requests if name in self.mute}
+        answers = super().ask(
+            {name: request for name, request in requests.items() if name not in self.mute}
+        )
+        return answers | {
+            name: Failure("silent", "gone.") for name in requests if name in self.mute
+        }
 
-    def looks(self):
-        return {name: ledger.looks for name, ledger in self.ledgers.items()}
+    def queries(self):
+        return {name: ledger.queries for name, ledger in self.ledgers.items()}
 
 
 def plain(result):
@@ -69,7 +84,7 @@ def test_a_resumed_run_ends_as_an_undisturbed_one(tmp_path, name, rounds):
     assert plain(result) == plain(undisturbed)
     once = Fragile()
     run(once)
-    assert {k: first.looks()[k] + second.looks()[k] for k in DATA} == once.looks()
+    assert {k: first.queries()[k] + second.queries()[k] for k in DATA} == once.queries()
 
 
 def test_a_finished_run_needs_nobody(tmp_path):
@@ -94,13 +109,16 @@ def test_a_record_cut_short_is_asked_again(tmp_path):
 
 def test_only_the_silent_client_is_asked_again(tmp_path):
     path = tmp_path / "run.journal"
-    with Journal(Fragile(mute=("oslo",)), path) as fed, pytest.raises(FederationError, match="'oslo': gone"):
+    with (
+        Journal(Fragile(mute=("oslo",)), path) as fed,
+        pytest.raises(FederationError, match="'oslo': gone"),
+    ):
         RUNS["distance"](fed)
     again = Fragile()
     with Journal(again, path, resume=True) as fed:
         result = RUNS["distance"](fed)
     assert plain(result) == plain(RUNS["distance"](Fragile()))
-    assert again.looks()["oslo"] == again.looks()["paris"] + 1
+    assert again.queries()["oslo"] == again.queries()["paris"] + 1
 
 
 def test_a_client_lost_on_the_way_stays_lost(tmp_path):
@@ -116,7 +134,10 @@ def test_another_run_is_refused(tmp_path):
     path = tmp_path / "run.journal"
     with Journal(Fragile(), path) as fed:
         RUNS["hub"](fed)
-    with Journal(Fragile(), path, resume=True) as fed, pytest.raises(InputError, match="belongs to another run"):
+    with (
+        Journal(Fragile(), path, resume=True) as fed,
+        pytest.raises(InputError, match="belongs to another run"),
+    ):
         fedwad.matrix(fed, method="hub", support=4, seed=1)
 
 
@@ -125,7 +146,10 @@ def test_other_data_are_another_run(tmp_path, method):
     """A column that is dropped between the two runs must not come back out of the journal."""
     path, rng = tmp_path / "run.journal", np.random.default_rng(0)
     whole = {name: rng.standard_normal((30, 3)) for name in ("paris", "oslo")}
-    for data, sentence in ((whole, None), ({name: X[:, 1:] for name, X in whole.items()}, "belongs to another run")):
+    for data, sentence in (
+        (whole, None),
+        ({name: X[:, 1:] for name, X in whole.items()}, "belongs to another run"),
+    ):
         with Journal(fedwad.local(data), path, resume=path.exists()) as fed:
             if sentence is None:
                 fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
@@ -134,11 +158,14 @@ def test_other_data_are_another_run(tmp_path, method):
                     fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
 
 
-@pytest.mark.parametrize(("content", "resume", "sentence"), [
-    (b"", False, "exists; resume it"),
-    (b"other", True, "not a journal"),
-    (None, True, "no journal at"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "resume", "sentence"),
+    [
+        (b"", False, "exists; resume it"),
+        (b"other", True, "not a journal"),
+        (None, True, "no journal at"),
+    ],
+)
 def test_wrong_files_get_one_sentence(tmp_path, content, resume, sentence):
     path = tmp_path / "run.journal"
     if content is not None:
@@ -161,7 +188,7 @@ def test_the_same_question_in_two_rounds_is_answered_twice(tmp_path):
     with Journal(cut, tmp_path / "run.journal", resume=True) as fed:
         again = [fed.ask(question) for _ in range(3)]
         assert fed.replayed == 2
-    assert cut.looks() == dict.fromkeys(DATA, 1)  # the third round alone
+    assert cut.queries() == dict.fromkeys(DATA, 1)  # the third round alone
     for known, replayed in zip(first, again, strict=False):
         assert {name: reply.mean.tolist() for name, reply in known.items()} == {
             name: reply.mean.tolist() for name, reply in replayed.items()

@@ -23,7 +23,7 @@ from fedwad.federation import (
     pack,
     read_ledger,
 )
-from fedwad.federation.codec import Letter
+from fedwad.federation.codec import Envelope
 from fedwad.ot import Measure
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 3))))
@@ -35,10 +35,12 @@ def question(number):
 
 
 def test_entries_survive_a_restart_and_count(tmp_path):
-    path, policy = tmp_path / "paris.jsonl", Policy(("summary",), answers=3)
+    path, policy = tmp_path / "paris.jsonl", Policy(("summary",), max_queries=3)
     for number in range(3):
-        client = Client(DATA, policy, FileLedger(path))  # a new process each time, as Flower makes one
-        assert client.ledger.looks == number
+        client = Client(
+            DATA, policy, FileLedger(path)
+        )  # a new process each time, as Flower makes one
+        assert client.ledger.queries == number
         client.answer(question(number))
     with pytest.raises(PolicyError, match="all 3 answers"):
         Client(DATA, policy, FileLedger(path)).answer(question(3))
@@ -46,9 +48,14 @@ def test_entries_survive_a_restart_and_count(tmp_path):
     entries = read_ledger(path)
     assert [entry.outcome for entry in entries] == ["answered"] * 3 + ["refused", "repeated"]
     assert "all 3 answers" in entries[3].reason
-    assert all(len(entry.digest) == 64 and entry.bytes > 0 and entry.smallest == 100 for entry in entries[:3])
+    assert all(
+        len(entry.digest) == 64 and entry.bytes > 0 and entry.min_cell_size == 100
+        for entry in entries[:3]
+    )
     assert len({entry.data for entry in entries}) == 1
-    assert all(set(json.loads(line)) == set(vars(entries[0])) for line in path.read_text().splitlines())
+    assert all(
+        set(json.loads(line)) == set(vars(entries[0])) for line in path.read_text().splitlines()
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 10, 40])
@@ -58,8 +65,8 @@ def test_a_line_cut_by_a_crash_counts_and_hides_no_other(tmp_path, cut):
     client.answer(question(0))
     client.answer(question(1))
     path.write_bytes(path.read_bytes()[:-cut])
-    again = Client(DATA, Policy(("summary",), answers=3), FileLedger(path))
-    assert again.ledger.looks == 2
+    again = Client(DATA, Policy(("summary",), max_queries=3), FileLedger(path))
+    assert again.ledger.queries == 2
     again.answer(question(2))
     with pytest.raises(PolicyError):
         again.answer(question(3))
@@ -72,7 +79,7 @@ def test_a_line_cut_by_a_crash_counts_and_hides_no_other(tmp_path, cut):
 
 
 def test_two_clients_on_one_file_never_answer_more_than_the_cap(tmp_path):
-    path, policy = tmp_path / "ledger.jsonl", Policy(("summary",), answers=20)
+    path, policy = tmp_path / "ledger.jsonl", Policy(("summary",), max_queries=20)
     clients = [Client(DATA, policy, FileLedger(path)) for _ in range(4)]
 
     def ask(number):
@@ -92,7 +99,9 @@ def test_a_ledger_that_cannot_be_written_means_no_answer(tmp_path):
     client = Client(DATA, Policy(("moments",)), FileLedger(path))
     path.unlink()
     path.mkdir()
-    with pytest.raises(FederationError, match=r"cannot be written .* nothing was answered") as caught:
+    with pytest.raises(
+        FederationError, match=r"cannot be written .* nothing was answered"
+    ) as caught:
         client.answer(MomentsRequest())
     assert str(tmp_path) not in str(caught.value)
 
@@ -132,7 +141,7 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
     """Every reply that reached the outside is in the ledger, whenever the node was killed."""
     np.save(tmp_path / "data.npy", DATA.measure.points)
     (tmp_path / "node.toml").write_text('name = "paris"\nallow = ["moments"]\n')
-    letter = pack(Letter(MomentsRequest())).hex()
+    letter = pack(Envelope(MomentsRequest())).hex()
     code = (
         "import sys; from fedwad.federation import open_client\n"
         f"client = open_client({str(tmp_path / 'data.npy')!r}, {str(tmp_path / 'node.toml')!r})\n"
@@ -141,7 +150,9 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
     )
     replies, rng = 0, np.random.default_rng(0)
     for _ in range(8):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             assert process.stdout.readline() == "x\n"
@@ -154,4 +165,4 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
     assert replies > 0
     entries = read_ledger(ledger)
     assert sum(entry.outcome in ("answered", "repeated", "torn") for entry in entries) >= replies
-    assert sum(entry.is_look for entry in entries) == client.ledger.looks
+    assert sum(entry.is_look for entry in entries) == client.ledger.queries

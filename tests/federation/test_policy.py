@@ -27,10 +27,13 @@ def written(tmp_path, text):
 
 
 def test_a_file_says_what_is_answered(tmp_path):
-    path = written(tmp_path, 'name = "paris"\ncontact = "dpo@paris.example"\nallow = ["summary"]\nanswers = 4\n')
+    path = written(
+        tmp_path,
+        'name = "paris"\ncontact = "dpo@paris.example"\nallow = ["summary"]\nmax_queries = 4\n',
+    )
     policy = Policy.load(path)
-    assert policy == Policy(("summary",), answers=4, name="paris", contact="dpo@paris.example")
-    assert policy.smallest_cell == 10
+    assert policy == Policy(("summary",), max_queries=4, name="paris", contact="dpo@paris.example")
+    assert policy.min_cell_size == 10
     assert not policy.exact_interpolant
 
 
@@ -42,13 +45,16 @@ def test_a_file_says_what_is_answered(tmp_path):
         ('allow = ["summary"]', "needs at least a name"),
         ('name = "a"\nallow = ["everything"]', "give a list with some of describe"),
         ('name = "a"\nallow = "summary"', "give a list with some of"),
-        ('name = "a"\nallow = []\nsmallest_cell = 0', "whole number of at least 1"),
-        ('name = "a"\nallow = []\nsmalest_cell = 20', "has the key 'smalest_cell'; a policy has allow, smallest_cell"),
+        ('name = "a"\nallow = []\nmin_cell_size = 0', "whole number of at least 1"),
+        (
+            'name = "a"\nallow = []\nmin_cell_siz = 20',
+            "has the key 'min_cell_siz'; a policy has allow, min_cell_size",
+        ),
         ('name = "a\\nb"\nallow = []', "a line of at most"),
         ('name = "a"\nallow = []\nclasses = 1', "classes is 1; give true or false"),
-        ('name = "a"\nallow = []\nform = "auto"', "choose 'full', 'lowrank'"),
-        ('name = "a"\nallow = []\nanswers = -1', "answers"),
-        ('name = "a"\nallow = []\nlargest_p = 0.5', "p is 0.5"),
+        ('name = "a"\nallow = []\ncovariance_type = "auto"', "choose 'full', 'lowrank'"),
+        ('name = "a"\nallow = []\nmax_queries = -1', "max_queries"),
+        ('name = "a"\nallow = []\nmax_p = 0.5', "p is 0.5"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(tmp_path, text, sentence):
@@ -65,7 +71,9 @@ def test_a_missing_file_gets_one_sentence(tmp_path):
 
 
 def test_a_client_says_who_it_is_without_a_look_at_the_data():
-    client = Client(LABELLED, Policy(("describe", "summary"), name="paris", contact="dpo", answers=0))
+    client = Client(
+        LABELLED, Policy(("describe", "summary"), name="paris", contact="dpo", max_queries=0)
+    )
     told = client.answer(DescribeRequest())
     assert (told.name, told.contact, told.allow, told.features, told.labelled) == (
         "paris",
@@ -74,7 +82,7 @@ def test_a_client_says_who_it_is_without_a_look_at_the_data():
         2,
         True,
     )
-    assert client.ledger.looks == 0
+    assert client.ledger.queries == 0
     with pytest.raises(PolicyError, match="all 0 answers"):
         client.answer(SummaryRequest(2, "full", 2.0, 0))
 
@@ -82,9 +90,9 @@ def test_a_client_says_who_it_is_without_a_look_at_the_data():
 @pytest.mark.parametrize(
     "request_",
     [
-        MomentsRequest("diagonal"),
-        SummaryRequest(2, "auto", 2.0, 0, "diagonal"),
-        CellsRequest("run", Measure(np.zeros((1, 6))), 2.0, "auto", "diagonal"),
+        MomentsRequest("diag"),
+        SummaryRequest(2, "auto", 2.0, 0, "diag"),
+        CellsRequest("run", Measure(np.zeros((1, 6))), 2.0, "auto", "diag"),
     ],
 )
 def test_statistics_of_classes_are_told_only_where_the_policy_says_so(request_):
@@ -97,32 +105,37 @@ def test_statistics_of_classes_are_told_only_where_the_policy_says_so(request_):
         Client(few, Policy(kinds, classes=True)).answer(request_)
 
 
-@pytest.mark.parametrize("form", ["full", "lowrank", "diagonal", "isotropic"])
-def test_no_more_of_a_covariance_is_told_than_the_policy_says(form):
-    order = ("full", "lowrank", "diagonal", "isotropic")
-    client = Client(LABELLED, Policy(("summary", "cells"), form=form))
+@pytest.mark.parametrize("covariance_type", ["full", "lowrank", "diag", "spherical"])
+def test_no_more_of_a_covariance_is_told_than_the_policy_says(covariance_type):
+    order = ("full", "lowrank", "diag", "spherical")
+    client = Client(LABELLED, Policy(("summary", "cells"), covariance_type=covariance_type))
     for asked in ("auto", *order):
         for request in (
             SummaryRequest(2, asked, 2.0, 0),
             CellsRequest("run", Measure([[0.0, 0.0]]), 2.0, asked),
         ):
-            told = client.answer(request).summary.form
-            assert order.index(told) >= order.index(form)
+            told = client.answer(request).summary.covariance_type
+            assert order.index(told) >= order.index(covariance_type)
             assert asked == "auto" or order.index(told) >= order.index(asked)
 
 
 def test_classes_need_what_they_are_compared_by():
-    client = Client(LABELLED, Policy(("summary",), classes=True, form="diagonal"))
+    client = Client(LABELLED, Policy(("summary",), classes=True, covariance_type="diag"))
     with pytest.raises(PolicyError, match="does not tell what classes"):
         client.answer(SummaryRequest(2, "auto", 2.0, 0, "full"))
-    assert client.answer(SummaryRequest(2, "full", 2.0, 0, "diagonal")).summary.form == "diagonal"
+    assert (
+        client.answer(SummaryRequest(2, "full", 2.0, 0, "diag")).summary.covariance_type == "diag"
+    )
 
 
 def test_opening_a_client_beside_its_data(tmp_path):
     (tmp_path / "data.csv").write_text("b,a,kind\n1,10,x\n2,20,y\n3,30,x\n")
-    policy = written(tmp_path, 'name = "paris"\nallow = ["moments"]\nsmallest_cell = 1\n')
+    policy = written(tmp_path, 'name = "paris"\nallow = ["moments"]\nmin_cell_size = 1\n')
     client = open_client(tmp_path / "data.csv", policy, label_column="kind")
-    assert client.answer(MomentsRequest()).mean.tolist() == [20.0, 2.0]  # features in alphabetical order
+    assert client.answer(MomentsRequest()).mean.tolist() == [
+        20.0,
+        2.0,
+    ]  # features in alphabetical order
     assert (tmp_path / "policy.ledger.jsonl").is_file()
     with pytest.raises(InputError, match="no file at"):
         open_client(tmp_path / "none.csv", policy)

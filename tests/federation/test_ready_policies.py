@@ -24,12 +24,15 @@ FOLDER = Path(__file__).parents[2] / "docs" / "policies"
 RNG = np.random.default_rng(0)
 DATA = Dataset(Measure(RNG.standard_normal((300, 3))), np.arange(300) % 2)
 TASKS = {
-    "summary": lambda fed: (fedwad.distance(fed["a"], fed["b"], method="summary"), fedwad.matrix(fed)),
+    "summary": lambda fed: (
+        fedwad.distance(fed["a"], fed["b"], method="summary"),
+        fedwad.matrix(fed),
+    ),
     "classes": lambda fed: fedwad.matrix(fed, labels=True),
     "rounds": lambda fed: fedwad.distance(fed["a"], fed["b"], support=10),
     "classifier": lambda fed: fedwad.CoresetClassifier(size=10).fit(fed),
     "hub": lambda fed: fedwad.matrix(fed, method="hub"),
-    "private": lambda fed: fedwad.matrix(fed, privacy=fedwad.DP(3, radius=5)),
+    "private": lambda fed: fedwad.matrix(fed, privacy=fedwad.DP(3, clip_norm=5)),
     "coreset": lambda fed: fedwad.coreset(fed, 10),
 }
 
@@ -54,7 +57,8 @@ def test_a_ready_policy_allows_its_task(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "other"), [("summary", "rounds"), ("summary", "classes"), ("rounds", "summary"), ("hub", "rounds")]
+    ("name", "other"),
+    [("summary", "rounds"), ("summary", "classes"), ("rounds", "summary"), ("hub", "rounds")],
 )
 def test_a_ready_policy_refuses_other_tasks(name, other):
     with pytest.raises(PolicyError, match=r"not allowed|not told"):
@@ -66,15 +70,17 @@ def test_the_policy_to_start_with_serves_a_coreset_too():
 
 
 @pytest.mark.parametrize(
-    ("name", "times"), {"summary": 21, "classes": 21, "classifier": 6, "rounds": 2, "hub": 3, "coreset": 2}.items()
+    ("name", "times"),
+    {"summary": 21, "classes": 21, "classifier": 6, "rounds": 2, "hub": 3, "coreset": 2}.items(),
 )
 def test_a_ready_policy_serves_its_task_again_and_again(name, times):
-    """Beyond `answers`, since the same questions tell nothing new; everything is in the ledger all the same."""
+    """Beyond `max_queries`, since the same questions tell nothing new; everything is in the ledger
+    all the same."""
     fed = federation(name)
     for _ in range(times):
         TASKS[name](fed)
-    ledger, cap = fed.ledgers["a"], Policy.load(FOLDER / f"{name}.toml").answers
-    assert ledger.looks <= cap < len(ledger)
+    ledger, cap = fed.ledgers["a"], Policy.load(FOLDER / f"{name}.toml").max_queries
+    assert ledger.queries <= cap < len(ledger)
 
 
 def _questions():
@@ -82,7 +88,7 @@ def _questions():
         points = Measure(np.random.default_rng(number).standard_normal((10, 3)))
         yield {
             "summary": SummaryRequest(10, "auto", 2.0, number),
-            "classes": SummaryRequest(10, "auto", 2.0, number, "diagonal"),
+            "classes": SummaryRequest(10, "auto", 2.0, number, "diag"),
             "rounds": TransportRequest("run", points, 0.5, 2.0, "barycentric", False),
             "hub": CellsRequest("run", points, 2.0, "auto"),
             "classifier": PrototypesRequest(10, "class", "equal", number),
@@ -101,7 +107,7 @@ def test_a_ready_policy_ends_after_its_answers(name):
             if "has given all" in str(error):
                 break
         asked += 1
-    assert client.ledger.looks == client.policy.answers == asked
+    assert client.ledger.queries == client.policy.max_queries == asked
 
 
 def test_the_private_policy_ends_with_its_budget():
@@ -109,7 +115,7 @@ def test_the_private_policy_ends_with_its_budget():
 
     def go_on_asking():
         for number in range(30):  # the same release is repeated for nothing; another is not
-            fedwad.matrix(fed, privacy=fedwad.DP(3, radius=5 + number))
+            fedwad.matrix(fed, privacy=fedwad.DP(3, clip_norm=5 + number))
 
     with pytest.raises(PolicyError, match="budget"):
         go_on_asking()

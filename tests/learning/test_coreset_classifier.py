@@ -1,4 +1,5 @@
-"""The classifier made of clients' coresets: scikit-learn's rules, known answers, and wrong input."""
+"""The classifier made of clients' coresets: scikit-learn's rules, known answers, and wrong
+input."""
 
 import pickle
 import subprocess
@@ -14,12 +15,22 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fedwad
 from fedwad.datasets import load, partition
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Client, Dataset, Failure, Journal, LocalFederation, Policy, RemoteFederation
+from fedwad.federation import (
+    Client,
+    Dataset,
+    Failure,
+    Journal,
+    LocalFederation,
+    Policy,
+    RemoteFederation,
+)
 from fedwad.learning import classifier_accuracy
 from fedwad.ot import Measure
 
 X, Y = load("digits")
-SITES = partition.classes_per_client(X[:1000], Y[:1000], classes=2, clients=8, samples=None, seed=0, balanced=True)
+SITES = partition.classes_per_client(
+    X[:1000], Y[:1000], classes=2, clients=8, samples=None, seed=0, balanced=True
+)
 TEST = X[1000:], Y[1000:]
 
 
@@ -27,7 +38,7 @@ TEST = X[1000:], Y[1000:]
     [
         fedwad.CoresetClassifier(),
         fedwad.CoresetClassifier(per="client"),
-        fedwad.CoresetClassifier(neighbors=3, weights="free"),
+        fedwad.CoresetClassifier(n_neighbors=3, weights="free"),
     ]
 )
 def test_scikit_learns_own_checks(estimator, check, monkeypatch):
@@ -51,10 +62,10 @@ def test_import_does_not_load_scikit_learn():
 
 
 @pytest.mark.parametrize("per", ["class", "client"])
-@pytest.mark.parametrize("neighbors", [1, 5])
-def test_it_is_the_nearest_neighbours_of_all_atoms(per, neighbors):
-    model = fedwad.CoresetClassifier(size=15, per=per, neighbors=neighbors).fit(SITES)
-    oracle = KNeighborsClassifier(neighbors).fit(model.points_, model.classes_[model.labels_])
+@pytest.mark.parametrize("n_neighbors", [1, 5])
+def test_it_is_the_nearest_neighbours_of_all_atoms(per, n_neighbors):
+    model = fedwad.CoresetClassifier(size=15, per=per, n_neighbors=n_neighbors).fit(SITES)
+    oracle = KNeighborsClassifier(n_neighbors).fit(model.points_, model.classes_[model.labels_])
     np.testing.assert_allclose(model.predict_proba(TEST[0]), oracle.predict_proba(TEST[0]))
     np.testing.assert_array_equal(model.predict(TEST[0]), oracle.predict(TEST[0]))
     assert model.score(*TEST) > 0.85
@@ -65,7 +76,10 @@ def test_it_is_the_nearest_neighbours_of_all_atoms(per, neighbors):
 
 def test_as_many_atoms_as_samples_are_nearest_neighbours_on_the_pooled_data():
     model = fedwad.CoresetClassifier(size=10_000).fit(SITES)
-    pooled = np.concatenate([x for x, _ in SITES.values()]), np.concatenate([y for _, y in SITES.values()])
+    pooled = (
+        np.concatenate([x for x, _ in SITES.values()]),
+        np.concatenate([y for _, y in SITES.values()]),
+    )
     oracle = KNeighborsClassifier(1).fit(*pooled)
     assert len(model.points_) == len(pooled[0])
     assert np.mean(model.predict(TEST[0]) == oracle.predict(TEST[0])) > 0.998  # up to ties
@@ -88,12 +102,16 @@ class Wire(RemoteFederation):
     def exchange(self, letters, timeout):  # noqa: ARG002
         silent = Failure("silent", "no reply came.")
         return {
-            name: silent if name in self.dead else self.clients[name].respond(each) for name, each in letters.items()
+            name: silent if name in self.dead else self.clients[name].respond(each)
+            for name, each in letters.items()
         }
 
 
 def clients(policy=None, sites=SITES):
-    return {name: Client(Dataset(Measure(x), y), policy or Policy.open()) for name, (x, y) in sites.items()}
+    return {
+        name: Client(Dataset(Measure(x), y), policy or Policy.open())
+        for name, (x, y) in sites.items()
+    }
 
 
 def test_every_federation_gives_the_same_bits(tmp_path):
@@ -120,16 +138,18 @@ def test_a_dead_client_is_left_out_and_named():
 
 
 def test_policies_decide():
-    strict = Policy(["prototypes"], classes=True, smallest_cell=10)
+    strict = Policy(["prototypes"], classes=True, min_cell_size=10)
     fed = LocalFederation(clients(strict))
     model = fedwad.CoresetClassifier(size=100).fit(fed)
     assert len(model.points_) < 800
-    assert all(ledger.entries[-1].smallest >= 10 for ledger in fed.ledgers.values())
+    assert all(ledger.entries[-1].min_cell_size >= 10 for ledger in fed.ledgers.values())
     assert not model.notes_
     x, y = next(iter(SITES.values()))
     rare = y.copy()
     rare[:5] = 77
-    model = fedwad.CoresetClassifier().fit(LocalFederation(clients(strict, {"a": (x, rare), "b": (x, y)})))
+    model = fedwad.CoresetClassifier().fit(
+        LocalFederation(clients(strict, {"a": (x, rare), "b": (x, y)}))
+    )
     assert 77 not in model.classes_
     assert list(model.notes_) == ["a"]
     assert "left out classes" in model.notes_["a"]
@@ -138,7 +158,9 @@ def test_policies_decide():
 
 
 LABELLINGS = {
-    "words": np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]),
+    "words": np.array(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    ),
     "gaps": np.arange(10) * 1000 - 3,
     "odd or even": np.arange(10) % 2 == 0,
     "floats": np.arange(10) / 1.0,
@@ -149,7 +171,9 @@ LABELLINGS = {
 @pytest.mark.parametrize("kind", LABELLINGS)
 def test_any_type_of_label(kind, tmp_path):
     renamed = LABELLINGS[kind]
-    model = fedwad.CoresetClassifier(size=10).fit({name: (x, renamed[y]) for name, (x, y) in SITES.items()})
+    model = fedwad.CoresetClassifier(size=10).fit(
+        {name: (x, renamed[y]) for name, (x, y) in SITES.items()}
+    )
     truth = renamed[TEST[1]]
     assert model.score(TEST[0], truth) > 0.8
     assert model.classes_.tolist() == sorted(set(renamed.tolist()))
@@ -172,15 +196,22 @@ def test_among_asks_for_some_classes_only():
 
 
 def test_saved_copied_and_pickled_classifiers_predict_the_same(tmp_path):
-    model = fedwad.CoresetClassifier(size=5, neighbors=3, weights="free", seed=np.int64(4)).fit(
+    model = fedwad.CoresetClassifier(size=5, n_neighbors=3, weights="free", seed=np.int64(4)).fit(
         Wire(clients(), dead=["client02"])
     )
     model.save(tmp_path / "model.npz")
-    for other in (fedwad.CoresetClassifier.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):  # noqa: S301
+    for other in (
+        fedwad.CoresetClassifier.load(tmp_path / "model.npz"),
+        pickle.loads(pickle.dumps(model)),  # noqa: S301 - our own bytes
+    ):
         np.testing.assert_array_equal(other.predict_proba(TEST[0]), model.predict_proba(TEST[0]))
         assert other.get_params() == model.get_params()
         assert other.n_features_in_ == 64
-        assert (other.clients_, other.lost_, other.traffic_) == (model.clients_, model.lost_, model.traffic_)
+        assert (other.clients_, other.lost_, other.traffic_) == (
+            model.clients_,
+            model.lost_,
+            model.traffic_,
+        )
     assert clone(model).get_params() == model.get_params()
 
 
@@ -191,9 +222,13 @@ def test_names_of_features_are_kept(tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
-    with pytest.raises(InputError, match=r"feature names should match .* in their order; give X\[list\(model"):
+    with pytest.raises(
+        InputError, match=r"feature names should match .* in their order; give X\[list\(model"
+    ):
         loaded.predict(table[["c", "b", "a"]])
-    with pytest.raises(InputError, match=r"feature names should match .*: X came without c and beside d, e\."):
+    with pytest.raises(
+        InputError, match=r"feature names should match .*: X came without c and beside d, e\."
+    ):
         loaded.predict(table.rename(columns={"c": "d"}).assign(e=1.0))
     assert not hasattr(model.fit(SITES), "feature_names_in_")
 
@@ -210,7 +245,9 @@ def test_files_that_are_no_classifier(tmp_path):
     with np.load(tmp_path / "whole.npz") as archive:
         parts = dict(archive)
     cut = {name: part for name, part in parts.items() if name != "labels_"}
-    for k, damaged in enumerate([cut, parts | {"labels_": parts["labels_"] + 50}, parts | {"points_": X[:3]}]):
+    for k, damaged in enumerate(
+        [cut, parts | {"labels_": parts["labels_"] + 50}, parts | {"points_": X[:3]}]
+    ):
         np.savez(tmp_path / f"{k}.npz", **damaged)
         with pytest.raises(InputError, match="damaged"):
             fedwad.CoresetClassifier.load(tmp_path / f"{k}.npz")
@@ -233,7 +270,7 @@ def test_small_and_odd_clients():
 
 
 def test_the_same_sample_under_two_labels():
-    model = fedwad.CoresetClassifier(neighbors=2).fit(
+    model = fedwad.CoresetClassifier(n_neighbors=2).fit(
         {"a": (np.zeros((5, 2)), [0] * 5), "b": (np.zeros((5, 2)), [1] * 5)}
     )
     np.testing.assert_allclose(model.predict_proba([[1.0, 1.0]]), [[0.5, 0.5]])
@@ -245,7 +282,7 @@ def test_the_same_sample_under_two_labels():
         ({"size": 0}, "size is 0"),
         ({"size": 2.5}, "size is 2.5"),
         ({"per": "site"}, "choose 'class' or 'client'"),
-        ({"neighbors": 0}, "neighbors is 0"),
+        ({"n_neighbors": 0}, "neighbors is 0"),
         ({"weights": "uniform"}, "choose 'equal' or 'free'"),
         ({"seed": -1}, "seed is -1"),
     ],
@@ -262,7 +299,10 @@ def test_wrong_options_are_refused_at_fit(options, sentence):
             {"paris": (X[:50], Y[:50]), "oslo": (X[:50], Y[:50].astype(str))},
             "oslo are words and those of paris are whole",
         ),
-        ({"paris": (X[:50], Y[:50]), "oslo": (X[:50, :7], Y[:50])}, "oslo has 7 features and paris has 64"),
+        (
+            {"paris": (X[:50], Y[:50]), "oslo": (X[:50, :7], Y[:50])},
+            "oslo has 7 features and paris has 64",
+        ),
         ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "no labels"),
         ({"paris": (X[:50], Y[:50] / 3)}, "fractions"),
         ({"paris": (X[:50], Y[:49])}, "one label per sample"),
@@ -296,10 +336,16 @@ def test_wrong_arrays():
 
 
 def test_rows_for_a_table():
-    test = partition.classes_per_client(*TEST, classes=2, clients=8, samples=None, seed=0, balanced=True)
-    rows = list(classifier_accuracy(SITES, test, sizes=(4, 12), per=("class", "client"), neighbors=(1, 3), seed=0))
+    test = partition.classes_per_client(
+        *TEST, classes=2, clients=8, samples=None, seed=0, balanced=True
+    )
+    rows = list(
+        classifier_accuracy(
+            SITES, test, sizes=(4, 12), per=("class", "client"), n_neighbors=(1, 3), seed=0
+        )
+    )
     assert len(rows) == 8
-    assert {(row.size, row.per, row.neighbors) for row in rows} == {
+    assert {(row.size, row.per, row.n_neighbors) for row in rows} == {
         (size, per, k) for size in (4, 12) for per in ("class", "client") for k in (1, 3)
     }
     first = rows[0]
@@ -315,7 +361,9 @@ def test_rows_for_a_table():
 def test_a_table_with_columns_in_another_order_is_noticed():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2
-    table = pd.DataFrame({"age": rng.normal(0, 1, 200) + 5 * y, "dose": rng.normal(0, 1, 200) - 5 * y})
+    table = pd.DataFrame(
+        {"age": rng.normal(0, 1, 200) + 5 * y, "dose": rng.normal(0, 1, 200) - 5 * y}
+    )
     turned = table[["dose", "age"]]
     for sites in ({"a": (table, y), "b": (turned, y)}, {"b": (turned, y), "a": (table, y)}):
         model = fedwad.CoresetClassifier(size=10).fit(sites)

@@ -9,9 +9,9 @@ import fedwad
 from fedwad.datasets import load, partition
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import Failure, Policy, local
-from fedwad.learning import Plan, TrainingResult, train
+from fedwad.learning import TrainingOptions, TrainingResult, train
 
-FAST = {"rounds": 2, "rate": 0.05, "epochs": 3}
+FAST = {"rounds": 2, "learning_rate": 0.05, "epochs": 3}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,10 @@ class Faulty:
         self._left -= 1
         answers = self._federation.ask(requests)
         gone = Failure("silent", "no reply came.")
-        return {name: gone if self._left < 0 and name in self._silent else reply for name, reply in answers.items()}
+        return {
+            name: gone if self._left < 0 and name in self._silent else reply
+            for name, reply in answers.items()
+        }
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedrep", "fedper"])
@@ -58,29 +61,41 @@ def test_clusters_learn_better_than_all_together(sites, algorithm):
 def test_fedavg_by_hand(sites):
     """Two clients, one round: the mean of what each trains by itself, weighted by samples."""
     data = {"a": sites["client0"], "b": tuple(part[:30] for part in sites["client1"])}
-    both = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10))
+    both = train(data, fraction_train=1.0, rounds=1, epochs=1, seed=3, classes=range(10))
     own = {}
     for name in data:  # the other one is there but does not train: it is in a group of its own
-        alone = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10), groups={"a": 0, "b": 1})
+        alone = train(
+            data,
+            fraction_train=1.0,
+            rounds=1,
+            epochs=1,
+            seed=3,
+            classes=range(10),
+            groups={"a": 0, "b": 1},
+        )
         own[name] = alone.weights[list(data).index(name)]
     expected = (48 * own["a"] + 24 * own["b"]) / 72
     np.testing.assert_allclose(both.weights[0], expected, atol=1e-6)
-    equal = train(data, share=1.0, rounds=1, epochs=1, seed=3, classes=range(10), weighting="equal")
+    equal = train(
+        data, fraction_train=1.0, rounds=1, epochs=1, seed=3, classes=range(10), weighting="equal"
+    )
     np.testing.assert_allclose(equal.weights[0], (own["a"] + own["b"]) / 2, atol=1e-6)
     assert not np.allclose(equal.weights[0], both.weights[0], atol=1e-6)
 
 
 def test_the_plan_is_the_papers():
     members = [f"c{k}" for k in range(25)]
-    steps = list(Plan("fedrep").steps(members, 0))
+    steps = list(TrainingOptions("fedrep").steps(members, 0))
     assert [step.count for step in steps] == [2] * 10 + [25]
     assert steps[0].phases == ((4, "personal"), (1, "shared"))
     assert steps[-1].closing
     assert steps[-1].phases == ((10, "personal"),)
     assert all(sorted(step.ranking) == sorted(members) for step in steps)
     assert len({step.ranking for step in steps[:10]}) == 10
-    assert [step.count for step in Plan("fedavg").steps(["only"], 0)] == [1] * 10
-    assert list(Plan("fedper", seed=1).steps(members, 0)) != list(Plan("fedper", seed=2).steps(members, 0))
+    assert [step.count for step in TrainingOptions("fedavg").steps(["only"], 0)] == [1] * 10
+    assert list(TrainingOptions("fedper", seed=1).steps(members, 0)) != list(
+        TrainingOptions("fedper", seed=2).steps(members, 0)
+    )
 
 
 def test_the_seed_decides(sites):
@@ -91,7 +106,9 @@ def test_the_seed_decides(sites):
 
 def test_clusters_of_one_and_user_models(sites):
     some = {name: sites[name] for name in list(sites)[:3]}
-    result = train(some, "fedrep", "test_learning_train:small", groups=[0, 1, 2], personal=["2"], **FAST)
+    result = train(
+        some, "fedrep", "test_learning_train:small", groups=[0, 1, 2], personal=["2"], **FAST
+    )
     assert list(result.weights) == [0, 1, 2]
     assert result.personal == ("2.weight", "2.bias")
     import torch
@@ -116,18 +133,20 @@ def test_saved_and_loaded(sites, tmp_path):
 def test_fedavg_model_is_the_one_that_was_tested(sites):
     import torch
 
-    result = train(sites, groups=sites.groups, holdout=0.0, **FAST)
+    result = train(sites, groups=sites.groups, test_size=0.0, **FAST)
     module = result.network(2)
     X, y = sites["client4"]
-    found = np.array(result.classes)[module(torch.as_tensor(X, dtype=torch.float32)).argmax(1).numpy()]
+    found = np.array(result.classes)[
+        module(torch.as_tensor(X, dtype=torch.float32)).argmax(1).numpy()
+    ]
     assert (found == y).mean() == pytest.approx(result.accuracy[4])
 
 
 def test_lost_clients_are_left_out(sites):
     fed = Faulty(local(sites), {"client0", "client3"}, after=3)  # described, labels, first training
-    result = train(fed, "fedper", groups=sites.groups, share=1.0, **FAST)
+    result = train(fed, "fedper", groups=sites.groups, fraction_train=1.0, **FAST)
     assert set(result.lost) == {"client0", "client3"}
-    assert len(result.ids) == 8
+    assert len(result.sites) == 8
     everyone = Faulty(local(sites), set(sites), after=2)
     with pytest.raises(FederationError, match="no reply came"):
         train(everyone, **FAST)
@@ -146,10 +165,10 @@ def test_a_policy_that_refuses(sites):
         ({"groups": [0, 1]}, "groups has shape"),
         ({"groups": {"client0": 1}}, "no label for client 'client1'"),
         ({"rounds": 0}, "rounds is 0"),
-        ({"share": 0}, "share is 0"),
-        ({"share": 1.5}, "share is 1.5"),
-        ({"rate": 0}, "rate must be"),
-        ({"holdout": 2.0}, "holdout must be"),
+        ({"fraction_train": 0}, "fraction_train is 0"),
+        ({"fraction_train": 1.5}, "fraction_train is 1.5"),
+        ({"learning_rate": 0}, "learning_rate must be"),
+        ({"test_size": 2.0}, "test_size must be"),
         ({"personal": ["head"]}, "fedavg shares all layers"),
         ({"algorithm": "fedrep", "body_epochs": 6}, "body_epochs is 6 of 5"),
         ({"clients": ["nobody"]}, "no client 'nobody'"),

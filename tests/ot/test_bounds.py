@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from fedwad.ot import Measure, bures, estimate, lower_bound, solve, summarise, summarise_plan, upper_bound
+from fedwad.ot import (
+    Measure,
+    bures,
+    estimate,
+    lower_bound,
+    solve,
+    summarise,
+    summarise_plan,
+    upper_bound,
+)
 from oracles import random_pair
 
 ROUNDING = 1e-9
@@ -16,22 +25,35 @@ def test_certified_interval_holds_the_exact_distance(seed):
     rng = np.random.default_rng(seed)
     mu, nu = random_pair(rng)
     p = float(rng.choice([1.0, 1.5, 2.0, 2.0, 2.0, 3.0]))
-    forms = rng.choice(["full", "diagonal", "isotropic"], 2)
+    covariance_types = rng.choice(["full", "diag", "spherical"], 2)
     cells = int(rng.integers(1, 30))
-    pairs = [[summarise(m, cells, form, p) for m, form in zip((mu, nu), forms, strict=True)]]
+    pairs = [
+        [
+            summarise(m, cells, covariance_type, p)
+            for m, covariance_type in zip((mu, nu), covariance_types, strict=True)
+        ]
+    ]
     support = Measure(rng.standard_normal((cells, mu.dimension)) * np.abs(mu.points).max())
-    pairs.append([summarise_plan(solve(m, support, p), form) for m, form in zip((mu, nu), forms, strict=True)])
+    pairs.append(
+        [
+            summarise_plan(solve(m, support, p), covariance_type)
+            for m, covariance_type in zip((mu, nu), covariance_types, strict=True)
+        ]
+    )
     exact = solve(mu, nu, p).distance
     for a, b in pairs:
         assert lower_bound(a, b, p) <= exact * (1 + ROUNDING) + 1e-14 * np.abs(mu.points).max()
         assert upper_bound(a, b, p) >= exact * (1 - ROUNDING)
 
 
-@pytest.mark.parametrize("form", ["full", "diagonal", "isotropic"])
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("shift", [1e-6, 1.0, 1e6])
-def test_bound_is_tight_for_translated_copies(form, shift):
+def test_bound_is_tight_for_translated_copies(covariance_type, shift):
     x = np.random.default_rng(0).standard_normal((200, 12))
-    a, b = summarise(Measure(x), 5, form), summarise(Measure(x + shift), 5, form)
+    a, b = (
+        summarise(Measure(x), 5, covariance_type),
+        summarise(Measure(x + shift), 5, covariance_type),
+    )
     exact = shift * math.sqrt(12)
     assert exact * (1 - 1e-7) <= lower_bound(a, b) <= exact * (1 + 1e-9)
 
@@ -41,7 +63,9 @@ def test_bures_against_the_formula_on_factors(ranks):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((r, 6)) for r in ranks]
     first, second = (factor.T @ factor for factor in factors)
-    fidelity = np.linalg.svd(factors[0] @ factors[1].T, compute_uv=False).sum() if min(ranks) else 0.0
+    fidelity = (
+        np.linalg.svd(factors[0] @ factors[1].T, compute_uv=False).sum() if min(ranks) else 0.0
+    )
     direct = np.trace(first) + np.trace(second) - 2 * fidelity
     found = bures(first, second)
     assert direct - 1e-6 * (np.trace(first) + np.trace(second)) <= found <= direct * (1 + 1e-12)

@@ -1,4 +1,5 @@
-"""Bounds and estimates for many summaries at once: valid, and the same as for each pair by itself."""
+"""Bounds and estimates for many summaries at once: valid, and the same as for each pair by
+itself."""
 
 import itertools
 import math
@@ -20,14 +21,14 @@ from fedwad.ot import (
     solve,
     summarise,
     summarise_classes,
-    twin_distance,
-    twin_distances,
-    twin_transports,
+    synthetic_distance,
+    synthetic_distances,
+    synthetic_transports,
     upper_bound,
 )
 from test_otdd import ROUNDING, exact_distance, parties, random_labelled, some, written_out
 
-FORMS = ["full", "lowrank", "diagonal", "isotropic"]
+FORMS = ["full", "lowrank", "diag", "spherical"]
 NONE = {1: 0, 2: 0}
 
 
@@ -40,26 +41,35 @@ def shared_directions(monkeypatch):
 def random_samples(rng, count, d, n=60):
     """Samples of different places, sizes and shapes."""
     return [
-        Measure(rng.normal(0, 2, d) + rng.standard_normal((int(rng.integers(1, n)), d)) @ rng.standard_normal((d, d)))
+        Measure(
+            rng.normal(0, 2, d)
+            + rng.standard_normal((int(rng.integers(1, n)), d)) @ rng.standard_normal((d, d))
+        )
         for _ in range(count)
     ]
 
 
 class TestLowerBounds:
-    # Once all that takes shared directions of full covariances fails with LinAlgError: `_reduced(matrix, 2)` returns
-    # the mean of the diagonal where it should return the matrix. It is what many clients or features end in.
+    # Once all that takes shared directions of full covariances fails with LinAlgError:
+    # `_reduced(matrix, 2)` returns the mean of the diagonal where it should return the matrix. It
+    # is what many clients or features end in.
 
     @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
     def test_one_pair_at_a_time_where_that_is_cheap(self, p):
         rng = np.random.default_rng(0)
-        summaries = [summarise(m, 4, form, p) for m, form in zip(random_samples(rng, 4, 3), FORMS, strict=True)]
+        summaries = [
+            summarise(m, 4, covariance_type, p)
+            for m, covariance_type in zip(random_samples(rng, 4, 3), FORMS, strict=True)
+        ]
         found = lower_bounds(summaries, p)
         assert np.array_equal(found, found.T)
         assert not np.diag(found).any()
         for i, j in itertools.combinations(range(4), 2):
-            assert found[i, j] == pytest.approx(lower_bound(summaries[i], summaries[j], p), rel=1e-12)
+            assert found[i, j] == pytest.approx(
+                lower_bound(summaries[i], summaries[j], p), rel=1e-12
+            )
 
-    @pytest.mark.parametrize("covariance", ["diagonal", "full"])
+    @pytest.mark.parametrize("covariance", ["diag", "full"])
     def test_with_labels(self, covariance):
         rng = np.random.default_rng(0)
         sides = [random_labelled(rng, 40, 3, k) for k in (1, 2, 4)]
@@ -91,8 +101,12 @@ class TestLowerBounds:
         turn, _ = np.linalg.qr(rng.standard_normal((6, 6)))
         scales = rng.uniform(0.5, 3, (3, 6))
         base = rng.standard_normal((500, 6))
-        base = (base - base.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(base.T, bias=True))).T
-        summaries = [summarise(Measure(base * s @ turn + k), 1, "full") for k, s in enumerate(scales)]
+        base = (base - base.mean(axis=0)) @ np.linalg.inv(
+            np.linalg.cholesky(np.cov(base.T, bias=True))
+        ).T
+        summaries = [
+            summarise(Measure(base * s @ turn + k), 1, "full") for k, s in enumerate(scales)
+        ]
         found = lower_bounds(summaries)
         for i, j in itertools.combinations(range(3), 2):
             expected = math.hypot((j - i) * math.sqrt(6), *(scales[i] - scales[j]))
@@ -101,16 +115,23 @@ class TestLowerBounds:
     @pytest.mark.usefixtures("shared_directions")
     def test_shared_directions_need_full_covariances(self):
         rng = np.random.default_rng(0)
-        summaries = [summarise(m, 3, f) for m, f in zip(random_samples(rng, 2, 4), ("full", "diagonal"), strict=True)]
+        summaries = [
+            summarise(m, 3, f)
+            for m, f in zip(random_samples(rng, 2, 4), ("full", "diag"), strict=True)
+        ]
         assert lower_bounds(summaries)[0, 1] == pytest.approx(lower_bound(*summaries), rel=1e-12)
-        assert lower_bounds(summaries, 1)[0, 1] == pytest.approx(lower_bound(*summaries, 1), rel=1e-12)
+        assert lower_bounds(summaries, 1)[0, 1] == pytest.approx(
+            lower_bound(*summaries, 1), rel=1e-12
+        )
 
     @some
-    @given(parties(2, 4), st.sampled_from(["diagonal", "full"]), st.booleans())
+    @given(parties(2, 4), st.sampled_from(["diag", "full"]), st.booleans())
     def test_valid_whatever_is_summarised(self, found, covariance, with_labels):
         data = [party.data for party in found]
         if with_labels:
-            summaries = [summarise_classes(one.measure, one.labels, 4, "full", covariance, 2) for one in data]
+            summaries = [
+                summarise_classes(one.measure, one.labels, 4, "full", covariance, 2) for one in data
+            ]
         else:
             summaries = [summarise(one.measure, 4, "full", floor=2) for one in data]
         with pytest.MonkeyPatch.context() as patch:
@@ -123,8 +144,8 @@ class TestLowerBounds:
             assert each[i, j] <= exact * (1 + ROUNDING) + noise
             assert shared[i, j] <= exact * (1 + ROUNDING) + noise
             assert upper_bound(summaries[i], summaries[j]) >= exact * (1 - ROUNDING)
-            spread = max(summary.spread for summary in summaries)
-            assert shared[i, j] <= each[i, j] * (1 + 1e-6) + 1e-6 * spread + noise
+            within_std = max(summary.within_std for summary in summaries)
+            assert shared[i, j] <= each[i, j] * (1 + 1e-6) + 1e-6 * within_std + noise
 
     @pytest.mark.usefixtures("shared_directions")
     def test_translated_copies_are_told_apart(self):
@@ -137,16 +158,19 @@ class TestLowerBounds:
 
 
 class TestLabelledBounds:
-    @pytest.mark.parametrize("covariance", ["diagonal", "full"])
+    @pytest.mark.parametrize("covariance", ["diag", "full"])
     @pytest.mark.parametrize("seed", range(6))
     def test_hold_the_exact_distance(self, seed, covariance):
         rng = np.random.default_rng(seed)
         d = int(rng.integers(1, 6))
-        sides = [random_labelled(rng, int(rng.integers(8, 80)), d, int(rng.integers(1, 7))) for _ in range(2)]
-        forms = ["full", "full"] if covariance == "full" else rng.choice(FORMS[:3], 2)
+        sides = [
+            random_labelled(rng, int(rng.integers(8, 80)), d, int(rng.integers(1, 7)))
+            for _ in range(2)
+        ]
+        covariance_types = ["full", "full"] if covariance == "full" else rng.choice(FORMS[:3], 2)
         a, b = (
-            summarise_classes(Measure(X), y, int(rng.integers(1, 20)), form, covariance)
-            for (X, y), form in zip(sides, forms, strict=True)
+            summarise_classes(Measure(X), y, int(rng.integers(1, 20)), covariance_type, covariance)
+            for (X, y), covariance_type in zip(sides, covariance_types, strict=True)
         )
         exact = exact_distance(*(written_out(*side, covariance) for side in sides))
         assert lower_bound(a, b) <= exact * (1 + ROUNDING)
@@ -161,14 +185,18 @@ class TestLabelledBounds:
         tables = [written_out(X, y)[:, 3:].astype(float) for X, y in sides]
         features = [Measure(X) for X, _ in sides]
         expected = math.hypot(
-            lower_bound(*(summarise(m, 1, "full") for m in features)), exact_distance(tables[0], tables[1])
+            lower_bound(*(summarise(m, 1, "full") for m in features)),
+            exact_distance(tables[0], tables[1]),
         )
         assert lower_bound(a, b) == pytest.approx(expected, rel=1e-7)
 
     def test_more_cells_bound_more_tightly(self):
         rng = np.random.default_rng(0)
         sides = [random_labelled(rng, 200, 2, 2) for _ in range(2)]
-        uppers = [upper_bound(*(summarise_classes(Measure(X), y, cells) for X, y in sides)) for cells in (2, 10, 20)]
+        uppers = [
+            upper_bound(*(summarise_classes(Measure(X), y, cells) for X, y in sides))
+            for cells in (2, 10, 20)
+        ]
         assert uppers[0] > uppers[1] > uppers[2]
 
     def test_upper_is_exact_where_cells_are_samples(self):
@@ -180,7 +208,10 @@ class TestLabelledBounds:
 
     def test_features_must_agree(self):
         rng = np.random.default_rng(0)
-        a, b = (summarise_classes(Measure(X), y) for X, y in (random_labelled(rng, 20, d, 2) for d in (2, 3)))
+        a, b = (
+            summarise_classes(Measure(X), y)
+            for X, y in (random_labelled(rng, 20, d, 2) for d in (2, 3))
+        )
         with pytest.raises(InputError, match="2 and 3 features"):
             estimate(a, b)
 
@@ -189,7 +220,7 @@ class TestTwins:
     def test_only_the_pairs_asked_for(self):
         rng = np.random.default_rng(0)
         summaries = [summarise(m, 3) for m in random_samples(rng, 4, 3)]
-        found = twin_distances(summaries, [(0, 2), (1, 3)])
+        found = synthetic_distances(summaries, [(0, 2), (1, 3)])
         assert np.array_equal(found, found.T)
         assert (found > 0).sum() == 4
         assert found[0, 2] > 0
@@ -199,34 +230,40 @@ class TestTwins:
         rng = np.random.default_rng(0)
         summaries = [summarise(m, 3) for m in random_samples(rng, 3, 3)]
         pairs, calls = [(0, 1), (0, 2)], []
-        twin_distances(summaries, pairs, on_pair=lambda: calls.append(1))
-        assert len(calls) == twin_transports([s.count for s in summaries], pairs) > 0
+        synthetic_distances(summaries, pairs, on_pair=lambda: calls.append(1))
+        assert len(calls) == synthetic_transports([s.count for s in summaries], pairs) > 0
 
     @pytest.mark.parametrize("labels", [False, True])
     def test_threads_change_no_number(self, labels):
         rng = np.random.default_rng(0)
         sides = [random_labelled(rng, 40, 3, 2) for _ in range(4)]
         summaries = [
-            summarise_classes(Measure(X), y, 4) if labels else summarise(Measure(X), 4) for X, y in sides
-        ]  # fmt: skip
+            summarise_classes(Measure(X), y, 4) if labels else summarise(Measure(X), 4)
+            for X, y in sides
+        ]
         pairs = list(itertools.combinations(range(4), 2))
-        assert np.array_equal(twin_distances(summaries, pairs), twin_distances(summaries, pairs, threads=3))
+        assert np.array_equal(
+            synthetic_distances(summaries, pairs), synthetic_distances(summaries, pairs, n_jobs=3)
+        )
 
     def test_keys_name_the_samples_whatever_their_place(self):
         rng = np.random.default_rng(0)
         a, b, c = (summarise(Measure(rng.standard_normal((50, 3)) + k), 3) for k in range(3))
-        one = twin_distances([a, b, c], [(0, 1), (0, 2), (1, 2)], keys=[7, 8, 9])
-        two = twin_distances([c, b, a], [(0, 1), (0, 2), (1, 2)], keys=[9, 8, 7])
+        one = synthetic_distances([a, b, c], [(0, 1), (0, 2), (1, 2)], keys=[7, 8, 9])
+        two = synthetic_distances([c, b, a], [(0, 1), (0, 2), (1, 2)], keys=[9, 8, 7])
         np.testing.assert_allclose(one, two[::-1, ::-1], rtol=1e-12)
-        assert twin_distances([a, b], [(0, 1)], keys=[7, 8])[0, 1] == one[0, 1]
+        assert synthetic_distances([a, b], [(0, 1)], keys=[7, 8])[0, 1] == one[0, 1]
 
-    # Once failed. The number of draws follows from the largest of all samples, so one client more (500 samples where
-    # the others have 50) changes what is estimated for the others, against the docstring.
+    # Once failed. The number of draws follows from the largest of all samples, so one client more
+    # (500 samples where the others have 50) changes what is estimated for the others, against the
+    # docstring.
     def test_a_pair_does_not_depend_on_the_size_of_others(self):
         rng = np.random.default_rng(0)
         a, b, c = (summarise(Measure(rng.standard_normal((n, 3))), 3) for n in (50, 50, 500))
-        alone = twin_distances([a, b], [(0, 1)], keys=[7, 8])[0, 1]
-        assert twin_distances([a, b, c], [(0, 1), (0, 2), (1, 2)], keys=[7, 8, 9])[0, 1] == alone
+        alone = synthetic_distances([a, b], [(0, 1)], keys=[7, 8])[0, 1]
+        assert (
+            synthetic_distances([a, b, c], [(0, 1), (0, 2), (1, 2)], keys=[7, 8, 9])[0, 1] == alone
+        )
 
     @pytest.mark.parametrize("sizes", [(1, 1), (1, 40), (2, 3), (40, 1700)])
     @pytest.mark.parametrize("labels", [False, True])
@@ -234,10 +271,13 @@ class TestTwins:
         rng = np.random.default_rng(0)
         sides = [(rng.standard_normal((n, 2)) + s, np.arange(n) % 2) for s, n in enumerate(sizes)]
         summaries = [
-            summarise_classes(Measure(X), y, 4) if labels else summarise(Measure(X), 4) for X, y in sides
-        ]  # fmt: skip
-        found = twin_distance(*summaries)
-        exact = solve(*(labelled(Measure(X), y) if labels else Measure(X) for X, y in sides)).distance
+            summarise_classes(Measure(X), y, 4) if labels else summarise(Measure(X), 4)
+            for X, y in sides
+        ]
+        found = synthetic_distance(*summaries)
+        exact = solve(
+            *(labelled(Measure(X), y) if labels else Measure(X) for X, y in sides)
+        ).distance
         assert 0.5 * exact < found < 1.5 * exact
 
     def test_same(self):
@@ -247,14 +287,25 @@ class TestTwins:
         assert same(plain, summarise(Measure(X.copy())))
         assert not same(plain, classes)
         assert not same(classes, plain)
-        assert not any(same(summarise(Measure(X), form=form), plain) for form in FORMS[1:])
+        assert not any(
+            same(summarise(Measure(X), covariance_type=covariance_type), plain)
+            for covariance_type in FORMS[1:]
+        )
 
 
 @some
-@given(parties(2, 2), st.sampled_from([1.0, 1.5, 2.0, 4.0]), st.sampled_from(FORMS), st.sampled_from(FORMS))
+@given(
+    parties(2, 2),
+    st.sampled_from([1.0, 1.5, 2.0, 4.0]),
+    st.sampled_from(FORMS),
+    st.sampled_from(FORMS),
+)
 def test_estimates_without_labels_stay_in_valid_bounds(pair, p, first, second):
     assume(pair[0].scale == 1.0 or p <= 2)
-    a, b = (summarise(side.data.measure, 4, form, p, 2) for side, form in zip(pair, (first, second), strict=True))
+    a, b = (
+        summarise(side.data.measure, 4, covariance_type, p, 2)
+        for side, covariance_type in zip(pair, (first, second), strict=True)
+    )
     exact = solve(*(side.data.measure for side in pair), p).distance
     found = estimate(a, b, p)
     assert found.lower <= exact * (1 + ROUNDING) + pair[0].noise + pair[1].noise

@@ -27,7 +27,9 @@ def test_same_plan_as_written_out(weighted, p):
         plain = [written_out(m) if isinstance(m, LabelledMeasure) else m for m in (source, target)]
         found, expected = solve(source, target, p), solve(*plain, p)
         assert found.distance == pytest.approx(expected.distance, rel=1e-12)
-        np.testing.assert_allclose(found.target_means(), expected.target_means(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            found.target_means(), expected.target_means(), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_summaries_and_interpolants_too():
@@ -38,7 +40,10 @@ def test_summaries_and_interpolants_too():
     np.testing.assert_allclose(a.covariance, b.covariance, rtol=1e-9, atol=1e-9)
     for kind in ("barycentric", "exact"):
         np.testing.assert_allclose(
-            interpolate(found, 0.3, kind).points, interpolate(expected, 0.3, kind).points, rtol=1e-9, atol=1e-9
+            interpolate(found, 0.3, kind).points,
+            interpolate(expected, 0.3, kind).points,
+            rtol=1e-9,
+            atol=1e-9,
         )
     np.testing.assert_allclose(mu.mean, written_out(mu).mean, rtol=1e-12)
 

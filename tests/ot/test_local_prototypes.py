@@ -15,7 +15,9 @@ from fedwad.ot._prototypes import _shares
 from oracles import linear_program, small_measures
 
 RNG = np.random.default_rng(0)
-BLOBS = np.concatenate([RNG.normal(centre, 0.1, (30, 2)) for centre in ((0, 0), (9, 0), (0, 9), (9, 9))])
+BLOBS = np.concatenate(
+    [RNG.normal(centre, 0.1, (30, 2)) for centre in ((0, 0), (9, 0), (0, 9), (9, 9))]
+)
 
 
 @pytest.mark.parametrize("masses", ["equal", "free"])
@@ -31,7 +33,9 @@ def test_equal_atoms_stay_where_an_independent_plan_sends_them():
     points = RNG.standard_normal((120, 5))
     atoms = distil(Measure(points), 10)
     plan = ot.emd(np.full(120, 1 / 120), np.full(10, 0.1), ot.dist(points, atoms.measure.points))
-    np.testing.assert_allclose(atoms.distance, np.sqrt((plan * ot.dist(points, atoms.measure.points)).sum()))
+    np.testing.assert_allclose(
+        atoms.distance, np.sqrt((plan * ot.dist(points, atoms.measure.points)).sum())
+    )
     moved = 10 * plan.T @ points
     after = fedwad.wasserstein(points, moved)
     assert atoms.distance * (1 - 1e-4) <= after <= atoms.distance * (1 + 1e-12)
@@ -48,16 +52,23 @@ def test_no_better_than_the_best_and_better_than_a_draw():
     found = min(distil(Measure(points), 2, seed=seed).distance ** 2 for seed in range(10))
     np.testing.assert_allclose(found, best)
     many = Measure(RNG.standard_normal((300, 4)))
-    draws = [fedwad.wasserstein(many.points, many.points[RNG.permutation(300)[:20]]) for _ in range(20)]
+    draws = [
+        fedwad.wasserstein(many.points, many.points[RNG.permutation(300)[:20]]) for _ in range(20)
+    ]
     assert distil(many, 20).distance < min(draws)
 
 
-@given(small_measures(count=1), st.integers(1, 9), st.sampled_from(["equal", "free"]), st.integers(1, 3))
+@given(
+    small_measures(count=1),
+    st.integers(1, 9),
+    st.sampled_from(["equal", "free"]),
+    st.integers(1, 3),
+)
 def test_by_definition(measures, size, masses, floor):
     (measure,) = measures
     atoms = distil(measure, size, masses, floor)
     assert 1 <= len(atoms.measure) <= size
-    assert len(atoms.measure) == 1 or atoms.smallest >= floor
+    assert len(atoms.measure) == 1 or atoms.min_cell_size >= floor
     if masses == "equal":
         np.testing.assert_allclose(atoms.measure.weights, 1 / len(atoms.measure))
     true = linear_program(measure, atoms.measure)
@@ -66,16 +77,20 @@ def test_by_definition(measures, size, masses, floor):
     if masses == "equal" and len(atoms.measure) > 1:
         assert atoms.distance <= true + 1e-6 * length
     mean = atoms.measure.weights @ atoms.measure.points
-    np.testing.assert_allclose(mean, measure.mean, atol=0.02 * length)  # exact once atoms have settled
+    np.testing.assert_allclose(
+        mean, measure.mean, atol=0.02 * length
+    )  # exact once atoms have settled
 
 
 def test_more_atoms_than_samples_are_the_samples():
     points = RNG.standard_normal((7, 3))
     for masses in ("equal", "free"):
         atoms = distil(Measure(points), 20, masses)
-        np.testing.assert_allclose(sorted(atoms.measure.points.tolist()), sorted(points.tolist()), rtol=1e-12)
+        np.testing.assert_allclose(
+            sorted(atoms.measure.points.tolist()), sorted(points.tolist()), rtol=1e-12
+        )
         assert atoms.distance < 1e-12
-        assert atoms.smallest == 1
+        assert atoms.min_cell_size == 1
 
 
 def test_one_sample_and_copies_of_one():
@@ -83,16 +98,18 @@ def test_one_sample_and_copies_of_one():
         for masses in ("equal", "free"):
             atoms = distil(Measure(points), 10, masses)
             assert atoms.measure.points.tolist() == [[1.0, 1.0, 1.0]]
-            assert atoms.smallest == len(points)
+            assert atoms.min_cell_size == len(points)
 
 
 def test_a_floor_leaves_fewer_atoms_each_of_enough_samples():
     measure = Measure(RNG.standard_normal((105, 3)))
     assert len(distil(measure, 50, "equal", floor=10).measure) == 10
-    assert distil(measure, 50, "equal", floor=10).smallest >= 10
-    assert distil(measure, 50, "free", floor=10).smallest >= 10
+    assert distil(measure, 50, "equal", floor=10).min_cell_size >= 10
+    assert distil(measure, 50, "free", floor=10).min_cell_size >= 10
     heavy = Measure(measure.points, [50.0, *np.ones(104)])
-    assert len(distil(heavy, 50, "equal", floor=1).measure) == 3  # 1 / (3 * 50/154) >= 1 > 1 / (4 * 50/154)
+    assert (
+        len(distil(heavy, 50, "equal", floor=1).measure) == 3
+    )  # 1 / (3 * 50/154) >= 1 > 1 / (4 * 50/154)
 
 
 def test_a_large_common_offset_costs_no_digits():
@@ -122,7 +139,7 @@ def test_atoms_of_a_client_take_the_label_of_their_nearest_sample():
     atoms = distil_labelled(Measure(points), codes, 12, "client")
     nearest = [codes[np.linalg.norm(points - atom, axis=1).argmin()] for atom in atoms.points]
     assert atoms.codes.tolist() == nearest
-    assert atoms.smallest == 1  # a label of one sample, whatever atoms average
+    assert atoms.min_cell_size == 1  # a label of one sample, whatever atoms average
 
 
 def test_with_a_floor_labels_are_a_vote_and_small_classes_have_none():
@@ -131,7 +148,7 @@ def test_with_a_floor_labels_are_a_vote_and_small_classes_have_none():
     for per in ("class", "client"):
         atoms = distil_labelled(Measure(BLOBS), codes, 8, per, floor=5)
         assert set(atoms.codes.tolist()) == {0, 1, 2, 3}
-        assert atoms.smallest >= 5
+        assert atoms.min_cell_size >= 5
         assert not atoms.complete
     one_odd = CODES.copy()
     one_odd[0] = 1

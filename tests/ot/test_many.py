@@ -1,4 +1,5 @@
-"""Distances of many pairs in compiled code: the same as one by one, proven, and left to `solve` where need be."""
+"""Distances of many pairs in compiled code: the same as one by one, proven, and left to `solve`
+where need be."""
 
 import itertools
 import threading
@@ -8,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwad.ot import LabelledMeasure, Measure, _many, lower_bounds, solve, summarise_classes, upper_bound, upper_bounds
+from fedwad.ot import (
+    LabelledMeasure,
+    Measure,
+    _many,
+    lower_bounds,
+    solve,
+    summarise_classes,
+    upper_bound,
+    upper_bounds,
+)
 from fedwad.ot._many import in_threads, pair_distances
 from test_otdd import random_labelled
 
@@ -37,7 +47,9 @@ def random_measure(rng, d, labels, weighted, n=None):
     weights = rng.random(n) ** 3 + 1e-6 if weighted else None
     if not labels:
         return Measure(points, weights)
-    return LabelledMeasure(points, rng.integers(0, 3, n), 3 * rng.standard_normal((3, 2 * d)), weights)
+    return LabelledMeasure(
+        points, rng.integers(0, 3, n), 3 * rng.standard_normal((3, 2 * d)), weights
+    )
 
 
 def all_pairs(measures):
@@ -45,7 +57,13 @@ def all_pairs(measures):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10**6), st.integers(2, 30), st.booleans(), st.booleans(), st.sampled_from([None, 1, 12]))
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 30),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 1, 12]),
+)
 def test_same_as_one_by_one(seed, d, labels, weighted, n):
     rng = np.random.default_rng(seed)
     measures = dict(enumerate(random_measure(rng, d, labels, weighted, n) for _ in range(4)))
@@ -71,7 +89,9 @@ def test_equal_measures_are_nowhere_apart(n):
 def test_pairs_that_are_close_and_far_from_the_rest(offset):
     """Products about the middle of all lose the digits of what is between the two."""
     rng = np.random.default_rng(1)
-    measures = {k: Measure(rng.standard_normal((9, 10)) + (offset if k < 2 else 0)) for k in range(4)}
+    measures = {
+        k: Measure(rng.standard_normal((9, 10)) + (offset if k < 2 else 0)) for k in range(4)
+    }
     for (i, j), distance in pair_distances(measures, all_pairs(measures)):
         assert distance == pytest.approx(solve(measures[i], measures[j]).distance, rel=1e-9)
 
@@ -79,7 +99,9 @@ def test_pairs_that_are_close_and_far_from_the_rest(offset):
 def test_masses_of_all_sizes():
     rng = np.random.default_rng(2)
     weights = [10.0 ** -rng.integers(0, 14, 20) for _ in range(6)]
-    measures = {k: Measure(rng.standard_normal((20, 9)), masses) for k, masses in enumerate(weights)}
+    measures = {
+        k: Measure(rng.standard_normal((20, 9)), masses) for k, masses in enumerate(weights)
+    }
     for (i, j), distance in pair_distances(measures, all_pairs(measures)):
         assert distance == pytest.approx(solve(measures[i], measures[j]).distance, rel=1e-9)
 
@@ -102,7 +124,9 @@ def test_what_does_not_suit_is_left_to_solve(asked, points, p):
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("proof", [(1.0, 1e-8, 0.0), (1.0, 0.0, 1e-8), (1.0, np.nan, 0.0), (np.inf, np.inf, np.inf)])
+@pytest.mark.parametrize(
+    "proof", [(1.0, 1e-8, 0.0), (1.0, 0.0, 1e-8), (1.0, np.nan, 0.0), (np.inf, np.inf, np.inf)]
+)
 def test_an_answer_that_is_not_proven_is_not_taken(monkeypatch, proof):
     from fedwad.ot._small import dense
 
@@ -115,7 +139,10 @@ def test_an_answer_that_is_not_proven_is_not_taken(monkeypatch, proof):
 
 def test_bounds_of_all_pairs_are_those_of_each():
     rng = np.random.default_rng(6)
-    summaries = [summarise_classes(Measure(X), y, 6) for X, y in (random_labelled(rng, 60, 12, 3) for _ in range(4))]
+    summaries = [
+        summarise_classes(Measure(X), y, 6)
+        for X, y in (random_labelled(rng, 60, 12, 3) for _ in range(4))
+    ]
     calls = []
     upper = upper_bounds(summaries, on_pair=lambda: calls.append(1))
     assert len(calls) == 6
@@ -128,14 +155,18 @@ def test_bounds_of_all_pairs_are_those_of_each():
 
 
 class TestInThreads:
-    @pytest.mark.parametrize("threads", [1, 3])
-    def test_in_order(self, threads):
-        assert list(in_threads(lambda k: k * k, range(1000), threads)) == [k * k for k in range(1000)]
+    @pytest.mark.parametrize("n_jobs", [1, 3])
+    def test_in_order(self, n_jobs):
+        assert list(in_threads(lambda k: k * k, range(1000), n_jobs)) == [
+            k * k for k in range(1000)
+        ]
 
     def test_they_change_no_bit(self):
         rng = np.random.default_rng(7)
         measures = {k: random_measure(rng, 20, True, True) for k in range(8)}
-        one, more = (list(pair_distances(measures, all_pairs(measures), 2.0, threads)) for threads in (1, 3))
+        one, more = (
+            list(pair_distances(measures, all_pairs(measures), 2.0, n_jobs)) for n_jobs in (1, 3)
+        )
         assert one == more
 
     def test_what_waits_is_dropped_when_the_caller_stops(self):

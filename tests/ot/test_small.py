@@ -1,4 +1,5 @@
-"""The small-support solver: against the LP oracle on every kind of degeneracy, against POT on larger problems."""
+"""The small-support solver: against the LP oracle on every kind of degeneracy, against POT on
+larger problems."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from oracles import check_plan, linear_program
 
 @st.composite
 def problems(draw, least=1, largest=12, sinks=8):
-    """Points with ties, duplicates, equal points, clusters; weights of any kind; more sinks than samples too."""
+    """Points with ties, duplicates, equal points, clusters; weights of any kind; more sinks than
+    samples too."""
     n, size, d = (
         draw(st.integers(least, largest)),
         draw(st.integers(max(1, least // 20), sinks)),
@@ -35,7 +37,11 @@ def problems(draw, least=1, largest=12, sinks=8):
     elif kind == "clusters":
         x, y = 1e-3 * x + 10.0 * rng.integers(0, 2, (n, 1)), 1e-3 * y
     scale = 10.0 ** draw(st.integers(-12, 12))
-    return Measure(scale * x, weights(draw, rng, n)), Measure(scale * y, weights(draw, rng, size)), rng
+    return (
+        Measure(scale * x, weights(draw, rng, n)),
+        Measure(scale * y, weights(draw, rng, size)),
+        rng,
+    )
 
 
 def weights(draw, rng, size):
@@ -60,8 +66,12 @@ def check(cost, mu, nu, found, gap=1e-12):
     assert (found.mass > 0).all()
     assert len(found.mass) <= n + size - 1
     assert len(set(zip(found.rows.tolist(), found.cols.tolist(), strict=True))) == len(found.mass)
-    np.testing.assert_allclose(np.bincount(found.rows, found.mass, n), mu.weights, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(np.bincount(found.cols, found.mass, size), nu.weights, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        np.bincount(found.rows, found.mass, n), mu.weights, rtol=0, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        np.bincount(found.cols, found.mass, size), nu.weights, rtol=0, atol=1e-13
+    )
     np.testing.assert_array_equal(found.f, (cost - found.g).min(axis=1))
     primal = found.mass @ cost[found.rows, found.cols]
     dual = mu.weights @ found.f + nu.weights @ found.g
@@ -76,10 +86,14 @@ def test_agrees_with_the_linear_program_cold_warm_and_from_a_bad_start(problem):
     cost = ground_cost(mu.points, nu.points)
     found = small_support(cost, mu.weights, nu.weights)
     paid = check(cost, mu, nu, found)
-    assert np.sqrt(paid) == pytest.approx(linear_program(mu, nu), rel=1e-6, abs=1e-4 * np.sqrt(cost.max()))
+    assert np.sqrt(paid) == pytest.approx(
+        linear_program(mu, nu), rel=1e-6, abs=1e-4 * np.sqrt(cost.max())
+    )
     for start in (found.g, found.g + cost.max() * rng.standard_normal(len(nu))):
         again = small_support(cost, mu.weights, nu.weights, start)
-        assert abs(check(cost, mu, nu, again, 1e-11) - paid) <= 1e-11 * max(cost.max(), np.abs(start).max())
+        assert abs(check(cost, mu, nu, again, 1e-11) - paid) <= 1e-11 * max(
+            cost.max(), np.abs(start).max()
+        )
 
 
 @settings(max_examples=40)
@@ -90,7 +104,9 @@ def test_agrees_with_pot_on_larger_problems(problem):
     paid = check(cost, mu, nu, small_support(cost, mu.weights, nu.weights), 1e-11)
     scale = cost.max() or 1.0
     b = nu.weights * (mu.weights.sum() / nu.weights.sum())
-    assert paid / scale == pytest.approx(pot.emd2(mu.weights, b, cost / scale, numItermax=10**8), rel=1e-9, abs=1e-12)
+    assert paid / scale == pytest.approx(
+        pot.emd2(mu.weights, b, cost / scale, numItermax=10**8), rel=1e-9, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -105,7 +121,9 @@ def test_the_front_door_takes_it_where_it_is_fast(weighted):
     moved = Measure(nu.points + 0.01 * rng.standard_normal(nu.points.shape), b)
     warm, cold = solve(mu, moved, start=plan.g), solve(mu, moved)
     assert warm.distance == pytest.approx(cold.distance, rel=1e-12)
-    assert solve(mu, moved, start=np.full(100, np.nan)).distance == pytest.approx(cold.distance, rel=1e-12)
+    assert solve(mu, moved, start=np.full(100, np.nan)).distance == pytest.approx(
+        cold.distance, rel=1e-12
+    )
     assert solve(mu, moved, start=np.zeros(3)).distance == cold.distance
 
 

@@ -31,7 +31,9 @@ def test_agrees_with_the_linear_program(measures, p):
 def test_translated_copy(shape, p):
     rng = np.random.default_rng(0)
     x, shift = rng.standard_normal(shape), rng.standard_normal(shape[1])
-    assert wasserstein(x, rng.permutation(x) + shift, p) == pytest.approx(np.linalg.norm(shift), rel=1e-12)
+    assert wasserstein(x, rng.permutation(x) + shift, p) == pytest.approx(
+        np.linalg.norm(shift), rel=1e-12
+    )
 
 
 def test_permutation_is_found_and_costs_nothing():
@@ -45,7 +47,9 @@ def test_permutation_is_found_and_costs_nothing():
 
 def test_diracs():
     cloud = np.array([[0.0, 0.0], [6.0, 8.0]])
-    assert wasserstein(cloud, [[0.0, 0.0]], a=[1, 3]) == pytest.approx(10 * np.sqrt(3 / 4), rel=1e-14)
+    assert wasserstein(cloud, [[0.0, 0.0]], a=[1, 3]) == pytest.approx(
+        10 * np.sqrt(3 / 4), rel=1e-14
+    )
     assert wasserstein(cloud, [[0.0, 0.0]], p=1, a=[1, 3]) == pytest.approx(7.5, rel=1e-14)
 
 
@@ -71,7 +75,9 @@ def test_line_takes_a_million_points():
 @pytest.mark.parametrize("p", [1, 2])
 def test_assignment_and_simplex_agree(n, d, p):
     rng = np.random.default_rng(n)
-    cost = ground_cost(rng.standard_normal((n, d)) * np.linspace(0.2, 2, d), rng.standard_normal((n, d)) + 3, p)
+    cost = ground_cost(
+        rng.standard_normal((n, d)) * np.linspace(0.2, 2, d), rng.standard_normal((n, d)) + 3, p
+    )
     uniform = np.full(n, 1 / n)
     for found in (assignment(cost), network_simplex(cost, uniform, uniform)):
         assert (found.mass == 1 / n).all()
@@ -79,7 +85,9 @@ def test_assignment_and_simplex_agree(n, d, p):
         total = cost[found.rows, found.cols].sum()
         assert (cost - found.f[:, None] - found.g).min() >= -1e-12 * cost.max()
         assert total == pytest.approx(found.f.sum() + found.g.sum(), rel=1e-12)
-        assert total == pytest.approx(pot.emd2(uniform, uniform, cost, numItermax=10**8) * n, rel=1e-11)
+        assert total == pytest.approx(
+            pot.emd2(uniform, uniform, cost, numItermax=10**8) * n, rel=1e-11
+        )
 
 
 def test_assignment_with_nothing_but_ties():
@@ -112,11 +120,16 @@ def test_5000_by_5000_agrees_with_pot(d):
 def test_a_solver_that_stops_early_is_not_believed(monkeypatch):
     monkeypatch.setattr(_simplex, "_PIVOTS", 10)
     rng = np.random.default_rng(0)
-    with pytest.warns(UserWarning, match="numItermax"), pytest.raises(CertificateError, match="did not finish"):
+    with (
+        pytest.warns(UserWarning, match="numItermax"),
+        pytest.raises(CertificateError, match="did not finish"),
+    ):
         solve(Measure(rng.standard_normal((200, 2))), Measure(rng.standard_normal((90, 2))))
 
 
-@pytest.mark.parametrize(("gap", "error"), [(1e-8, 0.0), (0.0, 1e-8), (float("nan"), 0.0), (-1e-8, 0.0)])
+@pytest.mark.parametrize(
+    ("gap", "error"), [(1e-8, 0.0), (0.0, 1e-8), (float("nan"), 0.0), (-1e-8, 0.0)]
+)
 def test_a_plan_without_proof_cannot_exist(gap, error):
     mu = Measure([[0.0, 0.0]])
     index, one = np.zeros(1, dtype=np.int64), np.ones(1)
@@ -138,7 +151,9 @@ def test_scales(scale, offset):
     rng = np.random.default_rng(0)
     for n, m, d in ((40, 40, 2), (40, 25, 2), (300, 300, 20), (30, 20, 1)):
         x, y = rng.standard_normal((n, d)) + offset, rng.standard_normal((m, d)) + offset
-        assert wasserstein(scale * x, scale * y) / scale == pytest.approx(wasserstein(x, y), rel=1e-9)
+        assert wasserstein(scale * x, scale * y) / scale == pytest.approx(
+            wasserstein(x, y), rel=1e-9
+        )
 
 
 def test_large_p_overflows_in_a_sentence():
@@ -157,8 +172,12 @@ def test_types_and_orders_make_no_difference():
 
 def test_weights_are_relative_and_zero_weights_do_not_count():
     x, y = np.array([[0.0, 1], [2, 3], [9, 9]]), np.array([[1.0, 1], [5, 5]])
-    assert wasserstein(x, y, a=[2, 6, 0]) == pytest.approx(wasserstein(x[:2], y, a=[0.25, 0.75]), rel=1e-14)
-    assert wasserstein(x, y, a=[1e-300, 1e300, 1e300]) == pytest.approx(wasserstein(x[1:], y), rel=1e-12)
+    assert wasserstein(x, y, a=[2, 6, 0]) == pytest.approx(
+        wasserstein(x[:2], y, a=[0.25, 0.75]), rel=1e-14
+    )
+    assert wasserstein(x, y, a=[1e-300, 1e300, 1e300]) == pytest.approx(
+        wasserstein(x[1:], y), rel=1e-12
+    )
 
 
 NAN = np.array([[0.0, 1.0], [np.nan, np.inf]])
@@ -215,7 +234,9 @@ def test_a_measure_does_not_change_under_its_owner():
 class TestPrecision:
     """Inputs that once gave a wrong number, or a proof that failed for no reason."""
 
-    @pytest.mark.parametrize(("outlier", "p"), [(100.0, 10), (1e4, 4), (1e6, 3), (1e8, 2), (1e12, 2)])
+    @pytest.mark.parametrize(
+        ("outlier", "p"), [(100.0, 10), (1e4, 4), (1e6, 3), (1e8, 2), (1e12, 2)]
+    )
     @pytest.mark.parametrize("seed", [0, 46])
     def test_a_shared_outlier_hides_nothing(self, outlier, p, seed):
         rng = np.random.default_rng(seed)
@@ -242,7 +263,9 @@ class TestPrecision:
         without = wasserstein(x[:-1], y[:-1], p, a[:-1], b[:-1]) * 0.99 ** (1 / p)
         assert wasserstein(x, y, p, a, b) == pytest.approx(without, rel=1e-9)
 
-    @pytest.mark.parametrize(("w", "far", "p"), [(1e-12, 1e6, 3), (1e-9, 1e6, 3), (1e-9, 1e6, 2), (1e-9, 1e4, 3)])
+    @pytest.mark.parametrize(
+        ("w", "far", "p"), [(1e-12, 1e6, 3), (1e-9, 1e6, 3), (1e-9, 1e6, 2), (1e-9, 1e4, 3)]
+    )
     @pytest.mark.parametrize(("n", "m"), [(200, 200), (150, 100)])
     def test_a_light_sample_far_away(self, w, far, p, n, m):
         rng = np.random.default_rng(1)
@@ -257,10 +280,15 @@ class TestPrecision:
         with pytest.raises(InputError, match="at most 100"):
             wasserstein([[0.0, 1.0]], [[1.0, 1.0]], p)
 
-    @pytest.mark.parametrize("start", [[0.0] * 30, "start", 3.0, np.zeros((30, 2)), np.array([1j] * 30)])
+    @pytest.mark.parametrize(
+        "start", [[0.0] * 30, "start", 3.0, np.zeros((30, 2)), np.array([1j] * 30)]
+    )
     def test_starts_that_make_no_sense_are_left_alone(self, start):
         x, y = np.random.default_rng(0).standard_normal((2, 30, 2))
-        assert solve(Measure(x), Measure(y), start=start).distance == solve(Measure(x), Measure(y)).distance
+        assert (
+            solve(Measure(x), Measure(y), start=start).distance
+            == solve(Measure(x), Measure(y)).distance
+        )
 
     @pytest.mark.parametrize("p", [10, 20, 50])
     @pytest.mark.parametrize("seed", range(8))
@@ -271,7 +299,11 @@ class TestPrecision:
         assert wasserstein(x, y, p) == pytest.approx(expected, rel=1e-9)
 
     def test_the_order_of_rows_makes_no_difference(self):
-        assert wasserstein([1e16, 0.0], [1e16, 1.0], p=1) == wasserstein([0.0, 1e16], [1.0, 1e16], p=1) == 0.5
+        assert (
+            wasserstein([1e16, 0.0], [1e16, 1.0], p=1)
+            == wasserstein([0.0, 1e16], [1.0, 1e16], p=1)
+            == 0.5
+        )
         assert wasserstein([1e10, 0.0], [1e10, 1e-3], p=1) == pytest.approx(5e-4, rel=1e-12)
         for d in (2, 20):
             x = np.vstack([np.full(d, 1e9), np.eye(d)])
@@ -280,7 +312,9 @@ class TestPrecision:
             )
 
     def test_distances_do_not_vanish(self):
-        assert wasserstein([0.0, 1.0], [1e-40, 1.0], p=10) == pytest.approx(1e-40 * 0.5**0.1, rel=1e-12)
+        assert wasserstein([0.0, 1.0], [1e-40, 1.0], p=10) == pytest.approx(
+            1e-40 * 0.5**0.1, rel=1e-12
+        )
         assert wasserstein([[0.0, 0.0]], [[1e-170, 0.0]]) == pytest.approx(1e-170, rel=1e-12)
 
     @pytest.mark.parametrize("kind", [np.float16, np.float32, np.int64])

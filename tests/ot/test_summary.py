@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.errors import InputError
-from fedwad.ot import Form, Measure, solve, summarise, summarise_plan
+from fedwad.ot import CovarianceType, Measure, solve, summarise, summarise_plan
 from oracles import random_pair
 
 
@@ -26,7 +26,9 @@ def test_mean_and_covariance_are_exact(seed, cells):
     for summary in (summarise(mu, cells), summarise_plan(solve(mu, nu))):
         np.testing.assert_allclose(summary.mean, mean, atol=1e-11 * scale)
         np.testing.assert_allclose(summary.total_covariance(), covariance, atol=1e-11 * scale**2)
-        assert summary.spread**2 == pytest.approx(np.trace(summary.covariance), rel=1e-9, abs=1e-20 * scale**2)
+        assert summary.within_std**2 == pytest.approx(
+            np.trace(summary.covariance), rel=1e-9, abs=1e-20 * scale**2
+        )
         assert summary.weights.sum() == pytest.approx(1)
 
 
@@ -35,7 +37,7 @@ def test_no_cell_is_below_the_floor(seed, n, cells, floor):
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((n, 2)) + rng.choice([0.0, 50.0], (n, 1), p=[0.97, 0.03])
     summary = summarise(Measure(points), cells, floor=floor)
-    assert summary.smallest >= min(n, floor)
+    assert summary.min_cell_size >= min(n, floor)
     assert len(summary.weights) <= max(1, min(cells, n // floor))
     assert summary.weights.min() * n >= min(n, floor) - 1e-9
 
@@ -43,22 +45,29 @@ def test_no_cell_is_below_the_floor(seed, n, cells, floor):
 def test_forms_of_the_covariance():
     rng = np.random.default_rng(0)
     mu = Measure(rng.standard_normal((100, 4)) * [1, 2, 3, 4])
-    full, lowrank, diagonal, isotropic = (summarise(mu, 5, form) for form in get_args(Form)[1:])
-    np.testing.assert_allclose(lowrank.factors.T @ lowrank.factors + np.diag(lowrank.covariance), full.covariance)
+    full, lowrank, diagonal, isotropic = (
+        summarise(mu, 5, covariance_type) for covariance_type in get_args(CovarianceType)[1:]
+    )
+    np.testing.assert_allclose(
+        lowrank.factors.T @ lowrank.factors + np.diag(lowrank.covariance), full.covariance
+    )
     np.testing.assert_allclose(lowrank.within, diagonal.covariance, rtol=1e-12)
     np.testing.assert_allclose(diagonal.covariance, np.diag(full.covariance), rtol=1e-12)
     assert float(isotropic.covariance) == pytest.approx(diagonal.covariance.mean())
-    assert tuple(s.form for s in (full, lowrank, diagonal, isotropic)) == get_args(Form)[1:]
+    assert (
+        tuple(s.covariance_type for s in (full, lowrank, diagonal, isotropic))
+        == get_args(CovarianceType)[1:]
+    )
     assert len({round(s.variance, 9) for s in (full, lowrank, diagonal, isotropic)}) == 1
-    assert summarise(Measure(rng.standard_normal((20, 1500)))).form == "diagonal"
-    with pytest.raises(InputError, match="choose 'auto', 'full', 'lowrank', 'diagonal' or 'isotropic'"):
+    assert summarise(Measure(rng.standard_normal((20, 1500)))).covariance_type == "diag"
+    with pytest.raises(InputError, match="choose 'auto', 'full', 'lowrank', 'diag' or 'spherical'"):
         summarise(mu, 5, "half")
 
 
 def test_duplicates_and_constants_make_fewer_cells():
     summary = summarise(Measure(np.ones((50, 3))), 5)
     assert len(summary.weights) == 1
-    assert summary.spread == 0.0
+    assert summary.within_std == 0.0
     assert len(summarise(Measure(np.repeat([[0.0], [1.0]], 50, axis=0)), 5).weights) == 2
 
 

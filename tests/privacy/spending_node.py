@@ -1,7 +1,8 @@
 """A node that answers one private request after another, killed at random moments, again and again.
 
-Each node is a process of its own, forked from this one, on one ledger. It writes down what it was answered as soon as
-it has it, which is later than the reply could have left. Prints what was told and what the ledger says was spent.
+Each node is a process of its own, forked from this one, on one ledger. It writes down what it was
+answered as soon as it has it, which is later than the reply could have left. Prints what was told
+and what the ledger says was spent.
 """
 
 import json
@@ -20,18 +21,26 @@ from fedwad.privacy import DP, composed
 
 def serve(folder, number):
     policy = Policy(allow=["private"], epsilon=8.0)
-    client = Client(read(np.random.default_rng(0).standard_normal((30, 2))), policy, FileLedger(folder / "node.jsonl"))
+    client = Client(
+        read(np.random.default_rng(0).standard_normal((30, 2))),
+        policy,
+        FileLedger(folder / "node.jsonl"),
+    )
     told = os.open(folder / "told.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(told, b"start\n")
     for turn in range(10_000):
-        promise = DP(0.1, radius=1.0 + number + turn / 10_000, cells=0)  # never the same, so that each is paid for
+        promise = DP(
+            0.1, clip_norm=1.0 + number + turn / 10_000, cells=0
+        )  # never the same, so that each is paid for
         client.answer(PrivateRequest.of(promise))
         os.write(told, f"{promise.mu}\n".encode())
 
 
 def main(folder, kills):
     random.seed(0)
-    Client(read([[0.0, 1.0]]), Policy.open()).answer(PrivateRequest.of(DP(1, radius=1)))  # loads what is loaded late
+    Client(read([[0.0, 1.0]]), Policy.open()).answer(
+        PrivateRequest.of(DP(1, clip_norm=1))
+    )  # loads what is loaded late
     folder = Path(folder)
     between = under = 0
     for number in range(kills):
@@ -53,7 +62,13 @@ def main(folder, kills):
         under += composed(spent) < composed(told) * (1 - 1e-12)
         between += len(spent) > len(told) + between
     ledger = FileLedger(folder / "node.jsonl")
-    found = {"kills": kills, "under": under, "between": between, "told": len(told), "paid": len(spent)}
+    found = {
+        "kills": kills,
+        "under": under,
+        "between": between,
+        "told": len(told),
+        "paid": len(spent),
+    }
     json.dump(found | {"spent": ledger.spent}, sys.stdout)
 
 

@@ -1,4 +1,5 @@
-"""Costs against dp-accounting (Google), whose privacy loss distributions reach the same numbers another way."""
+"""Costs against dp-accounting (Google), whose privacy loss distributions reach the same numbers
+another way."""
 
 import math
 
@@ -77,9 +78,13 @@ def test_epsilon_agrees_with_dp_accounting(noise, count, delta, epsilon):
 
 
 def test_epsilon_agrees_with_the_installed_dp_accounting():
-    module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution", reason="dp-accounting is not installed")
+    module = pytest.importorskip(
+        "dp_accounting.pld.privacy_loss_distribution", reason="dp-accounting is not installed"
+    )
     for noise, count, delta in ((1.3, 2, 1e-5), (5.0, 7, 1e-6)):
-        loss = module.from_gaussian_mechanism(noise, value_discretization_interval=1e-4).self_compose(count)
+        loss = module.from_gaussian_mechanism(
+            noise, value_discretization_interval=1e-4
+        ).self_compose(count)
         mine = epsilon_of(composed([1 / noise] * count), delta)
         assert mine == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-3)
 
@@ -101,7 +106,8 @@ def test_costs_add_up_as_squares():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0, 1e-5), (-1, 1e-5), (1, 0), (1, 0.5), (math.nan, 1e-5), (True, 1e-5), (101, 1e-5)]
+    ("epsilon", "delta"),
+    [(0, 1e-5), (-1, 1e-5), (1, 0), (1, 0.5), (math.nan, 1e-5), (True, 1e-5), (101, 1e-5)],
 )
 def test_promises_that_mean_nothing_are_refused(epsilon, delta):
     with pytest.raises(InputError):

@@ -1,6 +1,8 @@
-"""The curious server that knows all records but one, over thousands of releases: it learns no more than is claimed.
+"""The curious server that knows all records but one, over thousands of releases: it learns no more
+than is claimed.
 
-Such audits catch gross errors; that the noise is as large as it must be is tested in test_release.py.
+Such audits catch gross errors; that the noise is as large as it must be is tested in
+test_release.py.
 """
 
 import math
@@ -12,12 +14,14 @@ from scipy import stats
 from fedwad.privacy import epsilon_of, mu_of, release, split
 
 DELTA, TRIALS, RADIUS = 1e-5, 5000, 2.0
-#: Neighbours that reach the sensitivity of the moments: unit vectors at 120 degrees, and nobody else to hide among.
+#: Neighbours that reach the sensitivity of the moments: unit vectors at 120 degrees, and nobody
+#: else to hide among.
 WORLDS = np.array([[[RADIUS, 0.0]], [[-RADIUS / 2, RADIUS * math.sqrt(0.75)]]])
 
 
 def scores(mu, claimed, world, trials, seed=None):
-    """Log likelihood ratios of releases of one world, by whoever knows both worlds and the claimed noise."""
+    """Log likelihood ratios of releases of one world, by whoever knows both worlds and the claimed
+    noise."""
     found = []
     plan, claim = split(1, 2, mu, 2), split(1, 2, claimed, 2)
     bits = () if seed is None else (np.random.default_rng(seed).bytes,)
@@ -35,16 +39,22 @@ def ratio(told, costs):
         moments(told.mean, told.second),
         np.column_stack([told.sums, told.masses]).ravel(),
     )
-    for look, (mu, sensitivity) in enumerate(zip(costs, (math.sqrt(4.5), math.sqrt(4.5), 2.0), strict=True)):
+    for look, (mu, sensitivity) in enumerate(
+        zip(costs, (math.sqrt(4.5), math.sqrt(4.5), 2.0), strict=True)
+    ):
         zero, one = expected[0][look], expected[1][look]
-        total += (((seen[look] - zero) ** 2).sum() - ((seen[look] - one) ** 2).sum()) / 2 * (mu / sensitivity) ** 2
+        total += (
+            (((seen[look] - zero) ** 2).sum() - ((seen[look] - one) ** 2).sum())
+            / 2
+            * (mu / sensitivity) ** 2
+        )
     return total
 
 
 def statistics(points, told):
     """What each look would have told without noise: independent of the package's own sums."""
     u = points[0] / RADIUS
-    z = (points[0] - told.centre) @ told.frame / told.reach
+    z = (points[0] - told.centre) @ told.whitening / told.whitened_clip_norm
     z = z / max(1.0, np.linalg.norm(z))
     cells = np.zeros((len(told.centres), 3))
     cells[((told.centres - z) ** 2).sum(axis=1).argmin()] = [*z, 1.0]
@@ -56,13 +66,20 @@ def moments(mean, second):
 
 
 def lower_bound(zero, one):
-    """A bound that epsilon exceeds with 99% confidence, by the best of many thresholds on half of the releases."""
+    """A bound that epsilon exceeds with 99% confidence, by the best of many thresholds on half of
+    the releases."""
     half = len(zero) // 2
     thresholds = np.quantile(np.concatenate([zero[:half], one[:half]]), np.linspace(0.01, 0.99, 99))
-    best = max(thresholds, key=lambda cut: ((one[:half] > cut).mean() - DELTA) / ((zero[:half] > cut).mean() + 1e-3))
+    best = max(
+        thresholds,
+        key=lambda cut: ((one[:half] > cut).mean() - DELTA) / ((zero[:half] > cut).mean() + 1e-3),
+    )
     n = len(zero) - half
     hits, alarms = (one[half:] > best).sum(), (zero[half:] > best).sum()
-    hit, alarm = stats.beta.ppf(0.005, hits, n - hits + 1), stats.beta.ppf(0.995, alarms + 1, n - alarms)
+    hit, alarm = (
+        stats.beta.ppf(0.005, hits, n - hits + 1),
+        stats.beta.ppf(0.995, alarms + 1, n - alarms),
+    )
     return math.log((hit - DELTA) / alarm) if hit > DELTA else 0.0
 
 

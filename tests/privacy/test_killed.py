@@ -12,7 +12,11 @@ import pytest
 def test_a_killed_node_never_forgets_what_it_spent(tmp_path):
     script = Path(__file__).with_name("spending_node.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), "100"], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, str(script), str(tmp_path), "100"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

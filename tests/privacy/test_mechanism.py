@@ -16,7 +16,10 @@ def test_normals_follow_the_normal_law():
     found = normals(200_000, rng.bytes)
     assert stats.kstest(found, "norm").pvalue > 1e-3
     assert (
-        stats.kstest(np.abs(found[np.abs(found) > 2]), lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(2)).pvalue > 1e-3
+        stats.kstest(
+            np.abs(found[np.abs(found) > 2]), lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(2)
+        ).pvalue
+        > 1e-3
     )
 
 

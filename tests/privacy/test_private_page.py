@@ -11,7 +11,7 @@ from fedwad.report import write_report
 def test_pages_about_private_releases_claim_no_certificate(clients, tmp_path):
     rng = np.random.default_rng(0)
     fed = fedwad.local({f"site{k}": rng.normal(k, 1, (200, 2)) for k in range(clients)})
-    promise = fedwad.DP(3, radius=8)
+    promise = fedwad.DP(3, clip_norm=8)
     if clients == 2:
         result = fedwad.distance(fed["site0"], fed["site1"], "summary", privacy=promise)
     else:

@@ -6,14 +6,14 @@ import pytest
 import fedwad
 from fedwad import Policy
 from fedwad.errors import InputError, PolicyError
-from fedwad.privacy import DP, composed, mu_of, noise_effect, picture, release, split
-from fedwad.privacy._settle import fitted
+from fedwad.privacy import DP, composed, denoise, mu_of, noise_effect, release, split
+from fedwad.privacy._psd import fitted
 
 
-def told(points, mu=1e4, radius=20.0, cells=-1, own=None, seed=0):
+def told(points, mu=1e4, clip_norm=20.0, cells=-1, own=None, seed=0):
     n, d = points.shape
     plan = split(n, d, mu, cells if own is None else len(own))
-    return release(points, radius, np.zeros(d), own, plan, np.random.default_rng(seed).bytes)
+    return release(points, clip_norm, np.zeros(d), own, plan, np.random.default_rng(seed).bytes)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def points():
 
 
 def test_without_noise_to_speak_of_the_moments_are_right(points):
-    found = picture(told(points, cells=0))
+    found = denoise(told(points, cells=0))
     mean, covariance = found.moments
     np.testing.assert_allclose(mean, points.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(covariance, np.cov(points.T), rtol=0.05, atol=0.02)
@@ -32,7 +32,7 @@ def test_without_noise_to_speak_of_the_moments_are_right(points):
 
 
 def test_cells_keep_the_total_moments(points):
-    found = picture(told(points, mu=30.0, cells=8))
+    found = denoise(told(points, mu=30.0, cells=8))
     summary = found.summary
     assert len(summary.weights) == 8
     assert summary.weights.sum() == pytest.approx(1)
@@ -43,9 +43,9 @@ def test_cells_keep_the_total_moments(points):
 def test_cells_around_given_centres(points):
     own = np.array([[4.0, -2.0, -2.0], [4.0, -2.0, 3.0]])
     found = told(points, cells=2, own=own)
-    back = found.centre + found.reach * found.centres @ np.linalg.inv(found.frame)
+    back = found.centre + found.whitened_clip_norm * found.centres @ np.linalg.inv(found.whitening)
     np.testing.assert_allclose(back, own, atol=1e-9)
-    near = ((points[:, None] - own) @ found.frame) ** 2
+    near = ((points[:, None] - own) @ found.whitening) ** 2
     share = (near.sum(axis=2).argmin(axis=1) == 0).mean()
     assert found.masses[0] == pytest.approx(share, abs=1e-3)
 
@@ -56,10 +56,12 @@ def test_a_frame_takes_nothing_but_noisy_numbers(points):
     changed[0] += 1e-13
     first, second = told(points, mu=0.3), told(changed, mu=0.3)
     assert (first.first_mean == second.first_mean).all()
-    assert (first.frame == second.frame).all()
+    assert (first.whitening == second.whitening).all()
 
 
-@pytest.mark.parametrize(("n", "d", "mu", "cells"), [(2000, 2, 0.27, -1), (900, 8, 0.7, -1), (100, 3, 0.1, 16)])
+@pytest.mark.parametrize(
+    ("n", "d", "mu", "cells"), [(2000, 2, 0.27, -1), (900, 8, 0.7, -1), (100, 3, 0.1, 16)]
+)
 def test_a_split_spends_what_it_has_and_no_more(n, d, mu, cells):
     plan = split(n, d, mu, cells)
     assert composed((plan.first, plan.second, plan.cells)) == pytest.approx(mu, rel=1e-12)
@@ -67,7 +69,8 @@ def test_a_split_spends_what_it_has_and_no_more(n, d, mu, cells):
 
 
 def test_noise_of_both_looks_is_as_large_as_told(points):
-    """Over many releases, deviations from the exact sums, each by the noise it claims, have variance one."""
+    """Over many releases, deviations from the exact sums, each by the noise it claims, have
+    variance one."""
     n, mu = 40, 0.8
     some = points[:n]
     residuals = []
@@ -75,13 +78,17 @@ def test_noise_of_both_looks_is_as_large_as_told(points):
         found = told(some, mu=mu, seed=seed, cells=0)
         u = some / 20.0
         residuals.append((found.first_mean - u.mean(axis=0)) / found.noise[0])
-        z = (20.0 * u - found.centre) @ found.frame / found.reach
+        z = (20.0 * u - found.centre) @ found.whitening / found.whitened_clip_norm
         z = z / np.maximum(1, np.linalg.norm(z, axis=1, keepdims=True))
         residuals.append((found.mean - z.mean(axis=0)) / found.noise[1])
-        assert found.noise[0] == pytest.approx(np.sqrt(4.5) / (split(n, 3, mu, 0).first * n), rel=1e-4)
-        assert found.noise[1] == pytest.approx(np.sqrt(4.5) / (split(n, 3, mu, 0).second * n), rel=1e-4)
-    spread = np.concatenate(residuals).var()
-    assert spread == pytest.approx(1, abs=5 * np.sqrt(2 / (600 * 3)))
+        assert found.noise[0] == pytest.approx(
+            np.sqrt(4.5) / (split(n, 3, mu, 0).first * n), rel=1e-4
+        )
+        assert found.noise[1] == pytest.approx(
+            np.sqrt(4.5) / (split(n, 3, mu, 0).second * n), rel=1e-4
+        )
+    within_std = np.concatenate(residuals).var()
+    assert within_std == pytest.approx(1, abs=5 * np.sqrt(2 / (600 * 3)))
 
 
 def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
@@ -101,7 +108,8 @@ def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
 def test_the_effect_of_noise_shrinks_with_it(points):
     sides = points, points + 1.0
     wide, narrow = (
-        noise_effect([picture(told(side, mu=mu, seed=k)) for k, side in enumerate(sides)]) for mu in (0.2, 20.0)
+        noise_effect([denoise(told(side, mu=mu, seed=k)) for k, side in enumerate(sides)])
+        for mu in (0.2, 20.0)
     )
     assert wide.deviation[0, 1] > 10 * narrow.deviation[0, 1]
     value, lower, upper = narrow.corrected(np.full((2, 2), 2.0))
@@ -112,7 +120,7 @@ def test_the_effect_of_noise_shrinks_with_it(points):
 def test_a_distance_under_privacy_is_close(points):
     other = points[:2500] + np.array([1.0, 1.0, 0.0])
     exact = fedwad.wasserstein(points[:1000], other[:1000])
-    result = fedwad.distance(points, other, "summary", privacy=DP(3, radius=12))
+    result = fedwad.distance(points, other, "summary", privacy=DP(3, clip_norm=12))
     assert result.value == pytest.approx(exact, rel=0.15)
     assert result.lower < result.value < result.upper
     assert not result.certified
@@ -123,7 +131,7 @@ def test_a_distance_under_privacy_is_close(points):
 
 def test_one_release_of_each_client_serves_distances_and_matrices(points):
     fed = fedwad.local({"a": points, "b": points + 1, "c": points + 4})
-    promise = DP(3, radius=15)
+    promise = DP(3, clip_norm=15)
     m = fedwad.matrix(fed, privacy=promise)
     r = fedwad.distance(fed["a"], fed["c"], "summary", privacy=promise)
     assert r.value == pytest.approx(m.value[0, 2], rel=0.05)
@@ -136,7 +144,11 @@ def test_one_release_of_each_client_serves_distances_and_matrices(points):
 def labelled_sites():
     rng = np.random.default_rng(0)
     centres = {"healthy": (0.0, 0.0, 0.0), "ill": (4.0, 0.0, 0.0), "very ill": (0.0, 4.0, 0.0)}
-    pairs = {"paris": ("healthy", "ill"), "oslo": ("ill", "very ill"), "rome": ("healthy", "very ill")}
+    pairs = {
+        "paris": ("healthy", "ill"),
+        "oslo": ("ill", "very ill"),
+        "rome": ("healthy", "very ill"),
+    }
     sites = {}
     for site, names in pairs.items():
         y = np.repeat(names, 1500)
@@ -148,7 +160,7 @@ def test_one_release_serves_the_classifier_too():
     sites, names = labelled_sites()
     policy = Policy(allow=["private"], epsilon=3.0)
     fed = fedwad.local(sites, policy)
-    promise = DP(3, radius=10, labels=names)
+    promise = DP(3, clip_norm=10, labels=names)
     m = fedwad.matrix(fed, privacy=promise)
     model = fedwad.CoresetClassifier(privacy=promise).fit(fed)
     assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3  # one release each
@@ -158,12 +170,12 @@ def test_one_release_serves_the_classifier_too():
     X, y = (np.concatenate([site[k] for site in sites.values()]) for k in range(2))
     assert model.score(X, y) > 0.9
     with pytest.raises(PolicyError, match="budget"):
-        fedwad.CoresetClassifier(privacy=DP(3, radius=11, labels=names)).fit(fed)
+        fedwad.CoresetClassifier(privacy=DP(3, clip_norm=11, labels=names)).fit(fed)
 
 
 def test_a_private_classifier_is_saved_with_its_promise(tmp_path):
     sites, names = labelled_sites()
-    model = fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=names)).fit(sites)
+    model = fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=names)).fit(sites)
     model.save(tmp_path / "model.npz")
     again = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
     assert (again.predict(sites["paris"][0]) == model.predict(sites["paris"][0])).all()
@@ -173,37 +185,47 @@ def test_a_private_classifier_is_saved_with_its_promise(tmp_path):
 def test_labels_that_cannot_be_asked_for(points):
     sites, _ = labelled_sites()
     with pytest.raises(InputError, match="without labels"):
-        fedwad.CoresetClassifier(privacy=DP(3, radius=10)).fit(sites)
+        fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10)).fit(sites)
     with pytest.raises(InputError, match="have no labels"):
-        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["ill"])).fit({"a": points})
+        fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=["ill"])).fit({"a": points})
     with pytest.raises(InputError, match="No class stands out"):
-        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["nobody"])).fit(sites)
+        fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=["nobody"])).fit(sites)
     with pytest.raises(InputError, match="same name"):
-        fedwad.CoresetClassifier(privacy=DP(3, radius=10, labels=["ill", "ill"])).fit(sites)
+        fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=["ill", "ill"])).fit(sites)
     for labels, cells in (("ill", "auto"), ([], "auto"), (["ill"], 3)):
         with pytest.raises(InputError, match="labels"):
-            DP(3, radius=10, labels=labels, cells=cells)
+            DP(3, clip_norm=10, labels=labels, cells=cells)
 
 
 @pytest.mark.parametrize("options", [{"method": "fedwad"}, {"p": 1}, {"labels": True}])
 def test_what_privacy_cannot_have_is_refused(points, options):
     with pytest.raises(InputError, match="method='summary'"):
-        fedwad.distance(points, points + 1, **({"method": "summary"} | options), privacy=DP(1, radius=5))
+        fedwad.distance(
+            points, points + 1, **({"method": "summary"} | options), privacy=DP(1, clip_norm=5)
+        )
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"radius": 0}, {"radius": "wide"}, {"cells": "some"}, {"cells": -1}, {"cells": [1.0]}, {"centre": None}, {}],
+    [
+        {"clip_norm": 0},
+        {"clip_norm": "wide"},
+        {"cells": "some"},
+        {"cells": -1},
+        {"cells": [1.0]},
+        {"centre": None},
+        {},
+    ],
 )
 def test_promises_are_checked(options):
     with pytest.raises(InputError):
-        DP(1, **({"radius": 1.0} | options if options else {}))
+        DP(1, **({"clip_norm": 1.0} | options if options else {}))
 
 
 def test_a_promise_survives_the_wire():
-    for promise in (DP(1, radius=2), DP(0.5, 1e-6, 3, [1.0, 2.0], [[0.0, 0.0], [1.0, 1.0]])):
+    for promise in (DP(1, clip_norm=2), DP(0.5, 1e-6, 3, [1.0, 2.0], [[0.0, 0.0], [1.0, 1.0]])):
         again = DP.of(promise.to_dict())
         assert again.to_dict() == promise.to_dict()
         assert again.mu == mu_of(promise.epsilon, promise.delta)
     with pytest.raises(InputError):
-        DP.of({"epsilon": 1, "radius": 1, "trust": "me"})
+        DP.of({"epsilon": 1, "clip_norm": 1, "trust": "me"})

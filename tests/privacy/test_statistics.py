@@ -1,4 +1,5 @@
-"""By how much one record can change what is summed: never more than is claimed, and in the worst case that much."""
+"""By how much one record can change what is summed: never more than is claimed, and in the worst
+case that much."""
 
 import math
 
@@ -63,7 +64,10 @@ def test_one_record_and_its_label_change_classes_by_no_more_than_claimed(pair, l
     labels = np.arange(len(points)) % 3
     labels[place], other_labels = label, labels.copy()
     other_labels[place] = other_label
-    first, second = class_sums(clipped(points), labels, 3), class_sums(clipped(other), other_labels, 3)
+    first, second = (
+        class_sums(clipped(points), labels, 3),
+        class_sums(clipped(other), other_labels, 3),
+    )
     assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
 
 
@@ -81,19 +85,24 @@ def test_no_pair_in_a_fine_search_exceeds_the_claim_for_moments():
         u = np.array([length, 0.0])
         v = np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=-1).reshape(-1, 2)
         outer = np.outer(u, u) - v[:, :, None] * v[:, None, :]
-        assert np.sqrt(((u - v) ** 2).sum(axis=1) + (outer**2).sum(axis=(1, 2))).max() <= MOMENTS + 1e-12
+        assert (
+            np.sqrt(((u - v) ** 2).sum(axis=1) + (outer**2).sum(axis=(1, 2))).max()
+            <= MOMENTS + 1e-12
+        )
 
 
 @given(neighbours(), st.integers(0, 2**32))
 def test_no_record_changes_the_contribution_of_another(pair, seed):
     points, _, centres = pair
     d = points.shape[1]
-    frame = np.random.default_rng(seed).standard_normal((d, d))
-    together = clipped(transformed(clipped(points), frame))
-    alone = np.vstack([clipped(transformed(clipped(row[None]), frame)) for row in points])
+    whitening = np.random.default_rng(seed).standard_normal((d, d))
+    together = clipped(transformed(clipped(points), whitening))
+    alone = np.vstack([clipped(transformed(clipped(row[None]), whitening)) for row in points])
     assert (together == alone).all()
     assert (moment_sums(together) == sum(moment_sums(row[None]) for row in alone)).all()
-    assert (cell_sums(together, centres) == sum(cell_sums(row[None], centres) for row in alone)).all()
+    assert (
+        cell_sums(together, centres) == sum(cell_sums(row[None], centres) for row in alone)
+    ).all()
 
 
 @given(neighbours())

@@ -17,7 +17,7 @@ PLANE = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 12)) + 5.0
 @pytest.fixture(scope="module")
 def model():
     pytest.importorskip("torch")
-    return fit(PLANE, dimension=3, hidden=32, epochs=80, batch=32)
+    return fit(PLANE, dimension=3, hidden=32, epochs=80, batch_size=32)
 
 
 def test_samples_of_a_plane_come_back(model):
@@ -34,7 +34,9 @@ def test_the_code_is_what_torch_computes(model):
 
     layers = [torch.nn.Linear(12, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3)]
     with torch.no_grad():
-        for layer, (matrix, offset) in zip(layers[::2], (model.down[:2], model.down[2:]), strict=True):
+        for layer, (matrix, offset) in zip(
+            layers[::2], (model.down[:2], model.down[2:]), strict=True
+        ):
             layer.weight.copy_(torch.from_numpy(matrix.T.copy()))
             layer.bias.copy_(torch.from_numpy(offset))
         centred = torch.from_numpy(((PLANE - PLANE.mean(axis=0)) / model.scale).astype(np.float32))
@@ -48,20 +50,26 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads(model):
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        again = fit(PLANE, dimension=3, hidden=32, epochs=80, batch=32)
+        again = fit(PLANE, dimension=3, hidden=32, epochs=80, batch_size=32)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
     for one, other in zip(again.down + again.up, model.down + model.up, strict=True):
         np.testing.assert_array_equal(one, other)
-    different = fit(PLANE, dimension=3, hidden=32, epochs=1, batch=32, seed=1)
+    different = fit(PLANE, dimension=3, hidden=32, epochs=1, batch_size=32, seed=1)
     assert not np.array_equal(different.down[0], model.down[0])
 
 
 def test_progress_is_told():
     pytest.importorskip("torch")
     seen = []
-    fit(PLANE, dimension=2, hidden=4, epochs=3, on_epoch=lambda epoch, loss: seen.append((epoch, loss)))
+    fit(
+        PLANE,
+        dimension=2,
+        hidden=4,
+        epochs=3,
+        callback=lambda epoch, loss: seen.append((epoch, loss)),
+    )
     assert [epoch for epoch, _ in seen] == [1, 2, 3]
 
 
@@ -80,7 +88,10 @@ def test_encoding_needs_no_torch(model, tmp_path):
         "print(Autoencoder.load(sys.argv[1]).encode(np.ones((2, 12))).shape, 'torch' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "model.npz")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path / "model.npz")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["(2,", "3)", "False"]
 
@@ -97,7 +108,9 @@ def test_files_that_are_no_autoencoder(model, tmp_path):
     with np.load(tmp_path / "whole.npz") as archive:
         parts = dict(archive)
     missing = {name: part for name, part in parts.items() if name != "up3"}
-    for k, damaged in enumerate([missing, parts | {"down0": parts["down0"][:5]}, parts | {"scale": np.array(0.0)}]):
+    for k, damaged in enumerate(
+        [missing, parts | {"down0": parts["down0"][:5]}, parts | {"scale": np.array(0.0)}]
+    ):
         np.savez(tmp_path / f"{k}.npz", **damaged)
         with pytest.raises(InputError, match="damaged"):
             Autoencoder.load(tmp_path / f"{k}.npz")
@@ -112,7 +125,7 @@ def test_files_that_are_no_autoencoder(model, tmp_path):
         ([[np.nan]], {}, "NaN"),
         (PLANE, {"dimension": 0}, "dimension is 0"),
         (PLANE, {"epochs": 1.5}, "epochs is 1.5"),
-        (PLANE, {"rate": 2}, "rate is 2"),
+        (PLANE, {"learning_rate": 2}, "rate is 2"),
         (PLANE, {"seed": -1}, "seed is -1"),
     ],
 )
@@ -139,7 +152,7 @@ def test_digits_keep_their_classes():
     from sklearn.neighbors import KNeighborsClassifier
 
     X, y = load("digits")
-    code = fit(X[:900], dimension=16, hidden=64, epochs=30, batch=64).encode(X)
+    code = fit(X[:900], dimension=16, hidden=64, epochs=30, batch_size=64).encode(X)
     assert (
         KNeighborsClassifier(1).fit(code[900:1400], y[900:1400]).score(code[1400:], y[1400:]) > 0.8
     )  # 0.94 on all 64 pixels

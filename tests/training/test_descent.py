@@ -1,4 +1,5 @@
-"""Training many networks at once does what training each by itself does, and what a loop written by hand does."""
+"""Training many networks at once does what training each by itself does, and what a loop written by
+hand does."""
 
 import numpy as np
 import pytest
@@ -42,15 +43,19 @@ def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
     network = networks.build(word, features, 4, seed=seed)
     pool = Pool.of(rng.standard_normal((60, features)), rng.integers(4, size=60), CPU)
     start = torch.as_tensor(network.initial())
-    tasks = [Task(start, rng.permutation(60)[:size], seed=5 + place) for place, size in enumerate(sizes)]
+    tasks = [
+        Task(start, rng.permutation(60)[:size], seed=5 + place) for place, size in enumerate(sizes)
+    ]
     return network, pool, tasks
 
 
 @pytest.mark.parametrize("phases", PHASES.values(), ids=PHASES)
-@pytest.mark.parametrize(("word", "features"), [("mlp", 6), ("cnn", 256), ("test_descent:two_layers", 5)])
+@pytest.mark.parametrize(
+    ("word", "features"), [("mlp", 6), ("cnn", 256), ("test_descent:two_layers", 5)]
+)
 def test_together_and_alone_agree(word, features, phases):
     network, pool, tasks = problem(word, features)
-    recipe = Recipe(phases, batch=10, rate=0.1)
+    recipe = Recipe(phases, batch_size=10, learning_rate=0.1)
     alone = train(network, pool, tasks, recipe, together=False)
     together = train(network, pool, tasks, recipe, together=True)
     for one, other, task in zip(alone, together, tasks, strict=True):
@@ -63,17 +68,25 @@ def test_together_and_alone_agree(word, features, phases):
 def test_on_a_cpu_networks_are_stacked_where_that_is_faster(word, features, stacked):
     """Convolutions take twice as long in a stack there (`python -m benchmarks training`)."""
     network, pool, tasks = problem(word, features)
-    recipe = Recipe(PHASES["fedavg"], batch=10, rate=0.1)
-    chosen, same = (train(network, pool, tasks, recipe, together=choice) for choice in (None, stacked))
-    assert all(torch.equal(one.weights, other.weights) for one, other in zip(chosen, same, strict=True))
+    recipe = Recipe(PHASES["fedavg"], batch_size=10, learning_rate=0.1)
+    chosen, same = (
+        train(network, pool, tasks, recipe, together=choice) for choice in (None, stacked)
+    )
+    assert all(
+        torch.equal(one.weights, other.weights) for one, other in zip(chosen, same, strict=True)
+    )
 
 
-@pytest.mark.parametrize("personal", [["first"], ["second", "head.bias"], ["third", "head"], ["head.weight"]])
+@pytest.mark.parametrize(
+    "personal", [["first"], ["second", "head.bias"], ["third", "head"], ["head.weight"]]
+)
 def test_any_layers_may_be_personal(personal):
     _, pool, tasks = problem("mlp", 6)
     network = networks.build("mlp", 6, 4, personal=personal)
-    recipe = Recipe(PHASES["fedrep"], batch=10, rate=0.1)
-    alone, together = (train(network, pool, tasks, recipe, together=choice) for choice in (False, True))
+    recipe = Recipe(PHASES["fedrep"], batch_size=10, learning_rate=0.1)
+    alone, together = (
+        train(network, pool, tasks, recipe, together=choice) for choice in (False, True)
+    )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
 
@@ -83,8 +96,10 @@ def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     assert network.halves() is None
     _, pool, _ = problem("mlp", 5)
     tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
-    recipe = Recipe(PHASES["fedrep"], rate=0.1)
-    alone, together = (train(network, pool, tasks, recipe, together=choice) for choice in (False, True))
+    recipe = Recipe(PHASES["fedrep"], learning_rate=0.1)
+    alone, together = (
+        train(network, pool, tasks, recipe, together=choice) for choice in (False, True)
+    )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
 
@@ -94,8 +109,11 @@ def test_a_linear_model_by_hand():
     network = networks.build("test_descent:two_layers", 5, 4, personal=["2"])
     _, pool, _ = problem("mlp", 5)
     task = Task(torch.as_tensor(network.initial()), np.arange(7, 30), 11)
-    recipe = Recipe((Phase(2, "personal"),), batch=10, rate=0.2, momentum=0.5)
-    values = {name: value.numpy().astype(np.float64) for name, value in network.tensors(task.weights).items()}
+    recipe = Recipe((Phase(2, "personal"),), batch_size=10, learning_rate=0.2, momentum=0.5)
+    values = {
+        name: value.numpy().astype(np.float64)
+        for name, value in network.tensors(task.weights).items()
+    }
     hidden = np.tanh(pool.X.numpy() @ values["0.weight"].T + values["0.bias"])
     w, b = values["2.weight"].copy(), values["2.bias"].copy()
     v, u, losses = np.zeros_like(w), np.zeros_like(b), []
@@ -114,16 +132,20 @@ def test_a_linear_model_by_hand():
         moved = network.tensors(found.weights)
         np.testing.assert_allclose(moved["2.weight"], w, atol=1e-5)
         np.testing.assert_allclose(moved["2.bias"], b, atol=1e-5)
-        torch.testing.assert_close(moved["0.weight"], network.tensors(task.weights)["0.weight"], rtol=0, atol=0)
+        torch.testing.assert_close(
+            moved["0.weight"], network.tensors(task.weights)["0.weight"], rtol=0, atol=0
+        )
         assert found.loss == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_the_seed_decides_and_the_company_does_not():
     network, pool, tasks = problem("mlp", 6)
-    recipe = Recipe((Phase(1),), rate=0.1)
+    recipe = Recipe((Phase(1),), learning_rate=0.1)
     first = train(network, pool, tasks, recipe)
     again = train(network, pool, tasks, recipe)
-    assert all(torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True))
+    assert all(
+        torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True)
+    )
     pair = train(network, pool, tasks[1:3], recipe)
     torch.testing.assert_close(pair[0].weights, first[1].weights, rtol=1e-5, atol=1e-7)
     other = train(network, pool, [Task(tasks[0].weights, tasks[0].rows, 99)], recipe)[0]
@@ -133,10 +155,14 @@ def test_the_seed_decides_and_the_company_does_not():
 def test_dropout_is_trained_one_by_one_and_repeats():
     network, pool, tasks = problem("test_descent:dropping", 5)
     state = torch.random.get_rng_state()
-    first = train(network, pool, tasks, Recipe(rate=0.1))
-    again = train(network, pool, tasks, Recipe(rate=0.1))
-    assert all(torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True))
-    assert torch.equal(state, torch.random.get_rng_state())  # nobody else's random numbers were used up
+    first = train(network, pool, tasks, Recipe(learning_rate=0.1))
+    again = train(network, pool, tasks, Recipe(learning_rate=0.1))
+    assert all(
+        torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True)
+    )
+    assert torch.equal(
+        state, torch.random.get_rng_state()
+    )  # nobody else's random numbers were used up
 
 
 def test_augmentation_touches_shared_layers_only():
@@ -150,19 +176,27 @@ def test_augmentation_touches_shared_layers_only():
     plain = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True)
     altered = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True, alter)
     assert not seen
-    assert all(torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True))
+    assert all(
+        torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True)
+    )
     train(network, pool, tasks, Recipe((Phase(1),)), True, alter)
     assert {shape[1:] for shape in seen} == {(10, 6)}
 
 
 def test_half_precision_is_close():
     network, pool, tasks = problem("mlp", 6)
-    recipe = Recipe((Phase(2),), rate=0.1)
+    recipe = Recipe((Phase(2),), learning_rate=0.1)
     for one, other in zip(
-        train(network, pool, tasks, recipe, True), train(network, pool, tasks, recipe, True, None, True), strict=True
+        train(network, pool, tasks, recipe, True),
+        train(network, pool, tasks, recipe, True, None, True),
+        strict=True,
     ):
         assert other.weights.dtype == torch.float32
-        assert 0 < torch.linalg.vector_norm(one.weights - other.weights) < 0.05 * torch.linalg.vector_norm(one.weights)
+        assert (
+            0
+            < torch.linalg.vector_norm(one.weights - other.weights)
+            < 0.05 * torch.linalg.vector_norm(one.weights)
+        )
 
 
 def test_correct_counts():
@@ -171,4 +205,6 @@ def test_correct_counts():
     with torch.no_grad():
         network.module.load_state_dict(network.tensors(weights))
         expected = (network.module(pool.X).argmax(1) == pool.y).numpy()
-    np.testing.assert_array_equal(correct(network, pool, weights, np.array([5, 3, 59])), expected[[5, 3, 59]])
+    np.testing.assert_array_equal(
+        correct(network, pool, weights, np.array([5, 3, 59])), expected[[5, 3, 59]]
+    )

@@ -28,10 +28,21 @@ def number(features, classes):  # noqa: ARG001
 
 def test_sizes_are_the_papers():
     mlp = networks.build("mlp", 784, 10)
-    assert [tuple(shape) for shape in mlp.shapes[::2]] == [(512, 784), (256, 512), (64, 256), (10, 64)]
+    assert [tuple(shape) for shape in mlp.shapes[::2]] == [
+        (512, 784),
+        (256, 512),
+        (64, 256),
+        (10, 64),
+    ]
     assert mlp.personal_names == {"head.weight", "head.bias"}
     cnn = networks.build("cnn", 3072, 10)
-    assert [tuple(shape) for shape in cnn.shapes[::2]] == [(64, 75), (64, 1600), (120, 1600), (64, 120), (10, 64)]
+    assert [tuple(shape) for shape in cnn.shapes[::2]] == [
+        (64, 75),
+        (64, 1600),
+        (120, 1600),
+        (64, 120),
+        (10, 64),
+    ]
 
 
 def test_the_cnn_is_a_convolutional_network():
@@ -59,7 +70,9 @@ def test_the_cnn_is_a_convolutional_network():
         )
     )
     for mine, theirs in zip(own, others, strict=True):
-        torch.testing.assert_close(mine, theirs.permute(0, 2, 3, 1).reshape(mine.shape), rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(
+            mine, theirs.permute(0, 2, 3, 1).reshape(mine.shape), rtol=1e-4, atol=1e-7
+        )
 
 
 def test_odd_and_grey_images():

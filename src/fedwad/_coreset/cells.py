@@ -1,4 +1,5 @@
-"""What the server makes of the cells of all clients: a certified interval, better atoms, better potentials."""
+"""What the server makes of the cells of all clients: a certified interval, better atoms, better
+potentials."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ _NOTHING = 1e-13  # mass that is rounding
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The clients' replies to one request, added up, with each client counted by its number of samples.
+    """The clients' replies to one request, added up, with each client counted by its number of
+    samples.
 
-    `weights` are the masses b that the atoms shall have. Everything is about the measure mu, the union of the clients
-    that answered, and nu = sum_s b_s dirac(z_s).
+    `weights` are the masses b that the atoms shall have. Everything is about the measure mu, the
+    union of the clients that answered, and nu = sum_s b_s dirac(z_s).
     """
 
     asked: AtomsRequest
@@ -34,10 +36,12 @@ class Cells:
     crossing: Floats
     dual: float
     soft: float
-    smallest: int
+    min_cell_size: int
 
     @classmethod
-    def of(cls, asked: AtomsRequest, replies: Mapping[str, CellSums], weights: Floats | None) -> Cells:
+    def of(
+        cls, asked: AtomsRequest, replies: Mapping[str, CellSums], weights: Floats | None
+    ) -> Cells:
         """`weights` None: the atoms weigh what their cells hold."""
         told = list(replies.values())
         counts = np.array([one.count for one in told], dtype=np.float64)
@@ -48,25 +52,33 @@ class Cells:
             asked=asked,
             weights=masses if weights is None else weights,
             masses=masses,
-            offsets=np.asarray(sum(share * one.offsets for share, one in zip(shares, told, strict=True))),
-            squares=np.asarray(sum(share * one.squares for share, one in zip(shares, told, strict=True))),
-            crossing=np.asarray(sum(share * one.crossing for share, one in zip(shares, told, strict=True))),
+            offsets=np.asarray(
+                sum(share * one.offsets for share, one in zip(shares, told, strict=True))
+            ),
+            squares=np.asarray(
+                sum(share * one.squares for share, one in zip(shares, told, strict=True))
+            ),
+            crossing=np.asarray(
+                sum(share * one.crossing for share, one in zip(shares, told, strict=True))
+            ),
             dual=math.fsum(share * one.dual for share, one in zip(shares, told, strict=True)),
             soft=math.fsum(share * one.soft for share, one in zip(shares, told, strict=True)),
-            smallest=min(one.smallest for one in told),
+            min_cell_size=min(one.min_cell_size for one in told),
         )
 
     @cached_property
     def lower(self) -> float:
-        """W2 is at least this: the square root of the dual value sum_i min_s(c_is - g_s) / n + sum_s b_s g_s."""
+        """W2 is at least this: the square root of the dual value sum_i min_s(c_is - g_s) / n +
+        sum_s b_s g_s."""
         return math.sqrt(max(0.0, self.dual + float(self.weights @ self.asked.potentials)))
 
     @cached_property
     def upper(self) -> float:
         """W2 is at most this, the root of what the repaired plan costs.
 
-        The clients' plan gives atom s the mass m_s. To make it b_s, cell s sends part of everything it holds, the same
-        part of each sample, to other atoms. That costs per unit of mass the mean of |x - z_r|^2 over the cell,
+        The clients' plan gives atom s the mass m_s. To make it b_s, cell s sends part of everything
+        it holds, the same part of each sample, to other atoms. That costs per unit of mass the mean
+        of |x - z_r|^2 over the cell,
         |mean_s - z_r|^2 + variance_s, so the best repair is a transport between the S cell means and the S atoms.
         """
         return math.sqrt(self.within + self._repair.cost)
@@ -98,14 +110,16 @@ class Cells:
 
     @cached_property
     def blur(self) -> float:
-        """The part of the gap that comes from softness: what the clients' plan costs above the dual value."""
+        """The part of the gap that comes from softness: what the clients' plan costs above the dual
+        value."""
         excess = float(self.squares.sum() - self.masses @ self.asked.potentials) - self.dual
         cost = self.upper**2
         return max(0.0, excess) / cost if cost > 0 else 0.0
 
     @cached_property
     def better_atoms(self) -> Floats:
-        """Each atom at the mean of what the repaired plan sends to it, which can only make that plan cheaper."""
+        """Each atom at the mean of what the repaired plan sends to it, which can only make that
+        plan cheaper."""
         atoms = self.asked.atoms.copy()
         atoms[self.weights > 0] = self._repair.target_means()
         return atoms
@@ -123,16 +137,21 @@ class Cells:
         return self.soft + float(self.weights @ self.asked.potentials)
 
     def better_potentials(self, longest: float) -> tuple[Floats, bool]:
-        """A Newton step for the potentials, of at most `longest` times the softness in each; whether it is cut to that.
+        """A Newton step for the potentials, of at most `longest` times the softness in each;
+        whether it is cut to that.
 
-        The soft masses are the gradient of a concave function of g, and their derivative is known from the crossings:
-        dm/dg = (diag(m) - crossing) / softness. A cell that is almost empty is opened as far as the step may go.
+        The soft masses are the gradient of a concave function of g, and their derivative is known
+        from the crossings: dm/dg = (diag(m) - crossing) / softness. A cell that is almost empty is
+        opened as far as the step may go.
         """
         wanted = self.weights - self.masses
         values, vectors = np.linalg.eigh(np.diag(self.masses) - self.crossing)
         along = vectors.T @ wanted
-        # Groups of cells with next to no mass between them: their derivative vanishes, what they lack does not.
-        steps = np.divide(along, values, out=np.sign(along) * longest, where=values > np.abs(along) / longest)
+        # Groups of cells with next to no mass between them: their derivative vanishes, what they
+        # lack does not.
+        steps = np.divide(
+            along, values, out=np.sign(along) * longest, where=values > np.abs(along) / longest
+        )
         step = vectors @ np.where(np.abs(along) > _NOTHING, steps, 0.0)
         largest = float(np.abs(step).max(initial=0.0))
         if largest > longest:

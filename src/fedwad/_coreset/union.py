@@ -1,4 +1,5 @@
-"""The coreset of the union of the clients: atoms and potentials on the server, sums from the clients."""
+"""The coreset of the union of the clients: atoms and potentials on the server, sums from the
+clients."""
 
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedwad._coreset.cells import Cells
-from fedwad._coreset_result import CoresetRound
-from fedwad.federation import AtomsRequest, CellSums, Line
+from fedwad._coreset.result import CoresetRound
+from fedwad.federation import AtomsRequest, CellSums, MeteredFederation
 from fedwad.ot import Floats, ground_cost
 
 __all__ = ["Certified", "Union"]
 
-_SOFTEST = 0.02  # softness to begin with, as a share of the cost W2^2; below _FINEST of it rounding shows
+_SOFTEST = (
+    0.02  # softness to begin with, as a share of the cost W2^2; below _FINEST of it rounding shows
+)
 _FINEST = 1e-9
 _LONGEST = 5.0  # step of a potential, in units of the softness
 _SHARPEN, _BLUNT = 0.25, 3.0
@@ -43,7 +46,8 @@ class Certified:
 
     @property
     def value(self) -> float:
-        """The dual value is flat around its best potentials, the cost of the plan is not: lower is the better guess."""
+        """The dual value is flat around its best potentials, the cost of the plan is not: lower is
+        the better guess."""
         return self.lower
 
 
@@ -53,13 +57,15 @@ class Union:
 
     Parameters
     ----------
-    weights : the masses that the atoms shall have; None for those that their cells happen to have (k-means)
-    gap : move atoms only when the bounds on the squared distance are closer than this fraction; None decides by what
-        moving would gain
-    scale : about W2^2 where that is known from the seeding; otherwise the first round is asked without softness
+    weights : the masses that the atoms shall have; None for those that their cells happen to have
+        (k-means)
+    gap : move atoms only when the bounds on the squared distance are closer than this fraction;
+        None decides by what moving would gain
+    scale : about W2^2 where that is known from the seeding; otherwise the first round is asked
+        without softness
     """
 
-    line: Line
+    line: MeteredFederation
     names: tuple[str, ...]
     atoms: Floats
     potentials: Floats
@@ -67,34 +73,40 @@ class Union:
     rng: np.random.Generator
     scale: float = 0.0
     gap: float | None = None
-    tolerance: float = 1e-4
-    on_round: Callable[[CoresetRound], None] | None = None
+    tol: float = 1e-4
+    callback: Callable[[CoresetRound], None] | None = None
     history: list[CoresetRound] = field(default_factory=list)
     best: Certified | None = None
     converged: bool = False
-    smallest: int | None = None
+    min_cell_size: int | None = None
     _softness: float = 0.0
     _done: bool = False
-    _steady: Cells | None = None  # the last potentials at these atoms that were better than those before
+    _steady: Cells | None = (
+        None  # the last potentials at these atoms that were better than those before
+    )
 
     def __post_init__(self) -> None:
         self._softness = 0.0 if self.weights is None else _SOFTEST * self.scale
 
-    def run(self, rounds: int, active: int | None) -> Certified:
-        """At most so many rounds of messages; with `active`, random clients until the last few, which ask all."""
-        partial = active is not None and active < len(self.names)
+    def run(self, rounds: int, clients_per_round: int | None) -> Certified:
+        """At most so many rounds of messages; with `clients_per_round`, random clients until the
+        last few, which ask all."""
+        partial = clients_per_round is not None and clients_per_round < len(self.names)
         moving = 3 * rounds // 4 if partial else max(0, rounds - _LAST_ROUNDS)
         while len(self.history) < rounds and not self._done:
             number = len(self.history)
             if partial and number < moving:
-                self._round(self._some(active or 1), may_move=True, all_of_them=False)
+                self._round(self._some(clients_per_round or 1), may_move=True, all_of_them=False)
             else:
-                self._round(self.names, may_move=not partial and (number < moving or rounds <= _LAST_ROUNDS))
+                self._round(
+                    self.names, may_move=not partial and (number < moving or rounds <= _LAST_ROUNDS)
+                )
         assert self.best is not None, "the last rounds ask all clients"  # noqa: S101
         return self.best
 
     def settle(self, rounds: int) -> Certified:
-        """Only certify the atoms as they are, in at most so many rounds, which do not enter the history."""
+        """Only certify the atoms as they are, in at most so many rounds, which do not enter the
+        history."""
         before = list(self.history)
         for _ in range(rounds):
             self._round(self.names, may_move=False)
@@ -104,18 +116,20 @@ class Union:
         assert self.best is not None  # noqa: S101
         return self.best
 
-    def _some(self, active: int) -> tuple[str, ...]:
-        chosen = self.rng.choice(len(self.names), min(active, len(self.names)), replace=False)
+    def _some(self, clients_per_round: int) -> tuple[str, ...]:
+        chosen = self.rng.choice(
+            len(self.names), min(clients_per_round, len(self.names)), replace=False
+        )
         return tuple(self.names[k] for k in sorted(chosen.tolist()))
 
     def _round(self, names: Sequence[str], may_move: bool, all_of_them: bool = True) -> None:
         since = time.perf_counter()
         cells, answered = self._ask(names)
-        self.smallest = min(cells.smallest, self.smallest or cells.smallest)
+        self.min_cell_size = min(cells.min_cell_size, self.min_cell_size or cells.min_cell_size)
         if all_of_them:
             self._keep(cells, answered)
-            rest = self.tolerance * (1.0 if self.weights is not None else _K_MEANS)
-            certain, at_rest = cells.gap <= self.tolerance, cells.gain <= rest
+            rest = self.tol * (1.0 if self.weights is not None else _K_MEANS)
+            certain, at_rest = cells.gap <= self.tol, cells.gain <= rest
             self.converged, self._done = certain and at_rest, certain and (at_rest or not may_move)
         shift = 0.0
         if not self._done:
@@ -133,16 +147,19 @@ class Union:
             upper=cells.upper,
         )
         self.history.append(record)
-        if self.on_round is not None:
-            self.on_round(record)
+        if self.callback is not None:
+            self.callback(record)
 
     @property
     def _reach(self) -> float:
         return _BEYOND if self.gap is None else 1.0
 
     def _asks_the_same(self, before: AtomsRequest) -> bool:
-        """Whether the next question would be the last one again, which nobody needs to answer twice."""
-        same = np.array_equal(self.atoms, before.atoms) and np.array_equal(self.potentials, before.potentials)
+        """Whether the next question would be the last one again, which nobody needs to answer
+        twice."""
+        same = np.array_equal(self.atoms, before.atoms) and np.array_equal(
+            self.potentials, before.potentials
+        )
         return same and self._softness == before.softness
 
     def _ask(self, names: Sequence[str]) -> tuple[Cells, tuple[str, ...]]:
@@ -165,12 +182,17 @@ class Union:
         self.best = Certified(atoms, weights, min(lower, upper), upper, answered)
 
     def _advance(self, cells: Cells, may_move: bool, all_of_them: bool) -> None:
-        """Better potentials, better atoms when the plan is good enough for that, and the next softness."""
+        """Better potentials, better atoms when the plan is good enough for that, and the next
+        softness."""
         if self.weights is None:
             if may_move:
-                self.atoms = self._spread(cells, self.atoms + self._reach * (cells.means - self.atoms))
+                self.atoms = self._spread(
+                    cells, self.atoms + self._reach * (cells.means - self.atoms)
+                )
             return
-        if self._softness < _FINEST * cells.upper**2:  # what was asked with next to no softness tells no derivative
+        if (
+            self._softness < _FINEST * cells.upper**2
+        ):  # what was asked with next to no softness tells no derivative
             self._softness = _SOFTEST * cells.upper**2
             return
         if not all_of_them:
@@ -187,30 +209,42 @@ class Union:
         self.potentials, cut = cells.better_potentials(_LONGEST)
         enough = cells.gap <= (_ENOUGH * cells.gain if self.gap is None else self.gap)
         if may_move and enough and cells.gain > 0:
-            self.atoms = self._spread(cells, self.atoms + self._reach * (cells.better_atoms - self.atoms))
+            self.atoms = self._spread(
+                cells, self.atoms + self._reach * (cells.better_atoms - self.atoms)
+            )
             self._steady = None
         self._sharpen(cells, cut)
 
     def _sharpen(self, cells: Cells, cut: bool) -> None:
-        """Less softness once it is what keeps the bounds apart, more when potentials have far to go."""
+        """Less softness once it is what keeps the bounds apart, more when potentials have far to
+        go."""
         if cut:
             between = float(ground_cost(self.atoms, self.atoms).max())
-            self._softness = min(self._softness * _BLUNT, max(_SOFTEST * cells.upper**2, _BLUNTEST * between))
+            self._softness = min(
+                self._softness * _BLUNT, max(_SOFTEST * cells.upper**2, _BLUNTEST * between)
+            )
         elif cells.gap - cells.blur < cells.blur:
             self._softness = max(self._softness * _SHARPEN, 2 * _FINEST * cells.upper**2)
 
     def _spread(self, cells: Cells, atoms: Floats) -> Floats:
-        """The atoms, those that fell together or that got nothing put a little apart: together they stay together."""
+        """The atoms, those that fell together or that got nothing put a little apart: together they
+        stay together."""
         atoms = np.array(atoms)
         scale = float(np.sqrt(cells.within / atoms.shape[1]))
         if scale == 0:
             return atoms
-        empty = np.flatnonzero(cells.masses == 0) if self.weights is None else np.zeros(0, dtype=np.int64)
+        empty = (
+            np.flatnonzero(cells.masses == 0)
+            if self.weights is None
+            else np.zeros(0, dtype=np.int64)
+        )
         if len(empty):  # beside the atoms that cost most
             atoms[empty] = atoms[np.argsort(-cells.squares)[np.arange(len(empty)) % len(atoms)]]
         near = ground_cost(atoms, atoms) <= _APART * cells.upper**2
-        twins = np.flatnonzero(np.tril(near, -1).any(axis=1))
-        atoms[twins] += _JITTER * scale * self.rng.standard_normal((len(twins), atoms.shape[1]))
+        synthetic = np.flatnonzero(np.tril(near, -1).any(axis=1))
+        atoms[synthetic] += (
+            _JITTER * scale * self.rng.standard_normal((len(synthetic), atoms.shape[1]))
+        )
         return atoms
 
 

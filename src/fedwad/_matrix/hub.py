@@ -9,20 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad._matrix.plan import Found, Plan, Progress, pairs_of, same_features
-from fedwad._matrix_result import MatrixRound
-from fedwad.distance import pooled_start
+from fedwad._distance.api import pooled_start
+from fedwad._matrix.options import Found, MatrixOptions, Progress, pairs_of, same_features
+from fedwad._matrix.result import MatrixRound
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
-    Line,
+    MeteredFederation,
     Moments,
     MomentsRequest,
     SummaryReply,
 )
 from fedwad.ot import (
+    CovarianceType,
     Floats,
-    Form,
     LabelledSummary,
     Measure,
     Summary,
@@ -31,7 +31,7 @@ from fedwad.ot import (
     pair_distances,
     rounding,
     same,
-    twin_distances,
+    synthetic_distances,
 )
 
 __all__ = ["by_hub"]
@@ -42,35 +42,54 @@ _FULL_UP_TO = 64  # features up to which all clients of a hub tell full covarian
 _BEST_COUPLINGS = 1000
 
 
-def by_hub(line: Line, plan: Plan) -> Found:
-    """All clients transport to one support z, which moves to the mean of their cell means: z_s <- mean_c x_s^c."""
-    replies = line.gather(dict.fromkeys(plan.names, MomentsRequest(plan.classes)), Moments)
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, plan.classes)
-    support = pooled_start(list(replies.values()), plan.support, np.random.default_rng(plan.seed))
+def by_hub(line: MeteredFederation, options: MatrixOptions) -> Found:
+    """All clients transport to one support z, which moves to the mean of their cell means: z_s <-
+    mean_c x_s^c."""
+    replies = line.gather(dict.fromkeys(options.names, MomentsRequest(options.classes)), Moments)
+    same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
+    support = pooled_start(
+        list(replies.values()), options.support, np.random.default_rng(options.seed)
+    )
     run, names, history = os.urandom(8).hex(), tuple(replies), list[MatrixRound]()
-    for number in range(1, plan.rounds + 1):
-        plan.tell(Progress("rounds", number - 1, plan.rounds))
+    for number in range(1, options.rounds + 1):
+        options.tell(Progress("rounds", number - 1, options.rounds))
         since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "isotropic", plan.classes)
+        request = CellsRequest(run, support, 2.0, "spherical", options.classes)
         told = line.gather(dict.fromkeys(names, request), SummaryReply)
         names = tuple(told)
         means = [_means(reply, support) for reply in told.values()]
         moved = Measure(np.mean(means, axis=0), support.weights)
-        shift = math.sqrt(float(support.weights @ ((moved.points - support.points) ** 2).sum(axis=1)))
+        shift = math.sqrt(
+            float(support.weights @ ((moved.points - support.points) ** 2).sum(axis=1))
+        )
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
         support = moved
-    forms = _closing_forms(names, plan, support.dimension)
-    requests = {name: CellsRequest(run, support, 2.0, form, plan.classes) for name, form in forms.items()}
+    covariance_types = _closing_forms(names, options, support.dimension)
+    requests = {
+        name: CellsRequest(run, support, 2.0, covariance_type, options.classes)
+        for name, covariance_type in covariance_types.items()
+    }
     closing = line.gather(requests, SummaryReply)
-    plan.tell(Progress("rounds", plan.rounds, plan.rounds))
+    options.tell(Progress("rounds", options.rounds, options.rounds))
     summaries = [reply.summary for reply in closing.values()]
-    between = _between(summaries, [_means(reply, support) for reply in closing.values()], support.weights, plan.threads)
-    spread = np.array([summary.spread for summary in summaries])
-    within = np.hypot(spread[:, None], spread[None, :])
-    chosen = [index for index, name in enumerate(closing) if forms[name] != "diagonal"] or list(range(len(summaries)))
-    value = np.hypot(between, math.sqrt(_share(summaries, chosen, between, within, plan)) * within)
-    upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, plan.threads)
-    alike = [(summary.count, summary.cells.points.tobytes(), summary.spread) for summary in summaries]
+    between = _between(
+        summaries,
+        [_means(reply, support) for reply in closing.values()],
+        support.weights,
+        options.n_jobs,
+    )
+    within_std = np.array([summary.within_std for summary in summaries])
+    within = np.hypot(within_std[:, None], within_std[None, :])
+    chosen = [
+        index for index, name in enumerate(closing) if covariance_types[name] != "diag"
+    ] or list(range(len(summaries)))
+    value = np.hypot(
+        between, math.sqrt(_share(summaries, chosen, between, within, options)) * within
+    )
+    upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, options.n_jobs)
+    alike = [
+        (summary.count, summary.cells.points.tobytes(), summary.within_std) for summary in summaries
+    ]
     for i, j in pairs_of(len(summaries)):
         if alike[i] == alike[j]:  # they may have told more or less of the same covariance
             value[i, j] = value[j, i] = lower[i, j]
@@ -79,26 +98,37 @@ def by_hub(line: Line, plan: Plan) -> Found:
     return Found(tuple(closing), value, lower, upper, summaries, tuple(history))
 
 
-def _closing_forms(names: Sequence[str], plan: Plan, dimension: int) -> dict[str, Form]:
-    """What each client is to tell of its covariance: when there are many features, a few clients tell more."""
-    if plan.form != "auto" or dimension <= _FULL_UP_TO:
-        return dict.fromkeys(names, plan.form)
-    chosen = set(np.random.default_rng(plan.seed).permutation(len(names))[:_CALIBRATION_CLIENTS].tolist())
-    return {name: "lowrank" if index in chosen else "diagonal" for index, name in enumerate(names)}
+def _closing_forms(
+    names: Sequence[str], options: MatrixOptions, dimension: int
+) -> dict[str, CovarianceType]:
+    """What each client is to tell of its covariance: when there are many features, a few clients
+    tell more."""
+    if options.covariance_type != "auto" or dimension <= _FULL_UP_TO:
+        return dict.fromkeys(names, options.covariance_type)
+    chosen = set(
+        np.random.default_rng(options.seed).permutation(len(names))[:_CALIBRATION_CLIENTS].tolist()
+    )
+    return {name: "lowrank" if index in chosen else "diag" for index, name in enumerate(names)}
 
 
 def _means(reply: SummaryReply, support: Measure) -> Floats:
     """The cell means of a reply, one for each point of the support."""
     summary = reply.summary
     if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
-        raise InputError("A client's samples do not reach all points of the support; take a smaller one.")
+        raise InputError(
+            "A client's samples do not reach all points of the support; take a smaller one."
+        )
     return summary.means
 
 
 def _between(
-    summaries: Sequence[Summary | LabelledSummary], means: Sequence[Floats], weights: Floats, threads: int
+    summaries: Sequence[Summary | LabelledSummary],
+    means: Sequence[Floats],
+    weights: Floats,
+    n_jobs: int,
 ) -> Floats:
-    """Distances between the cell means of all pairs: cells of the same point of the hub are coupled.
+    """Distances between the cell means of all pairs: cells of the same point of the hub are
+    coupled.
 
     Unless there are many pairs, the best coupling, which is a little better, is looked for.
     """
@@ -110,10 +140,12 @@ def _between(
     pairs = pairs_of(len(summaries))
     if len(pairs) <= _BEST_COUPLINGS:
         cells = {index: summary.cells for index, summary in enumerate(summaries)}
-        for (i, j), best in pair_distances(cells, pairs, 2.0, threads):
+        for (i, j), best in pair_distances(cells, pairs, 2.0, n_jobs):
             between[i, j] = between[j, i] = min(best, float(between[i, j]))
-    doubt = np.array([rounding(summary, summary) for summary in summaries])
-    return np.asarray(np.maximum(between, between.T) + doubt[:, None] + doubt[None, :])
+    rounding_error = np.array([rounding(summary, summary) for summary in summaries])
+    return np.asarray(
+        np.maximum(between, between.T) + rounding_error[:, None] + rounding_error[None, :]
+    )
 
 
 def _share(
@@ -121,9 +153,10 @@ def _share(
     among: Sequence[int],
     between: Floats,
     within: Floats,
-    plan: Plan,
+    options: MatrixOptions,
 ) -> float:
-    """How much of the upper bound's second term, independent coupling inside cells, samples of this kind need.
+    """How much of the upper bound's second term, independent coupling inside cells, samples of this
+    kind need.
 
     Between one and zero, the same for all pairs, from the twins of a few clients.
     """
@@ -131,8 +164,13 @@ def _share(
     pairs = [(i, j) for i, j in pairs if not same(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
-    rng = np.random.default_rng(plan.seed)
+    rng = np.random.default_rng(options.seed)
     chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
-    twins = twin_distances(summaries, chosen, 2.0, plan.seed, threads=plan.threads, among=_ONE_DRAW)
-    shares = [(twins[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2 for pair in chosen]
+    synthetic = synthetic_distances(
+        summaries, chosen, 2.0, options.seed, n_jobs=options.n_jobs, among=_ONE_DRAW
+    )
+    shares = [
+        (synthetic[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2
+        for pair in chosen
+    ]
     return float(np.clip(np.median(shares), 0.0, 1.0))

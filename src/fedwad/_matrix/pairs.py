@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedwad._fedwad import FedWaD
-from fedwad._matrix.plan import Found, Plan, Progress, pairs_of, same_features
-from fedwad._matrix_result import MatrixRound
-from fedwad.distance import conclude, pooled_start
+from fedwad._distance.api import conclude, pooled_start
+from fedwad._distance.rounds import FedWaD
+from fedwad._matrix.options import Found, MatrixOptions, Progress, pairs_of, same_features
+from fedwad._matrix.result import MatrixRound
 from fedwad.errors import FederationError
 from fedwad.federation import (
     Bundle,
     BundleReply,
     CellsRequest,
     Failure,
-    Line,
+    MeteredFederation,
     Moments,
     MomentsRequest,
     SummaryReply,
@@ -38,18 +38,19 @@ __all__ = ["by_pairs"]
 R = TypeVar("R", TransportReply, SummaryReply)
 
 
-def by_pairs(line: Line, plan: Plan) -> Found:
-    """The paper's protocol: a FedWaD of its own for each pair, all of a round in one message to each client."""
-    replies = line.gather(dict.fromkeys(plan.names, MomentsRequest(plan.classes)), Moments)
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, plan.classes)
+def by_pairs(line: MeteredFederation, options: MatrixOptions) -> Found:
+    """The paper's protocol: a FedWaD of its own for each pair, all of a round in one message to
+    each client."""
+    replies = line.gather(dict.fromkeys(options.names, MomentsRequest(options.classes)), Moments)
+    same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
     names, history = tuple(replies), list[MatrixRound]()
     loops = {}
     for i, j in pairs_of(len(names)):
-        rng = np.random.default_rng([plan.seed, i, j])
-        start = pooled_start([replies[names[i]], replies[names[j]]], plan.support, rng)
-        loops[names[i], names[j]] = FedWaD(start, rng=rng, classes=plan.classes)
-    for number in range(1, plan.rounds + 1):
-        plan.tell(Progress("rounds", number - 1, plan.rounds))
+        rng = np.random.default_rng([options.seed, i, j])
+        start = pooled_start([replies[names[i]], replies[names[j]]], options.support, rng)
+        loops[names[i], names[j]] = FedWaD(start, rng=rng, classes=options.classes)
+    for number in range(1, options.rounds + 1):
+        options.tell(Progress("rounds", number - 1, options.rounds))
         since = time.perf_counter()
         before = {pair: loop.support for pair, loop in loops.items()}
         asked = {pair: loop.request() for pair, loop in loops.items()}
@@ -59,27 +60,45 @@ def by_pairs(line: Line, plan: Plan) -> Found:
         for pair, loop in loops.items():
             loop.advance(told[pair, 0], told[pair, 1])
             shifts.append(_shift(before[pair], loop.support))
-        history.append(MatrixRound(number, time.perf_counter() - since, float(np.sqrt(np.mean(np.square(shifts))))))
-    plan.tell(Progress("rounds", plan.rounds, plan.rounds))
-    closing = {pair: CellsRequest(loop.run, loop.support, 2.0, plan.form, plan.classes) for pair, loop in loops.items()}
+        history.append(
+            MatrixRound(
+                number, time.perf_counter() - since, float(np.sqrt(np.mean(np.square(shifts))))
+            )
+        )
+    options.tell(Progress("rounds", options.rounds, options.rounds))
+    closing = {
+        pair: CellsRequest(loop.run, loop.support, 2.0, options.covariance_type, options.classes)
+        for pair, loop in loops.items()
+    }
     cells, names = _ask_pairs(line, names, closing, SummaryReply)
     value, lower, upper, fedwad = (np.zeros((len(names), len(names))) for _ in range(4))
     summaries: list[Summary | LabelledSummary] = []
     chosen = [pair for pair in loops if set(pair) <= set(names)]
     for done, pair in enumerate(chosen, 1):
-        found, paper = conclude(cells[pair, 0], cells[pair, 1], 2.0, plan.seed, among=len(chosen))
+        found, paper = conclude(
+            cells[pair, 0], cells[pair, 1], 2.0, options.seed, among=len(chosen)
+        )
         i, j = names.index(pair[0]), names.index(pair[1])
-        for table, number_found in ((value, found.value), (lower, found.lower), (upper, found.upper), (fedwad, paper)):
+        for table, number_found in (
+            (value, found.value),
+            (lower, found.lower),
+            (upper, found.upper),
+            (fedwad, paper),
+        ):
             table[i, j] = table[j, i] = number_found
         summaries += [cells[pair, 0].summary, cells[pair, 1].summary]
-        plan.tell(Progress("estimating distances", done, len(chosen)))
+        options.tell(Progress("estimating distances", done, len(chosen)))
     return Found(names, value, lower, upper, summaries, tuple(history), fedwad)
 
 
 def _ask_pairs(
-    line: Line, names: tuple[str, ...], asked: Mapping[tuple[str, str], Any], expected: type[R]
+    line: MeteredFederation,
+    names: tuple[str, ...],
+    asked: Mapping[tuple[str, str], Any],
+    expected: type[R],
 ) -> tuple[dict[tuple[tuple[str, str], int], R], tuple[str, ...]]:
-    """Ask both clients of each pair, in one bundle for each client; the replies by pair and side, and who is left.
+    """Ask both clients of each pair, in one bundle for each client; the replies by pair and side,
+    and who is left.
 
     A client that refuses one of its requests is lost as if it had refused all.
     """
@@ -104,8 +123,12 @@ def _ask_pairs(
     return found, tuple(left)
 
 
-def _lose(line: Line, name: str, reply: Any) -> None:
-    failure = reply if isinstance(reply, Failure) else Failure("garbage", f"a {type(reply).__name__} came.")
+def _lose(line: MeteredFederation, name: str, reply: Any) -> None:
+    failure = (
+        reply
+        if isinstance(reply, Failure)
+        else Failure("garbage", f"a {type(reply).__name__} came.")
+    )
     if failure.code == "input":
         raise error_of(name, failure)
     line.lost[name] = failure.sentence

@@ -38,7 +38,9 @@ app.command()(audit)
 app.command()(train)
 app.command()(reproduce)
 
-_node = typer.Typer(help="For those who hold data: what would a node answer? And run one.", no_args_is_help=True)
+_node = typer.Typer(
+    help="For those who hold data: what would a node answer? And run one.", no_args_is_help=True
+)
 _node.command()(check)
 _node.command()(flower)
 _node.command()(flare)
@@ -48,7 +50,9 @@ _ledger = typer.Typer(help="For those who hold data: what left a node?", no_args
 _ledger.command()(show)
 app.add_typer(_ledger, name="ledger")
 
-_budget = typer.Typer(help="For those who hold data: what of a privacy budget is spent?", no_args_is_help=True)
+_budget = typer.Typer(
+    help="For those who hold data: what of a privacy budget is spent?", no_args_is_help=True
+)
 _budget.command("show")(show_budget)
 app.add_typer(_budget, name="budget")
 
@@ -68,7 +72,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """How alike are data sets that may never meet?"""

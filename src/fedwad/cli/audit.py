@@ -13,23 +13,27 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad.audit import AuditResult
+from fedwad._audit import AuditResult
+from fedwad._matrix.api import Progress
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.node import UNTRIED, untried
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Policy, read
-from fedwad.matrix import Progress
 
 __all__ = ["audit"]
 
 
 @guarded
 def audit(
-    data: Annotated[Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)],
+    data: Annotated[
+        Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)
+    ],
     policy: Annotated[
         Path | None,
-        typer.Option(help="The policy of your node, a .toml file; without it everything is answered."),
+        typer.Option(
+            help="The policy of your node, a .toml file; without it everything is answered."
+        ),
     ] = None,
     method: Annotated[
         Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"] | None,
@@ -38,18 +42,27 @@ def audit(
     label_column: LabelColumn = None,
     drop: Drop = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write the result, without records, to this .json file.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the result, without records, to this .json file.")
+    ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a page into this .html file. It shows some of your records: keep it with the data."),
+        typer.Option(
+            help="Write a page into this .html file. It shows some of your records: keep it with the data."
+        ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if records came back.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if records came back.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output.")
+    ] = False,
 ) -> None:
     """What could a curious server reconstruct of your data?
 
-    Plays the known attacks against a client with your data and your policy, here on this machine: nothing is sent, and
-    no ledger is written. Counts the records that come back, beside what a fresh draw from the same law would give.
+    Plays the known attacks against a client with your data and your policy, here on this machine:
+    nothing is sent, and no ledger is written. Counts the records that come back, beside what a
+    fresh draw from the same law would give.
     """
     if save is not None and (save.suffix != ".json" or save.resolve() == data.resolve()):
         raise InputError(f"--save is {save}; give the name of a .json file.")
@@ -58,7 +71,11 @@ def audit(
     with progress_bar("Attacking") as bar:
         dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
         result = fedwad.audit(
-            dataset, policy, method, seed, on_attack=lambda name, done, total: bar.progress(Progress(name, done, total))
+            dataset,
+            policy,
+            method,
+            seed,
+            callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
     if save is not None:
         result.save(save)
@@ -72,17 +89,27 @@ def audit(
         _show(result, data)
         allowed = [] if policy is None else untried(Policy.load(policy))
         if allowed:
-            screen.print(f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}", soft_wrap=True)
+            screen.print(
+                f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}",
+                soft_wrap=True,
+            )
     if strict and result.leaks:
         raise typer.Exit(1)
 
 
 def _show(result: AuditResult, data: Path) -> None:
     part = f", {result.count} of {result.of}" if result.count < result.of else f", {result.count}"
-    screen.print(f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}", soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")  # 80 columns are enough
+    screen.print(
+        f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}",
+        soft_wrap=True,
+    )
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold"
+    )  # 80 columns are enough
     for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
-        table.add_column(title, justify="left" if title in ("method", "attack") else "right", no_wrap=True)
+        table.add_column(
+            title, justify="left" if title in ("method", "attack") else "right", no_wrap=True
+        )
     for row in result.rows:
         if math.isfinite(row.score.closest):
             numbers = [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
@@ -91,9 +118,20 @@ def _show(result: AuditResult, data: Path) -> None:
         style = "bold red" if row.leaks else ""
         table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
     base = result.baseline
-    table.add_row("", "a fresh draw, for comparison", "", str(base.exact), str(base.near), f"{base.closest:.2f}")
+    table.add_row(
+        "",
+        "a fresh draw, for comparison",
+        "",
+        str(base.exact),
+        str(base.near),
+        f"{base.closest:.2f}",
+    )
     screen.print(table)
-    silent = [row for row in result.rows if not math.isfinite(row.score.closest) and (row.refused or row.untried)]
+    silent = [
+        row
+        for row in result.rows
+        if not math.isfinite(row.score.closest) and (row.refused or row.untried)
+    ]
     for reason in dict.fromkeys(
         f"Not tried: {row.untried}" if row.untried else f"Refused: {row.refused}" for row in silent
     ):

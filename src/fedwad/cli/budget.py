@@ -11,19 +11,28 @@ from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.federation import Ledger, Policy, read_ledger
-from fedwad.privacy import check_promise, composed, epsilon_of, mu_of
+from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
 
 __all__ = ["show_budget"]
 
 
 @guarded
 def show_budget(
-    file: Annotated[Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)
+    ],
     policy: Annotated[
-        Path | None, typer.Option(help="The node's policy; beside the ledger when left out.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="The node's policy; beside the ledger when left out.", show_default=False
+        ),
     ] = None,
-    delta: Annotated[float, typer.Option(help="For which delta to tell epsilon, if no policy tells it.")] = 1e-5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    delta: Annotated[
+        float, typer.Option(help="For which delta to tell epsilon, if no policy tells it.")
+    ] = 1e-5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output.")
+    ] = False,
 ) -> None:
     """What have private releases of a node cost, and what is left?"""
     entries = read_ledger(file)
@@ -32,7 +41,7 @@ def show_budget(
     rules = None if place is None else Policy.load(place)
     if rules is not None:
         delta = rules.delta
-    check_promise(1.0, delta)
+    check_budget(1.0, delta)
     found = _found(Ledger(entries), rules, delta)
     if as_json:
         print_json(found)
@@ -42,7 +51,13 @@ def show_budget(
         table.add_column(title, justify="left" if title == "data" else "right")
     for row in found["data"]:
         told = str(row["answered"] - row["finished"])
-        table.add_row(row["data"][:16], str(row["releases"]), told, f"{row['mu']:.4g}", f"{row['epsilon']:.4g}")
+        table.add_row(
+            row["data"][:16],
+            str(row["releases"]),
+            told,
+            f"{row['mu']:.4g}",
+            f"{row['epsilon']:.4g}",
+        )
     if found["data"]:
         screen.print(table)
     screen.print(_words(found), soft_wrap=True)
@@ -58,10 +73,14 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
         releases = sum(entry.outcome == "spent" for entry in mine)
         rows.append(
             {
-                "data": data, "releases": releases, "answered": len(answered), "finished": len(set(answered)),
-                "mu": mu, "epsilon": epsilon_of(mu, delta),
+                "data": data,
+                "releases": releases,
+                "answered": len(answered),
+                "finished": len(set(answered)),
+                "mu": mu,
+                "epsilon": epsilon_of(mu, delta),
             }
-        )  # fmt: skip
+        )
     spent = composed(entry.mu for entry in private)
     granted = None if rules is None or rules.epsilon is None else rules.epsilon
     limit = None if granted is None else mu_of(granted, delta)
@@ -74,7 +93,9 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
         "granted": granted,
         "left": None if left is None else epsilon_of(left, delta),
         "refused": sum(entry.outcome == "refused" for entry in private),
-        "without_privacy": sum(entry.is_look and entry.kind != "private" for entry in ledger.entries),
+        "without_privacy": sum(
+            entry.is_look and entry.kind != "private" for entry in ledger.entries
+        ),
     }
 
 

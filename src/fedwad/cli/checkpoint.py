@@ -17,7 +17,9 @@ __all__ = ["Checkpoint", "journalled"]
 
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(help="Keep every answer in this file; --resume goes on with it.", rich_help_panel="Resuming"),
+    typer.Option(
+        help="Keep every answer in this file; --resume goes on with it.", rich_help_panel="Resuming"
+    ),
 ]
 
 
@@ -28,12 +30,16 @@ def journalled(
     """The federation, with a journal if one was asked for."""
     if checkpoint is None:
         if resume:
-            raise InputError("--resume needs the file of the interrupted run; add --checkpoint FILE.")
+            raise InputError(
+                "--resume needs the file of the interrupted run; add --checkpoint FILE."
+            )
         yield federation
         return
     with Journal(federation, checkpoint, resume) as journal:
         try:
             yield journal
         except KeyboardInterrupt:
-            errors.print(f"What was answered is kept; the same command with --resume goes on with {checkpoint}.")
+            errors.print(
+                f"What was answered is kept; the same command with --resume goes on with {checkpoint}."
+            )
             raise

@@ -8,7 +8,9 @@ import typer
 
 __all__ = ["Drop", "LabelColumn"]
 
-LabelColumn = Annotated[str | None, typer.Option(help="Column of a .csv or .parquet that is a label and no feature.")]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of a .csv or .parquet that is a label and no feature.")
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option(

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 
 from fedwad import Round
+from fedwad._matrix.api import Progress as Step
 from fedwad.errors import FedwadError
-from fedwad.matrix import Progress as Step
 
 __all__ = [
     "Bar",
@@ -47,7 +47,8 @@ T = TypeVar("T")
 
 
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
-    """Print an error that a user can cause as one sentence and exit with 2; on Ctrl-C exit with 130."""
+    """Print an error that a user can cause as one sentence and exit with 2; on Ctrl-C exit with
+    130."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -74,12 +75,19 @@ def print_json(content: dict[str, Any]) -> None:
 
 @contextmanager
 def round_progress(title: str, rounds: int | None) -> Iterator[Callable[[Round], None]]:
-    """A bar on standard error that shows the server's running estimate; a spinner when there are no rounds."""
+    """A bar on standard error that shows the server's running estimate; a spinner when there are no
+    rounds."""
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if rounds is not None:
-        columns += [BarColumn(), MofNCompleteColumn(), TextColumn("rounds, running estimate {task.fields[running]}")]
+        columns += [
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("rounds, running estimate {task.fields[running]}"),
+        ]
     quiet = not errors.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as progress:
+    with Progress(
+        *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet
+    ) as progress:
         task = progress.add_task(title, total=rounds, running="...")
 
         def show(record: Round) -> None:
@@ -95,7 +103,9 @@ class Bar:
         self._progress, self._task = progress, task
 
     def progress(self, step: Step) -> None:
-        self._progress.update(self._task, description=step.stage.capitalize(), completed=step.done, total=step.total)
+        self._progress.update(
+            self._task, description=step.stage.capitalize(), completed=step.done, total=step.total
+        )
 
     def line(self, text: str) -> None:
         self._progress.update(self._task, description=_escaped(text))
@@ -106,15 +116,21 @@ def progress_bar(title: str) -> Iterator[Bar]:
     """A bar on standard error whose length becomes known on the way."""
     columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     quiet = not errors.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as progress:
+    with Progress(
+        *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet
+    ) as progress:
         yield Bar(progress, progress.add_task(title, total=None))
 
 
-def note_few(smallest: int | None, method: str) -> None:
+def note_few(min_cell_size: int | None, method: str) -> None:
     """Say so when few samples hide behind a number that was sent."""
-    if smallest is None or smallest >= _FEW:
+    if min_cell_size is None or min_cell_size >= _FEW:
         return
-    what = "single samples were sent as they are" if smallest == 1 else "few samples hide behind a number"
+    what = (
+        "single samples were sent as they are"
+        if min_cell_size == 1
+        else "few samples hide behind a number"
+    )
     if method == "summary":  # cells that small are of parties with fewer samples than that
         advice = f"A party with fewer than {_FEW} samples has one cell; a node's policy refuses that (smallest_cell)."
     else:

@@ -20,11 +20,13 @@ _SNAPSHOTS = 1, 3, _ROUNDS
 
 @guarded
 def demo(
-    picture: Annotated[Path, typer.Option(help="Where to draw the picture (.png, .svg or .pdf).")] = Path(
-        "fedwad-demo.png"
-    ),
+    picture: Annotated[
+        Path, typer.Option(help="Where to draw the picture (.png, .svg or .pdf).")
+    ] = Path("fedwad-demo.png"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output.")
+    ] = False,
 ) -> None:
     """Two hospitals ask how alike their data are, without showing them to anyone."""
     images, labels = fedwad.datasets.load("digits")
@@ -34,7 +36,7 @@ def demo(
     supports = {}
     with round_progress("FedWaD between the hospitals", _ROUNDS) as show:
         for rounds in _SNAPSHOTS:
-            result = fedwad.distance(*pair, rounds=rounds, seed=seed, reveal="every", on_round=show)
+            result = fedwad.distance(*pair, rounds=rounds, seed=seed, reveal="every", callback=show)
             supports[rounds] = result.support
     with round_progress("One summary from each hospital", None):
         summary = fedwad.distance(*pair, method="summary", seed=seed)
@@ -43,7 +45,9 @@ def demo(
 
     from fedwad.report import demo_picture
 
-    demo_picture(result, summary, exact, data, {k: s for k, s in supports.items() if s is not None}, picture)
+    demo_picture(
+        result, summary, exact, data, {k: s for k, s in supports.items() if s is not None}, picture
+    )
     raw = sum(array.nbytes for array in data.values())
     if as_json:
         print_json(_as_dict(result, summary, exact, raw, picture))
@@ -52,7 +56,11 @@ def demo(
 
 
 def _as_dict(
-    result: fedwad.DistanceResult, summary: fedwad.DistanceResult, exact: float, raw: int, picture: Path
+    result: fedwad.DistanceResult,
+    summary: fedwad.DistanceResult,
+    exact: float,
+    raw: int,
+    picture: Path,
 ) -> dict[str, Any]:
     return {
         "exact": exact,
@@ -80,11 +88,17 @@ def _tell(
     )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("", "distance", "off by", "certified", "replies", "sent"):
-        table.add_column(title, justify="left" if title in ("", "certified") else "right", no_wrap=True)
+        table.add_column(
+            title, justify="left" if title in ("", "certified") else "right", no_wrap=True
+        )
 
-    def row(name: str, value: float, interval: str, replies: str, sent: int, style: str = "") -> None:
+    def row(
+        name: str, value: float, interval: str, replies: str, sent: int, style: str = ""
+    ) -> None:
         off = "" if value == exact else f"{100 * (value / exact - 1):+.1f}%"
-        table.add_row(name, f"{value:.2f}", off, interval, replies, bytes_in_words(sent), style=style)
+        table.add_row(
+            name, f"{value:.2f}", off, interval, replies, bytes_in_words(sent), style=style
+        )
 
     row("exact, data pooled", exact, "", "", raw)
     paper = result.fedwad if result.fedwad is not None else result.upper

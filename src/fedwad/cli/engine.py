@@ -34,13 +34,21 @@ Connect = Annotated[
 ]
 Ca = Annotated[
     Path | None,
-    typer.Option(help="Certificate that signed the SuperLink's (flower).", rich_help_panel="Engines"),
+    typer.Option(
+        help="Certificate that signed the SuperLink's (flower).", rich_help_panel="Engines"
+    ),
 ]
 Timeout = Annotated[
-    float, typer.Option(help="Seconds to wait for the result; the run is then stopped.", rich_help_panel="Engines")
+    float,
+    typer.Option(
+        help="Seconds to wait for the result; the run is then stopped.", rich_help_panel="Engines"
+    ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with what an interrupted run has kept.", rich_help_panel="Resuming")
+    bool,
+    typer.Option(
+        "--resume", help="Go on with what an interrupted run has kept.", rich_help_panel="Resuming"
+    ),
 ]
 
 
@@ -55,7 +63,8 @@ def run_on_engine(
     columns: Columns,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run a job on the sites of a deployment, or on files in the engine's simulation, and return its result."""
+    """Run a job on the sites of a deployment, or on files in the engine's simulation, and return
+    its result."""
     if connect is None:
         if resume or ca is not None:
             raise InputError("--resume and --ca belong to a deployment; add --connect.")
@@ -65,11 +74,15 @@ def run_on_engine(
             from fedwad.engines.flare import simulate
         return simulate(job, files(), **columns.words(), timeout=timeout, on_line=tell)
     if columns.words():
-        raise InputError("--label-column and --drop are for files; at a site its node's settings name them.")
+        raise InputError(
+            "--label-column and --drop are for files; at a site its node's settings name them."
+        )
     if engine == "flower":
         from fedwad.engines.flower import submit
 
-        return submit(job, connect=connect, root_certificates=ca, timeout=timeout, on_line=tell, resume=resume)
+        return submit(
+            job, connect=connect, root_certificates=ca, timeout=timeout, on_line=tell, resume=resume
+        )
     if ca is not None:
         raise InputError("--ca is for flower; FLARE's startup kit holds its certificates.")
     from fedwad.engines.flare import submit as submit_to_flare

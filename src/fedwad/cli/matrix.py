@@ -18,9 +18,9 @@ from fedwad.cli.checkpoint import Checkpoint, journalled
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import bytes_in_words, guarded, note_few, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
-from fedwad.cli.parties import find_files, read_parties
 from fedwad.cli.private import Delta, Epsilon, Radius, promise
 from fedwad.cli.scales import note_scales
+from fedwad.cli.sites import find_files, read_parties
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Dataset
@@ -29,17 +29,21 @@ __all__ = ["cluster", "matrix"]
 
 _WIDEST = 12
 Affinity = Annotated[
-    Literal["kernel", "precomputed", "knn"],
+    Literal["kernel", "linear", "knn"],
     typer.Option(
         help="Weights between all clients, sharp (kernel) or the paper's (precomputed), or its graph of nearest"
         " neighbours (knn)."
     ),
 ]
-Neighbors = Annotated[int, typer.Option(help="Neighbours of each client in the graph (affinity knn).")]
+Neighbors = Annotated[
+    int, typer.Option(help="Neighbours of each client in the graph (affinity knn).")
+]
 Report = Annotated[Path | None, typer.Option(help="Write a page to look at into this .html file.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Clusters = Annotated[str | None, typer.Option("--cluster", help="Number of clusters, or 'auto'.", metavar="K|auto")]
+Clusters = Annotated[
+    str | None, typer.Option("--cluster", help="Number of clusters, or 'auto'.", metavar="K|auto")
+]
 
 
 @guarded
@@ -53,33 +57,41 @@ def matrix(
     ],
     method: Annotated[
         Literal["summary", "hub", "pairs"],
-        typer.Option(help="One message from each party; rounds with one shared support; or the paper's, pair by pair."),
+        typer.Option(
+            help="One message from each party; rounds with one shared support; or the paper's, pair by pair."
+        ),
     ] = "summary",
     support: Annotated[int, typer.Option(help="Cells of a summary, or points of a support.")] = 10,
     rounds: Annotated[int, typer.Option(help="Rounds of methods hub and pairs.")] = 5,
     labels: Annotated[
-        bool, typer.Option("--labels", help="Dataset distance: compare classes too. Needs labels in the data.")
+        bool,
+        typer.Option(
+            "--labels", help="Dataset distance: compare classes too. Needs labels in the data."
+        ),
     ] = False,
     label_column: LabelColumn = None,
     drop: Drop = None,
     covariance: Annotated[
-        Literal["diagonal", "full"], typer.Option(help="What classes are compared by besides their means.")
-    ] = "diagonal",
-    form: Annotated[
-        Literal["auto", "full", "lowrank", "diagonal", "isotropic"],
+        Literal["diag", "full"],
+        typer.Option(help="What classes are compared by besides their means."),
+    ] = "diag",
+    covariance_type: Annotated[
+        Literal["auto", "full", "lowrank", "diag", "spherical"],
         typer.Option(help="What the parties tell of the covariance within cells."),
     ] = "auto",
     p: Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")] = 2.0,
     clusters: Clusters = None,
     affinity: Affinity = "kernel",
-    neighbors: Neighbors = 3,
+    n_neighbors: Neighbors = 3,
     seed: Seed = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads; as many as cores when left out.")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option(help="Threads; as many as cores when left out.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the matrix to this .json file.")] = None,
     report: Report = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
-    radius: Radius = None,
+    clip_norm: Radius = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     engine: Engine = None,
@@ -90,35 +102,51 @@ def matrix(
 ) -> None:
     """Whose data resembles whose? All distances between many parties.
 
-    Each file becomes a client in this process; only what would travel between real parties is exchanged, and its
-    size is reported. A .csv needs --label-column for --labels; a .npz holds labels as y.
+    Each file becomes a client in this process; only what would travel between real parties is
+    exchanged, and its size is reported. A .csv needs --label-column for --labels; a .npz holds
+    labels as y.
     """
     _check_ending(save, ".json")
     _check_ending(report, ".html")
     wanted = _wanted(clusters)
     options: dict[str, Any] = {
-        "method": method, "support": support, "rounds": rounds, "labels": labels, "covariance": covariance,
-        "form": form, "p": p, "seed": seed,
-    }  # fmt: skip
-    options |= promise(epsilon, delta, radius)
+        "method": method,
+        "support": support,
+        "rounds": rounds,
+        "labels": labels,
+        "covariance": covariance,
+        "covariance_type": covariance_type,
+        "p": p,
+        "seed": seed,
+    }
+    options |= promise(epsilon, delta, clip_norm)
     columns = Columns.of(label_column, drop)
     parties: dict[str, Dataset] = {}
     with progress_bar("Asking the parties") as bar:
         if engine is not None or connect is not None:
             if checkpoint is not None:
-                raise InputError("--checkpoint is for runs in this process; a deployment keeps its own.")
+                raise InputError(
+                    "--checkpoint is for runs in this process; a deployment keeps its own."
+                )
             names = tuple(files) if connect is not None else tuple(find_files(files))
             outcome = run_on_engine(
-                engine or _engine_missing(), Job("matrix", names, options), connect, ca, timeout, resume,
-                lambda: find_files(files), columns, bar.line,
-            )  # fmt: skip
+                engine or _engine_missing(),
+                Job("matrix", names, options),
+                connect,
+                ca,
+                timeout,
+                resume,
+                lambda: find_files(files),
+                columns,
+                bar.line,
+            )
             outcome.pop("kind", None)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
             parties = read_parties(files, columns)
             with journalled(fedwad.local(parties), checkpoint, resume) as fed:
-                result = fedwad.matrix(fed, threads=threads, on_progress=bar.progress, **options)
-    found = None if wanted is None else _clustered(result, wanted, affinity, neighbors, seed)
+                result = fedwad.matrix(fed, n_jobs=n_jobs, callback=bar.progress, **options)
+    found = None if wanted is None else _clustered(result, wanted, affinity, n_neighbors, seed)
     if save is not None:
         result.save(save)
     _finish(result, found, report, as_json)
@@ -128,13 +156,20 @@ def matrix(
 
 @guarded
 def cluster(
-    file: Annotated[Path, typer.Argument(help="A matrix saved by `fedwad matrix --save`.", show_default=False)],
-    clusters: Annotated[str, typer.Option("--k", help="Number of clusters, or 'auto'.", metavar="K|auto")] = "auto",
+    file: Annotated[
+        Path, typer.Argument(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
+    ],
+    clusters: Annotated[
+        str, typer.Option("--k", help="Number of clusters, or 'auto'.", metavar="K|auto")
+    ] = "auto",
     affinity: Affinity = "kernel",
-    neighbors: Neighbors = 3,
+    n_neighbors: Neighbors = 3,
     seed: Seed = 0,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the eigenvalues that suggest a number into a .png, .svg or .pdf file.")
+        Path | None,
+        typer.Option(
+            help="Draw the eigenvalues that suggest a number into a .png, .svg or .pdf file."
+        ),
     ] = None,
     report: Report = None,
     as_json: Json = False,
@@ -142,7 +177,7 @@ def cluster(
     """Which parties belong together? Clusters of a saved matrix, and how sure they are."""
     _check_ending(report, ".html")
     result = fedwad.MatrixResult.load(file)
-    found = _clustered(result, _wanted(clusters) or "auto", affinity, neighbors, seed)
+    found = _clustered(result, _wanted(clusters) or "auto", affinity, n_neighbors, seed)
     if plot is not None:
         from fedwad.report import eigengap
 
@@ -165,27 +200,35 @@ def _wanted(clusters: str | None) -> int | Literal["auto"] | None:
     try:
         return int(clusters)
     except ValueError:
-        raise InputError(f"The number of clusters is {clusters!r}; give a whole number or 'auto'.") from None
+        raise InputError(
+            f"The number of clusters is {clusters!r}; give a whole number or 'auto'."
+        ) from None
 
 
 def _clustered(
-    result: fedwad.MatrixResult, k: int | Literal["auto"], affinity: Any, neighbors: int, seed: int
+    result: fedwad.MatrixResult,
+    k: int | Literal["auto"],
+    affinity: Any,
+    n_neighbors: int,
+    seed: int,
 ) -> dict[str, Any]:
     """Clusters as --json prints them."""
     suggestion = result.suggest()
     number = suggestion.k if k == "auto" else k
-    found = result.cluster(number, affinity, neighbors, seed)
+    found = result.cluster(number, affinity, n_neighbors, seed)
     return {
         "k": number,
         "labels": found.tolist(),
         "suggested": suggestion.k,
         "eigenvalues": suggestion.eigenvalues.tolist(),
-        "stability": result.stability(number, affinity, neighbors, seed=seed),
+        "stability": result.stability(number, affinity, n_neighbors, seed=seed),
         "affinity": affinity,
     }
 
 
-def _finish(result: fedwad.MatrixResult, clusters: dict[str, Any] | None, report: Path | None, as_json: bool) -> None:
+def _finish(
+    result: fedwad.MatrixResult, clusters: dict[str, Any] | None, report: Path | None, as_json: bool
+) -> None:
     found = None if clusters is None else np.array(clusters["labels"])
     if report is not None:
         from fedwad.report import write_report
@@ -214,15 +257,25 @@ def _show(result: fedwad.MatrixResult, clusters: NDArray[np.int64] | None) -> No
             table.add_column(escape(name), justify="right", no_wrap=True)
     else:
         for title in ("nearest", "distance", "certified", "farthest", "distance"):
-            table.add_column(title, justify="left" if title in ("nearest", "farthest", "certified") else "right")
-    for row, name in enumerate(result.ids):
+            table.add_column(
+                title, justify="left" if title in ("nearest", "farthest", "certified") else "right"
+            )
+    for row, name in enumerate(result.sites):
         cells = [escape(rows[row])] + ([] if clusters is None else [str(clusters[row])])
         if headings:
-            cells += ["" if row == col else f"{result.value[row, col]:.4g}" for col in range(len(result))]
+            cells += [
+                "" if row == col else f"{result.value[row, col]:.4g}" for col in range(len(result))
+            ]
         else:
             near, *_, far = result.nearest(name)
             interval = f"{near.lower:.4g} to {near.upper:.4g}"
-            cells += [escape(near.id), f"{near.value:.4g}", interval, escape(far.id), f"{far.value:.4g}"]
+            cells += [
+                escape(near.id),
+                f"{near.value:.4g}",
+                interval,
+                escape(far.id),
+                f"{far.value:.4g}",
+            ]
         table.add_row(*cells)
     screen.print(table)
     pairs = np.triu_indices(len(result), 1)
@@ -230,41 +283,53 @@ def _show(result: fedwad.MatrixResult, clusters: NDArray[np.int64] | None) -> No
         width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
     traffic = result.traffic
     kind = "certified" if result.certified else "likely (not certified)"
-    smallest = f"; smallest cell {result.smallest}" if result.privacy is None else ""
+    min_cell_size = f"; smallest cell {result.min_cell_size}" if result.privacy is None else ""
     if result.privacy is not None:
         kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
         screen.print(f"Under differential privacy: {kept} for each party's one release.")
     screen.print(
         f"Estimates; {kind} intervals are {np.median(width):.0%} of them wide in the median (--save, --report).\n"
         f"Sent: {bytes_in_words(traffic.up)} by the parties in {traffic.messages} messages,"
-        f" {bytes_in_words(traffic.down)} to them{smallest}.",
+        f" {bytes_in_words(traffic.down)} to them{min_cell_size}.",
         soft_wrap=True,
     )
     for name, reason in result.lost.items():
         screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
-    note_few(result.smallest, result.method)
+    note_few(result.min_cell_size, result.method)
 
 
-def _headings(result: fedwad.MatrixResult, clusters: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of columns and rows: those of the parties, or numbers where these do not fit; no columns if nothing does.
+def _headings(
+    result: fedwad.MatrixResult, clusters: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of columns and rows: those of the parties, or numbers where these do not fit; no
+    columns if nothing does.
 
     A matrix whose rows lost their names would be of no use to anybody.
     """
     if len(result) > _WIDEST:
-        return (), result.ids
+        return (), result.sites
     cell = max(len(f"{number:.4g}") for number in result.value.flat)
     numbers = tuple(str(k + 1) for k in range(len(result)))
-    numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.ids, strict=True))
-    for columns, rows in ((result.ids, result.ids), (numbers, numbered)):
-        width = max(map(len, rows)) + 2 + 9 * clusters + sum(max(len(name), cell) + 2 for name in columns)
+    numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.sites, strict=True))
+    for columns, rows in ((result.sites, result.sites), (numbers, numbered)):
+        width = (
+            max(map(len, rows))
+            + 2
+            + 9 * clusters
+            + sum(max(len(name), cell) + 2 for name in columns)
+        )
         if width <= screen.width:
             return columns, rows
-    return (), result.ids
+    return (), result.sites
 
 
 def _show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None:
     for number in range(clusters["k"]):
-        members = [name for name, label in zip(result.ids, clusters["labels"], strict=True) if label == number]
+        members = [
+            name
+            for name, label in zip(result.sites, clusters["labels"], strict=True)
+            if label == number
+        ]
         screen.print(f"Cluster {number}: {', '.join(members)}", markup=False, soft_wrap=True)
     screen.print(
         f"The eigengap suggests {clusters['suggested']}. With errors of 5% in the distances the"

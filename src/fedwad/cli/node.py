@@ -30,7 +30,7 @@ from fedwad.federation import (
     Request,
     SummaryRequest,
     TransportRequest,
-    ending_promise,
+    guarantee_warning,
     read,
     read_ledger,
 )
@@ -46,41 +46,61 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 @guarded
 def check(
-    data: Annotated[Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)],
+    data: Annotated[
+        Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
+    ],
     policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
     label_column: LabelColumn = None,
     drop: Drop = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="The node's ledger; beside the policy when left out. It is only read.")
+        Path | None,
+        typer.Option(help="The node's ledger; beside the policy when left out. It is only read."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """What would a node with this data and this policy answer, and what would it refuse?
 
-    Asks the client everything that fedwad can ask but to train, here on this machine. Nothing is sent and the ledger
-    stays as it is.
+    Asks the client everything that fedwad can ask but to train, here on this machine. Nothing is
+    sent and the ledger stays as it is.
     """
     rules = Policy.load(policy)
     dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
     client = Client(dataset, rules)
     place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     if not place.parent.is_dir():
-        raise InputError(f"There is no folder {place.parent} for the ledger {place.name}; create it first.")
+        raise InputError(
+            f"There is no folder {place.parent} for the ledger {place.name}; create it first."
+        )
     record = Ledger(read_ledger(place) if place.exists() else [])
-    warning = ending_promise(record, rules)
-    trials = [_tried(client, name, request) for name, request in _questions(rules, dataset.measure.dimension)]
+    warning = guarantee_warning(record, rules)
+    trials = [
+        _tried(client, name, request)
+        for name, request in _questions(rules, dataset.measure.dimension)
+    ]
     if as_json:
-        facts = {"policy": asdict(rules), "looks": record.looks, "requests": trials, "warning": warning}
+        facts = {
+            "policy": asdict(rules),
+            "queries": record.queries,
+            "requests": trials,
+            "warning": warning,
+        }
         print_json(facts | {"untried": untried(rules)})
         return
     screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("request", "", "smallest cell", "sends"):
-        table.add_column(title, justify="right" if title in ("smallest cell", "sends") else "left", no_wrap=True)
+        table.add_column(
+            title, justify="right" if title in ("smallest cell", "sends") else "left", no_wrap=True
+        )
     for trial in trials:
         if trial["outcome"] == "answered":
-            smallest = str(trial["smallest"]) if trial["smallest"] else ""
-            table.add_row(trial["request"], "[green]answered[/]", smallest, bytes_in_words(trial["bytes"]))
+            min_cell_size = str(trial["min_cell_size"]) if trial["min_cell_size"] else ""
+            table.add_row(
+                trial["request"],
+                "[green]answered[/]",
+                min_cell_size,
+                bytes_in_words(trial["bytes"]),
+            )
         else:
             table.add_row(trial["request"], "[red]refused[/]")
     screen.print(table)
@@ -88,15 +108,18 @@ def check(
         refused = [trial["request"] for trial in trials if trial["reason"] == reason]
         screen.print(f"Refused {', '.join(refused)}: {reason}", soft_wrap=True, markup=False)
     if untried(rules):
-        screen.print(f"Allowed and not tried: {', '.join(untried(rules))}. {UNTRIED}", soft_wrap=True)
+        screen.print(
+            f"Allowed and not tried: {', '.join(untried(rules))}. {UNTRIED}", soft_wrap=True
+        )
     for kind, most in _different(rules).items():
         different = f"{most} different repl{'y' if most == 1 else 'ies'}"
         screen.print(
-            f"Of {kind} only {different} will ever be told, the first asked for; others are withheld.", soft_wrap=True
+            f"Of {kind} only {different} will ever be told, the first asked for; others are withheld.",
+            soft_wrap=True,
         )
-    cap = "no cap" if rules.answers is None else f"of {rules.answers}"
+    cap = "no cap" if rules.max_queries is None else f"of {rules.max_queries}"
     screen.print(
-        f"Looks at the data so far: {record.looks}, {cap}.\n"
+        f"Looks at the data so far: {record.queries}, {cap}.\n"
         "A policy is hygiene, no privacy guarantee: it limits how many looks a server gets and how many samples each"
         " number averages.",
         soft_wrap=True,
@@ -112,7 +135,7 @@ def untried(rules: Policy) -> list[str]:
 
 def _different(rules: Policy) -> Mapping[str, int]:
     """How many replies may differ from each other, by the words for their kind."""
-    rule = rules.different_replies
+    rule = rules.max_distinct_replies
     if rule is None:
         return {}
     return (
@@ -123,7 +146,8 @@ def _different(rules: Policy) -> Mapping[str, int]:
 
 
 def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
-    """One question of each kind, and of kinds that are answered at all more, up to what no policy should allow."""
+    """One question of each kind, and of kinds that are answered at all more, up to what no policy
+    should allow."""
     rng = np.random.default_rng(0)
     support = {size: Measure(rng.standard_normal((size, features))) for size in (1, 10, 100)}
     uneven = Measure(support[10].points, np.arange(1, 11))
@@ -136,7 +160,7 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
     for size in sizes("summary"):
         yield f"summary, {size} cell{'s' if size > 1 else ''}", SummaryRequest(size, "auto", 2.0, 0)
     if "summary" in rules.allow:
-        yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diagonal")
+        yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diag")
         yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
     epsilon = min(1.0, rules.epsilon or 1.0)
     yield f"private, epsilon {epsilon:g}", PrivateRequest.of(DP(epsilon, rules.delta, 1.0))
@@ -144,8 +168,14 @@ def _questions(rules: Policy, features: int) -> Iterator[tuple[str, Request]]:
         request = TransportRequest("check", support[size], 0.5, 2.0, "barycentric", False)
         yield f"round, {size} points", request
     if "transport" in rules.allow:
-        yield "round, unequal weights", TransportRequest("check", uneven, 0.5, 2.0, "barycentric", False)
-        yield "round, exact interpolant", TransportRequest("check", support[1], 0.5, 2.0, "exact", False)
+        yield (
+            "round, unequal weights",
+            TransportRequest("check", uneven, 0.5, 2.0, "barycentric", False),
+        )
+        yield (
+            "round, exact interpolant",
+            TransportRequest("check", support[1], 0.5, 2.0, "exact", False),
+        )
     for size in sizes("cells"):
         yield f"cells, {size} points", CellsRequest("check", support[size], 2.0, "auto")
     yield "sums of cells, 10 atoms", AtomsRequest(support[10].points, np.zeros(10), 0.0)
@@ -162,6 +192,10 @@ def _tried(client: Client, name: str, request: Request) -> dict[str, Any]:
     entry = client.ledger.entries[-1]
     del client.ledger.entries[before:]  # each question is tried as if it were the next
     return {
-        "request": name, "kind": entry.kind, "outcome": entry.outcome, "smallest": entry.smallest,
-        "bytes": entry.bytes, "reason": reason,
-    }  # fmt: skip
+        "request": name,
+        "kind": entry.kind,
+        "outcome": entry.outcome,
+        "min_cell_size": entry.min_cell_size,
+        "bytes": entry.bytes,
+        "reason": reason,
+    }

@@ -24,16 +24,27 @@ _WORDS = {
 def plan(
     n: Annotated[int, typer.Option("--n", help="Samples of each party.", show_default=False)],
     d: Annotated[int, typer.Option("--d", help="Features.", show_default=False)],
-    epsilon: Annotated[list[float], typer.Option(help="The promise; may be given several times.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Its delta, well below one over the samples.")] = 1e-5,
-    radius: Annotated[
-        float, typer.Option(help="The public radius, in units of a sample's typical distance from the centre.")
+    epsilon: Annotated[
+        list[float],
+        typer.Option(help="The promise; may be given several times.", show_default=False),
+    ],
+    delta: Annotated[
+        float, typer.Option(help="Its delta, well below one over the samples.")
+    ] = 1e-5,
+    clip_norm: Annotated[
+        float,
+        typer.Option(
+            help="The public radius, in units of a sample's typical distance from the centre."
+        ),
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on standard output.")
+    ] = False,
 ) -> None:
-    """Is differential privacy worth it at this size? Releases of made-up data tell; nothing is spent."""
-    plans = [planned(n, d, one, delta, radius, seed) for one in epsilon]
+    """Is differential privacy worth it at this size? Releases of made-up data tell; nothing is
+    spent."""
+    plans = [planned(n, d, one, delta, clip_norm, seed) for one in epsilon]
     if as_json:
         print_json({"plans": [one.to_dict() for one in plans]})
         return
@@ -45,13 +56,13 @@ def plan(
         table.add_row(f"{one.epsilon:g}", f"{one.error:.0%}", enough, _WORDS[one.verdict])
     screen.print(table)
     screen.print(
-        f"Simulated: {n} samples of {d} features, radius {radius:g} times their typical distance from the centre,"
+        f"Simulated: {n} samples of {d} features, radius {clip_norm:g} times their typical distance from the centre,"
         " centres half a spread apart. Your data may differ; what a summary leaves out comes on top.",
         soft_wrap=True,
     )
     if plans[0].clipped > _MANY:
         screen.print(
             f"Mind: {plans[0].clipped:.0%} of such samples lie beyond the radius and are drawn back to it, which makes"
-            " distances too small; try a larger --radius.",
+            " distances too small; try a larger --clip-norm.",
             soft_wrap=True,
         )

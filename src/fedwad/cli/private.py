@@ -38,13 +38,15 @@ Radius = Annotated[
 ]
 
 
-def promise(epsilon: float | None, delta: float | None, radius: float | None) -> dict[str, Any]:
+def promise(epsilon: float | None, delta: float | None, clip_norm: float | None) -> dict[str, Any]:
     """The option `privacy` of a distance or matrix; empty if none was asked for."""
     if epsilon is None:
-        for name, value in (("--radius", radius), ("--delta", delta)):
+        for name, value in (("--clip-norm", clip_norm), ("--delta", delta)):
             if value is not None:
                 raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
         return {}
-    if radius is None:
-        raise InputError("--epsilon needs --radius: how far from the origin samples can lie, from what is public.")
-    return {"privacy": DP(epsilon, 1e-5 if delta is None else delta, radius).to_dict()}
+    if clip_norm is None:
+        raise InputError(
+            "--epsilon needs --clip-norm: how far from the origin samples can lie, from what is public."
+        )
+    return {"privacy": DP(epsilon, 1e-5 if delta is None else delta, clip_norm).to_dict()}

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bars
 
 from fedwad.cli.console import errors, guarded, print_json, screen
@@ -21,15 +27,24 @@ _VERDICTS = {True: "held", False: "did not hold", None: "cannot be told from thi
 @guarded
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller and fewer settings: a first look.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder of results, a folder in it each.")] = Path("results"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has measured.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller and fewer settings: a first look.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder of results, a folder in it each.")
+    ] = Path("results"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what an earlier run has measured.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False,
 ) -> None:
-    """Make the paper's figures and tables again, with our methods and the exact reference beside the paper's.
+    """Make the paper's figures and tables again, with our methods and the exact reference beside
+    the paper's.
 
-    What is measured is kept at once: an interrupted run goes on where it was when the command is given again.
-    Data sets come from the folder FEDWAD_DATA names, or are downloaded.
+    What is measured is kept at once: an interrupted run goes on where it was when the command is
+    given again. Data sets come from the folder FEDWAD_DATA names, or are downloaded.
     """
     names = NAMES if name == "all" else (name,)
     for wanted in names:
@@ -39,7 +54,9 @@ def reproduce(
         try:
             outcome = _run(wanted, out, quick, fresh)
         except KeyboardInterrupt:
-            errors.print("Interrupted; what was measured is kept, and the same command goes on from there.")
+            errors.print(
+                "Interrupted; what was measured is kept, and the same command goes on from there."
+            )
             raise typer.Exit(130) from None
         outcomes.append(outcome)
         if not as_json:
@@ -67,7 +84,9 @@ def _print(outcome: Outcome) -> None:
         screen.print(f"  {_sentence(claim)}", soft_wrap=True, markup=False)
     for sentence in outcome.left_out:
         screen.print(f"  {sentence}", soft_wrap=True, markup=False)
-    screen.print(f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False)
+    screen.print(
+        f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False
+    )
 
 
 def _sentence(claim: Claim) -> str:

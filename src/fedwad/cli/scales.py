@@ -17,10 +17,12 @@ _ALMOST_ALL = 0.9
 
 
 def note_scales(parties: Iterable[Dataset]) -> None:
-    """Say so when one named feature makes nearly all of the spread: a patient's number, or one in small units.
+    """Say so when one named feature makes nearly all of the spread: a patient's number, or one in
+    small units.
 
-    Squares are added up over features, so that feature alone then decides distances and clusters, and these look as
-    certain as any. Only tables are looked at, here where the files are; arrays have been prepared by somebody.
+    Squares are added up over features, so that feature alone then decides distances and clusters,
+    and these look as certain as any. Only tables are looked at, here where the files are; arrays
+    have been prepared by somebody.
     """
     data = list(parties)
     names = data[0].features if data else None

@@ -1,4 +1,5 @@
-"""Data to try things on: well-known image sets, ways to deal labelled data out to clients, and a random code.
+"""Data to try things on: well-known image sets, ways to deal labelled data out to clients, and a
+random code.
 
 >>> from fedwad.datasets import load, partition
 >>> X, y = load("digits")

@@ -19,7 +19,8 @@ class Archive(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are there, in their order; an unsplit data set has the one split "all"."""
+        """The splits that are there, in their order; an unsplit data set has the one split
+        "all"."""
 
     def labels(self, split: str) -> NDArray[Any]:
         """The labels of all samples of a split, as whole numbers."""

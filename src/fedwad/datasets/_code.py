@@ -16,18 +16,20 @@ _CHUNK = 4096  # samples at a time, so that little memory is needed besides the 
 
 
 def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0) -> NDArray[Any]:
-    """The encoder half of a randomly initialised autoencoder, applied to samples X (n, d): (n, dimension).
+    """The encoder half of a randomly initialised autoencoder, applied to samples X (n, d): (n,
+    dimension).
 
     Two fully connected layers without biases, a rectifier between them:
 
         code(x) = B max(0, A x),   A: hidden x d,        A_jk ~ N(0, 2 / hidden),
                                    B: dimension x hidden, B_ij ~ N(0, 1 / dimension).
 
-    The variances make E |code(x)|^2 = |x|^2 over the draw of A and B (the rectifier halves |A x|^2 on average), so
-    the scale of the data stays. The paper has CIFAR-10 in 784 dimensions this way without saying which network; this
-    one is ours. A and B depend on d, dimension, hidden and seed alone: clients that agree on these compute codes that
-    can be compared without any having seen the others' data. float32 for float32 and small integers, else float64;
-    the same code to rounding on any machine.
+    The variances make E |code(x)|^2 = |x|^2 over the draw of A and B (the rectifier halves |A x|^2
+    on average), so the scale of the data stays. The paper has CIFAR-10 in 784 dimensions this way
+    without saying which network; this one is ours. A and B depend on d, dimension, hidden and seed
+    alone: clients that agree on these compute codes that can be compared without any having seen
+    the others' data. float32 for float32 and small integers, else float64; the same code to
+    rounding on any machine.
 
     Examples
     --------
@@ -36,7 +38,9 @@ def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0)
     """
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":
-        raise InputError(f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row.")
+        raise InputError(
+            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row."
+        )
     kind = np.result_type(samples, np.float32)
     width, dimension = check_whole(hidden, "hidden"), check_whole(dimension, "dimension")
     rng = np.random.default_rng(check_whole(seed, "seed", 0))

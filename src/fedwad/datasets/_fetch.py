@@ -1,4 +1,5 @@
-"""Files from public places: downloaded once, checked against their published checksum each time, kept in a cache."""
+"""Files from public places: downloaded once, checked against their published checksum each time,
+kept in a cache."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Remote:
 
 
 def cache(data: str) -> Path:
-    """The folder that keeps the files of a data set, below the cache folder of the operating system."""
+    """The folder that keeps the files of a data set, below the cache folder of the operating
+    system."""
     import pooch
 
     return Path(pooch.os_cache("fedwad")) / data
@@ -37,20 +39,31 @@ def fetch(data: str, remote: Remote, alternative: str) -> Path:
     reasons = []
     for place in remote.places:
         host = urlsplit(place).hostname
-        # in one piece: streaming would leave the connection open when the server answers with an error
+        # in one piece: streaming would leave the connection open when the server answers with an
+        # error
         downloader = pooch.HTTPDownloader(timeout=(10, 60), stream=False)
         try:
             found = pooch.retrieve(
-                place + remote.file, f"sha256:{remote.sha256}", remote.file, cache(data), downloader=downloader
+                place + remote.file,
+                f"sha256:{remote.sha256}",
+                remote.file,
+                cache(data),
+                downloader=downloader,
             )
-        except OSError as error:  # what the requests library raises is one, too, and knows the response
+        except (
+            OSError
+        ) as error:  # what the requests library raises is one, too, and knows the response
             if not hasattr(error, "response"):
                 raise InputError(
                     f"The cache {cache(data)} cannot be written ({error.strerror or 'no permission'}); mend that, or"
                     f" set FEDWAD_DATA to a folder that has {alternative}."
                 ) from None
             answer = error.response
-            reasons.append(f"no answer from {host}" if answer is None else f"{host} answered {answer.status_code}")
+            reasons.append(
+                f"no answer from {host}"
+                if answer is None
+                else f"{host} answered {answer.status_code}"
+            )
         except ValueError:  # the checksum
             reasons.append(f"{host} sent something else than the published file")
         else:

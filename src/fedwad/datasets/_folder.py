@@ -1,8 +1,9 @@
 """Data sets in a folder of .npz files, the one that FEDWAD_DATA names.
 
-A file holds `x_train, y_train, x_test, y_test`, or only one of the two splits. CIFAR-10 comes as JPEGs that share
-one header: `jpeg_header`, the scans of a split one after the other in `jpeg_train`, and their lengths in bytes in
-`len_train`; image i is header + scan + the end marker FF D9. All bytes are uint8.
+A file holds `x_train, y_train, x_test, y_test`, or only one of the two splits. CIFAR-10 comes as
+JPEGs that share one header: `jpeg_header`, the scans of a split one after the other in
+`jpeg_train`, and their lengths in bytes in `len_train`; image i is header + scan + the end marker
+FF D9. All bytes are uint8.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class FolderArchive:
     """One data set in one .npz file whose images have the given side."""
 
     def __init__(self, folder: str, name: str, side: int) -> None:
-        self._path, self._side, self._jpeg = Path(folder).expanduser() / FILES[name], side, name == "cifar10"
+        self._path, self._side, self._jpeg = (
+            Path(folder).expanduser() / FILES[name],
+            side,
+            name == "cifar10",
+        )
         if not self._path.parent.is_dir():
             raise InputError(
                 f"FEDWAD_DATA names {folder}, which is no folder; correct it, or unset it to download {name}."
@@ -47,11 +52,15 @@ class FolderArchive:
             )
         with self._opened() as file:
             keys = set(file.files)
-        self.splits = tuple(split for split in ("train", "test") if keys.issuperset(self._keys(split)))
+        self.splits = tuple(
+            split for split in ("train", "test") if keys.issuperset(self._keys(split))
+        )
         if not self.splits:
             wanted = self._keys("train") + self._keys("test")
             found = ", ".join(sorted(keys)[:8]) or "none"
-            raise InputError(f"{self._path} needs the arrays {', '.join(dict.fromkeys(wanted))}; it holds {found}.")
+            raise InputError(
+                f"{self._path} needs the arrays {', '.join(dict.fromkeys(wanted))}; it holds {found}."
+            )
 
     @property
     def place(self) -> str:
@@ -80,11 +89,19 @@ class FolderArchive:
 
         size = (self._side, self._side)
         with self._opened() as file:
-            header, scans, lengths = file["jpeg_header"].tobytes(), file[f"jpeg_{split}"], file[f"len_{split}"]
+            header, scans, lengths = (
+                file["jpeg_header"].tobytes(),
+                file[f"jpeg_{split}"],
+                file[f"len_{split}"],
+            )
             count = len(file[f"y_{split}"])
             stops = np.cumsum(lengths, dtype=np.int64)
             if len(lengths) != count or scans.size != (stops[-1] if count else 0):
-                self._refuse(f"jpeg_{split}", scans, f"as many bytes as len_{split} says, {int(stops[-1:].sum())}")
+                self._refuse(
+                    f"jpeg_{split}",
+                    scans,
+                    f"as many bytes as len_{split} says, {int(stops[-1:].sum())}",
+                )
             starts, content = stops - lengths, scans.tobytes()
             result = np.empty((len(rows), *size, 3), dtype=np.uint8)
             for i, row in enumerate(rows):
@@ -111,4 +128,6 @@ class FolderArchive:
             ) from None
 
     def _refuse(self, key: str, array: NDArray[Any], wanted: str) -> None:
-        raise InputError(f"{key} in {self._path} has shape {array.shape} of {array.dtype}; it must be {wanted}.")
+        raise InputError(
+            f"{key} in {self._path} has shape {array.shape} of {array.dtype}; it must be {wanted}."
+        )

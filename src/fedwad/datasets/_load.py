@@ -38,7 +38,9 @@ _FORMS = {
 }
 
 _KINDS = {"normalised": np.float32, "unit": np.float32, "raw": np.uint8, "stored": np.float64}
-_CHUNK = 4096  # images brought to numbers at a time, so that little memory is needed besides the result
+_CHUNK = (
+    4096  # images brought to numbers at a time, so that little memory is needed besides the result
+)
 
 #: The data sets that `load` knows.
 NAMES = tuple(_FORMS)
@@ -55,8 +57,9 @@ def load(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Samples (n, d) and labels (n,) of a well-known data set of images.
 
-    "digits" comes with scikit-learn. The others are read from the folder that the environment variable FEDWAD_DATA
-    names; without it, they are downloaded once from their public source and checked against its checksum.
+    "digits" comes with scikit-learn. The others are read from the folder that the environment
+    variable FEDWAD_DATA names; without it, they are downloaded once from their public source and
+    checked against its checksum.
 
     Parameters
     ----------
@@ -64,15 +67,17 @@ def load(
     split : "train", "test", or "all" that are there, training samples first
     samples : draw so many without replacement, in random order; all in their order when left out
     seed : of that draw; the same rows whatever `pixels` and `size` are
-    pixels : "normalised", float32: v/255 less mean 0.1307, over standard deviation 0.3081 (CIFAR-10: per channel
-        0.485, 0.456, 0.406 and 0.229, 0.224, 0.225), as in the code of the paper; "unit", float32: v/255;
-        "raw", uint8: the grey levels v themselves. When left out: digits as float64 in 0..16, the others normalised
-    size : side of the images. When left out: 8 for digits, 32 for CIFAR-10, 28 for the others; USPS is stored with
-        16 and grows by bilinear interpolation
+    pixels : "normalised", float32: v/255 less mean 0.1307, over standard deviation 0.3081
+        (CIFAR-10: per channel 0.485, 0.456, 0.406 and 0.229, 0.224, 0.225), as in the code of the
+        paper; "unit", float32: v/255; "raw", uint8: the grey levels v themselves. When left out:
+        digits as float64 in 0..16, the others normalised
+    size : side of the images. When left out: 8 for digits, 32 for CIFAR-10, 28 for the others; USPS
+        is stored with 16 and grows by bilinear interpolation
 
     Returns
     -------
-    X : one row per image, pixel rows one after the other: X.reshape(-1, 28, 28), for CIFAR-10 X.reshape(-1, 32, 32, 3)
+    X : one row per image, pixel rows one after the other: X.reshape(-1, 28, 28), for CIFAR-10
+        X.reshape(-1, 32, 32, 3)
     y : class numbers 0..9
 
     Examples
@@ -86,14 +91,16 @@ def load(
     """
     if not isinstance(name, str) or name not in _FORMS:
         shown = repr(name) if isinstance(name, str) else f"of type {type(name).__name__}"
-        raise InputError(f"There is no data set {shown}; available are {', '.join(map(repr, NAMES))}.")
+        raise InputError(
+            f"There is no data set {shown}; available are {', '.join(map(repr, NAMES))}."
+        )
     check_choice(split, "split", ("train", "test", "all"))
     if pixels is not None:
         check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
-    form = _FORMS[name]
-    side = form.usual if size is None else check_whole(size, "size")
+    covariance_type = _FORMS[name]
+    side = covariance_type.usual if size is None else check_whole(size, "size")
     seed = check_whole(seed, "seed", 0)
-    archive = _archive(name, form)
+    archive = _archive(name, covariance_type)
     splits = _splits(archive, name, split)
     labels = [archive.labels(part) for part in splits]
     bounds = np.cumsum([0, *(len(part) for part in labels)])
@@ -102,24 +109,24 @@ def load(
     rows = _rows(int(bounds[-1]), samples, seed, f"{name}, split '{split}',")
 
     kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
-    X = np.empty((len(rows), side, side, len(form.means)), dtype=_KINDS[kind])
+    X = np.empty((len(rows), side, side, len(covariance_type.means)), dtype=_KINDS[kind])
     for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
         places = np.flatnonzero((first <= rows) & (rows < last))
         if len(places):
             images = archive.images(part, rows[places] - first)
             for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
-                X[places[some]] = _values(resized(images[some], side), kind, form)
+                X[places[some]] = _values(resized(images[some], side), kind, covariance_type)
     return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
 
 
-def _archive(name: str, form: _Form) -> Archive:
+def _archive(name: str, covariance_type: _Form) -> Archive:
     if name == "digits":
         return Digits()
     folder = os.environ.get("FEDWAD_DATA")
     if folder:
         from fedwad.datasets._folder import FolderArchive
 
-        return FolderArchive(folder, name, form.side)
+        return FolderArchive(folder, name, covariance_type.side)
     from fedwad.datasets._sources import PublicArchive
 
     return PublicArchive(name)
@@ -146,14 +153,22 @@ def _rows(count: int, samples: int | None, seed: int, what: str) -> NDArray[np.i
     if samples is None:
         return np.arange(count)
     if check_whole(samples, "samples") > count:
-        raise InputError(f"{what} has {count} samples and {samples} were asked for; ask for at most {count}.")
+        raise InputError(
+            f"{what} has {count} samples and {samples} were asked for; ask for at most {count}."
+        )
     return np.random.default_rng(seed).choice(count, samples, replace=False)
 
 
-def _values(images: NDArray[np.uint8], kind: str, form: _Form) -> NDArray[Any]:
+def _values(images: NDArray[np.uint8], kind: str, covariance_type: _Form) -> NDArray[Any]:
     """The numbers of images, (n, side, side, channels)."""
     images = images.reshape(*images.shape[:3], -1)
     if kind in ("raw", "stored"):
         return images
-    channels = zip(form.means, form.deviations, strict=True)
-    return np.stack([table(kind, form.peak, *numbers)[images[..., k]] for k, numbers in enumerate(channels)], axis=-1)
+    channels = zip(covariance_type.means, covariance_type.deviations, strict=True)
+    return np.stack(
+        [
+            table(kind, covariance_type.peak, *numbers)[images[..., k]]
+            for k, numbers in enumerate(channels)
+        ],
+        axis=-1,
+    )

@@ -15,13 +15,16 @@ __all__ = ["Labelled", "Partition"]
 
 
 class Labelled:
-    """Samples with one label each, whatever its type; classes are numbered in the order of their labels."""
+    """Samples with one label each, whatever its type; classes are numbered in the order of their
+    labels."""
 
     def __init__(self, X: Any, y: Any) -> None:
         try:
             self.X, self.y = np.asarray(X), np.asarray(y)
         except ValueError:
-            raise InputError("The samples or labels are lists of different lengths; give arrays.") from None
+            raise InputError(
+                "The samples or labels are lists of different lengths; give arrays."
+            ) from None
         if self.X.ndim == 0 or self.y.ndim != 1 or len(self.X) != len(self.y):
             raise InputError(
                 f"Samples of shape {self.X.shape} came with labels of shape {self.y.shape}; give one label per sample."
@@ -30,10 +33,14 @@ class Labelled:
             raise InputError("There are no samples to deal out; give at least one.")
         self.classes, self.codes = _encoded(self.y)
         if any(_is_missing(label) for label in self.classes):
-            raise InputError("Some labels are missing; leave those samples out, or give them a label of their own.")
+            raise InputError(
+                "Some labels are missing; leave those samples out, or give them a label of their own."
+            )
         self.supply = np.bincount(self.codes, minlength=len(self.classes))
 
-    def dealt(self, demand: NDArray[np.int64], groups: NDArray[np.int64], rng: np.random.Generator) -> Partition:
+    def dealt(
+        self, demand: NDArray[np.int64], groups: NDArray[np.int64], rng: np.random.Generator
+    ) -> Partition:
         """Give client i demand[i, c] random samples of class c, no sample twice."""
         lack = demand.sum(axis=0) - self.supply
         if lack.max() > 0:
@@ -45,13 +52,16 @@ class Labelled:
         piles: list[list[NDArray[np.int64]]] = [[] for _ in demand]
         for code, wanted in enumerate(demand.T):
             rows = rng.permutation(np.flatnonzero(self.codes == code))
-            for pile, part in zip(piles, np.split(rows, np.cumsum(wanted)), strict=False):  # the last part stays
+            for pile, part in zip(
+                piles, np.split(rows, np.cumsum(wanted)), strict=False
+            ):  # the last part stays
                 pile.append(part)
         return Partition(self, [rng.permutation(np.concatenate(pile)) for pile in piles], groups)
 
 
 class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
-    """Clients and their samples: a mapping from names to pairs (X, y), to be given to `fedwad.local`.
+    """Clients and their samples: a mapping from names to pairs (X, y), to be given to
+    `fedwad.local`.
 
     No two clients share a sample, and every client has one.
 
@@ -64,7 +74,9 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
     counts : how many samples of each class each client has, (clients, classes)
     """
 
-    def __init__(self, data: Labelled, rows: Sequence[NDArray[np.int64]], groups: NDArray[np.int64]) -> None:
+    def __init__(
+        self, data: Labelled, rows: Sequence[NDArray[np.int64]], groups: NDArray[np.int64]
+    ) -> None:
         width = len(str(len(rows) - 1))
         self._data = data
         self.indices = {f"client{k:0{width}d}": np.asarray(part) for k, part in enumerate(rows)}
@@ -85,8 +97,9 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
     def alike(self, X: Any, y: Any, seed: int = 0) -> Partition:
         """Deal out other data, say the test samples, to the same clients in the same proportions.
 
-        The samples of each class go to the clients that have that class here, in proportion to how many they have;
-        every sample of such a class is used. Classes that no client has are left out.
+        The samples of each class go to the clients that have that class here, in proportion to how
+        many they have; every sample of such a class is used. Classes that no client has are left
+        out.
         """
         other, rng = Labelled(X, y), np.random.default_rng(check_whole(seed, "seed", 0))
         here = {label: code for code, label in enumerate(self.classes)}
@@ -94,7 +107,9 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         for code, label in enumerate(other.classes):
             if label in here and self.counts[:, here[label]].any():
                 reached = np.cumsum(self.counts[:, here[label]]) / self.counts[:, here[label]].sum()
-                demand[:, code] = np.diff(np.rint(reached * other.supply[code]).astype(np.int64), prepend=0)
+                demand[:, code] = np.diff(
+                    np.rint(reached * other.supply[code]).astype(np.int64), prepend=0
+                )
         empty = np.flatnonzero(demand.sum(axis=1) == 0)
         if len(empty):
             raise InputError(
@@ -134,10 +149,14 @@ def _encoded(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     try:
         values = set(labels.tolist())
     except TypeError:
-        raise InputError("Labels must be single values, such as numbers or words; give one per sample.") from None
+        raise InputError(
+            "Labels must be single values, such as numbers or words; give one per sample."
+        ) from None
     try:
         ordered = sorted(values)
-    except TypeError:  # labels of several types have no order among them: by type, then as they are written
+    except (
+        TypeError
+    ):  # labels of several types have no order among them: by type, then as they are written
         ordered = sorted(values, key=lambda value: (type(value).__name__, repr(value)))
     number = {value: code for code, value in enumerate(ordered)}
     classes = np.empty(len(ordered), dtype=object)

@@ -1,8 +1,8 @@
 """The public sources of the data sets, and how to read their formats.
 
-The checksums are SHA-256 of the files as published. Those of MNIST, Fashion-MNIST and the test split of KMNIST were
-computed from their bytes; those of KMNIST's training split and of USPS are torchvision's, that of CIFAR-10 is the one
-of TensorFlow Datasets.
+The checksums are SHA-256 of the files as published. Those of MNIST, Fashion-MNIST and the test
+split of KMNIST were computed from their bytes; those of KMNIST's training split and of USPS are
+torchvision's, that of CIFAR-10 is the one of TensorFlow Datasets.
 """
 
 from __future__ import annotations
@@ -29,15 +29,22 @@ _IDX = (
 
 def _idx(places: tuple[str, ...], *sums: str) -> dict[str, Remote]:
     keys = ("x_train", "y_train", "x_test", "y_test")
-    return {key: Remote(file, places, sha256) for key, file, sha256 in zip(keys, _IDX, sums, strict=True)}
+    return {
+        key: Remote(file, places, sha256)
+        for key, file, sha256 in zip(keys, _IDX, sums, strict=True)
+    }
 
 
 _LIBSVM = ("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/",)
 
-#: Where each data set is, and under which checksum: a file for each array, or for each split, or for all.
+#: Where each data set is, and under which checksum: a file for each array, or for each split, or
+#: for all.
 SOURCES: dict[str, dict[str, Remote]] = {
     "mnist": _idx(
-        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ),
         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
         "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
@@ -54,15 +61,24 @@ SOURCES: dict[str, dict[str, Remote]] = {
         "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
     "kmnist": _idx(
-        ("https://codh.rois.ac.jp/kmnist/dataset/kmnist/", "http://codh.rois.ac.jp/kmnist/dataset/kmnist/"),
+        (
+            "https://codh.rois.ac.jp/kmnist/dataset/kmnist/",
+            "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
+        ),
         "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
         "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
         "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
         "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
     ),
     "usps": {
-        "train": Remote("usps.bz2", _LIBSVM, "3771e9dd6ba685185f89867b6e249233dd74652389f263963b3b741e994b034f"),
-        "test": Remote("usps.t.bz2", _LIBSVM, "a9c0164e797d60142a50604917f0baa604f326e9a689698763793fa5d12ffc4e"),
+        "train": Remote(
+            "usps.bz2", _LIBSVM, "3771e9dd6ba685185f89867b6e249233dd74652389f263963b3b741e994b034f"
+        ),
+        "test": Remote(
+            "usps.t.bz2",
+            _LIBSVM,
+            "a9c0164e797d60142a50604917f0baa604f326e9a689698763793fa5d12ffc4e",
+        ),
     },
     "cifar10": {
         "all": Remote(
@@ -106,13 +122,18 @@ class PublicArchive:
                     self._read[f"x_{split}"], self._read[f"y_{split}"] = _read_cifar(path, split)
                 else:
                     self._read[key] = _read_idx(path)
-            except Exception:  # the checksum was right, so this is us: no traceback for the user all the same
-                raise InputError(f"{path} cannot be read as {self._name}; delete it and try again.") from None
+            except (
+                Exception
+            ):  # the checksum was right, so this is us: no traceback for the user all the same
+                raise InputError(
+                    f"{path} cannot be read as {self._name}; delete it and try again."
+                ) from None
         return self._read[key]
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """The format of MNIST: 0, 0, 8 (unsigned bytes), the number of axes, their lengths, then the bytes."""
+    """The format of MNIST: 0, 0, 8 (unsigned bytes), the number of axes, their lengths, then the
+    bytes."""
     import gzip
 
     content = gzip.decompress(path.read_bytes())
@@ -124,7 +145,8 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_usps(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """LIBSVM's format: a label 1..10 for the digits 0..9 and 256 values in [-1, 1], brought to 0..255 by rounding."""
+    """LIBSVM's format: a label 1..10 for the digits 0..9 and 256 values in [-1, 1], brought to
+    0..255 by rounding."""
     import bz2
 
     from sklearn.datasets import load_svmlight_file
@@ -139,7 +161,9 @@ def _read_cifar(path: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.u
     """Records of 3073 bytes: the label, then 32 x 32 red, green and blue values."""
     import tarfile
 
-    wanted = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test_batch.bin"]}[split]
+    wanted = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test_batch.bin"]}[
+        split
+    ]
     found = {}
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:  # in the order of the file: going back would unpack it again

@@ -1,7 +1,9 @@
-"""Ways to deal labelled data out to clients, as in the experiments of the paper and of federated learning.
+"""Ways to deal labelled data out to clients, as in the experiments of the paper and of federated
+learning.
 
-Each takes samples X (n, ...) and labels y (n,) of any type, is random by its seed alone, never gives a sample to two
-clients, and returns a `Partition`: a mapping from client names to (X, y) with the true `groups` and the `indices`.
+Each takes samples X (n, ...) and labels y (n,) of any type, is random by its seed alone, never
+gives a sample to two clients, and returns a `Partition`: a mapping from client names to (X, y) with
+the true `groups` and the `indices`.
 """
 
 from __future__ import annotations
@@ -22,12 +24,20 @@ _DRAWS = 100  # of Dirichlet proportions, before we say that they do not fit the
 
 
 def class_pairs(
-    X: Any, y: Any, clients: int = 20, samples: int | None = 300, seed: int = 0, *, balanced: bool = False
+    X: Any,
+    y: Any,
+    clients: int = 20,
+    samples: int | None = 300,
+    seed: int = 0,
+    *,
+    balanced: bool = False,
 ) -> Partition:
-    """Clients in groups, one for each pair of classes that follow one another: (0, 1), (2, 3), ... (8, 9).
+    """Clients in groups, one for each pair of classes that follow one another: (0, 1), (2, 3), ...
+    (8, 9).
 
-    Every pair has two clients; the others choose a pair at random, as in the paper. With `balanced`, pairs have
-    equally many clients, to within one. The clients of a pair follow one another, and `groups` numbers the pairs.
+    Every pair has two clients; the others choose a pair at random, as in the paper. With
+    `balanced`, pairs have equally many clients, to within one. The clients of a pair follow one
+    another, and `groups` numbers the pairs.
 
     Parameters
     ----------
@@ -48,21 +58,33 @@ def class_pairs(
     data, rng = Labelled(X, y), _generator(seed)
     kinds = len(data.classes)
     if kinds % 2:
-        raise InputError(f"y has {kinds} different labels, which make no pairs; leave one class out.")
+        raise InputError(
+            f"y has {kinds} different labels, which make no pairs; leave one class out."
+        )
     pairs, clients = kinds // 2, check_whole(clients, "clients")
     if clients < 2 * pairs:
-        raise InputError(f"{pairs} pairs of classes need at least {2 * pairs} clients; {clients} were asked for.")
+        raise InputError(
+            f"{pairs} pairs of classes need at least {2 * pairs} clients; {clients} were asked for."
+        )
     if balanced:
         groups = np.arange(clients) % pairs
     else:
-        groups = np.concatenate([np.repeat(np.arange(pairs), 2), rng.integers(pairs, size=clients - 2 * pairs)])
+        groups = np.concatenate(
+            [np.repeat(np.arange(pairs), 2), rng.integers(pairs, size=clients - 2 * pairs)]
+        )
     groups = np.sort(groups)
     holds = np.arange(kinds) // 2 == groups[:, None]
     return data.dealt(_demand(holds, samples, data), groups, rng)
 
 
 def random_pairs(
-    X: Any, y: Any, clients: int = 20, samples: int | None = 300, seed: int = 0, *, balanced: bool = False
+    X: Any,
+    y: Any,
+    clients: int = 20,
+    samples: int | None = 300,
+    seed: int = 0,
+    *,
+    balanced: bool = False,
 ) -> Partition:
     """Each client has two classes, drawn at random: the paper's setting without cluster structure.
 
@@ -90,15 +112,22 @@ def classes_per_client(
     X, y : samples and labels
     classes : how many different labels a client has
     clients : how many clients
-    samples : of each client, equally many from each of its classes to within one; None deals out everything
-        that is of a class that was drawn
-    balanced : draw among the classes that were drawn least so far, so that each class is held by equally many
-        clients to within one; without it, a class may be asked for more samples than it has
+    samples : of each client, equally many from each of its classes to within one; None deals out
+        everything that is of a class that was drawn
+    balanced : draw among the classes that were drawn least so far, so that each class is held by
+        equally many clients to within one; without it, a class may be asked for more samples than
+        it has
     """
     data, rng = Labelled(X, y), _generator(seed)
-    kinds, classes, clients = len(data.classes), check_whole(classes, "classes"), check_whole(clients, "clients")
+    kinds, classes, clients = (
+        len(data.classes),
+        check_whole(classes, "classes"),
+        check_whole(clients, "clients"),
+    )
     if classes > kinds:
-        raise InputError(f"y has {kinds} different labels and {classes} were asked for each client; ask for fewer.")
+        raise InputError(
+            f"y has {kinds} different labels and {classes} were asked for each client; ask for fewer."
+        )
     holds = np.zeros((clients, kinds), dtype=bool)
     for client in range(clients):
         held = holds.sum(axis=0) if balanced else np.zeros(kinds)
@@ -111,22 +140,30 @@ def classes_per_client(
 def dirichlet(
     X: Any, y: Any, alpha: float = 0.5, clients: int = 20, samples: int | None = 300, seed: int = 0
 ) -> Partition:
-    """Class proportions drawn from a Dirichlet law: small alpha, few classes a client; large alpha, all alike.
+    """Class proportions drawn from a Dirichlet law: small alpha, few classes a client; large alpha,
+    all alike.
 
-    With `samples`, client i draws its own proportions q_i ~ Dirichlet(alpha, ..., alpha) over the classes, and
-    its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With samples=None everything is dealt
-    out: class c draws proportions over the clients, r_c ~ Dirichlet(alpha, ..., alpha), and is divided by them
-    (Yurochkin et al. 2019). Proportions that a class has too few samples for, or that leave a client empty, are drawn
-    again, up to 100 times. Every client has a law of its own, so every client is a group of its own.
+    With `samples`, client i draws its own proportions q_i ~ Dirichlet(alpha, ..., alpha) over the
+    classes, and its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With
+    samples=None everything is dealt out: class c draws proportions over the clients, r_c ~
+    Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). Proportions that a
+    class has too few samples for, or that leave a client empty, are drawn again, up to 100 times.
+    Every client has a law of its own, so every client is a group of its own.
     """
     data, rng = Labelled(X, y), _generator(seed)
     clients, kinds = check_whole(clients, "clients"), len(data.classes)
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1e9:
+    if (
+        isinstance(alpha, bool)
+        or not isinstance(alpha, int | float | np.number)
+        or not 0 < alpha <= 1e9
+    ):
         shown = repr(alpha) if np.isscalar(alpha) else f"a {type(alpha).__name__}"
         raise InputError(f"alpha is {shown}; give a number above 0 and up to 1e9.")
     wanted = clients * (1 if samples is None else check_whole(samples, "samples"))
     if wanted > len(data.y):
-        raise InputError(f"The clients need {wanted} samples and there are {len(data.y)}; ask for fewer.")
+        raise InputError(
+            f"The clients need {wanted} samples and there are {len(data.y)}; ask for fewer."
+        )
     for _ in range(_DRAWS):
         if samples is None:
             reached = np.cumsum(rng.dirichlet(np.full(clients, alpha), size=kinds), axis=1)
@@ -154,12 +191,16 @@ def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
     try:
         listed = list(sizes)
     except TypeError:
-        raise InputError(f"sizes is a {type(sizes).__name__}; give a list with the size of each client.") from None
+        raise InputError(
+            f"sizes is a {type(sizes).__name__}; give a list with the size of each client."
+        ) from None
     counts = [check_whole(size, "A size") for size in listed]
     if not counts:
         raise InputError("sizes is empty; give the size of each client.")
     if sum(counts) > len(data.y):
-        raise InputError(f"The clients need {sum(counts)} samples and there are {len(data.y)}; ask for fewer.")
+        raise InputError(
+            f"The clients need {sum(counts)} samples and there are {len(data.y)}; ask for fewer."
+        )
     rows = np.split(rng.permutation(len(data.y)), np.cumsum(counts))[:-1]
     return Partition(data, rows, np.zeros(len(counts), dtype=np.int64))
 
@@ -181,12 +222,15 @@ def _demand(holds: NDArray[np.bool_], samples: int | None, data: Labelled) -> ND
         return _evenly(holds.T, data.supply).T
     classes = int(holds[0].sum())
     if check_whole(samples, "samples") < classes:
-        raise InputError(f"{samples} samples cannot hold {classes} classes; ask for at least {classes}.")
+        raise InputError(
+            f"{samples} samples cannot hold {classes} classes; ask for at least {classes}."
+        )
     return _evenly(holds, np.full(len(holds), samples))
 
 
 def _evenly(holds: NDArray[np.bool_], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide each row's amount among its marked cells, to within one; the first ones get the remainder."""
+    """Divide each row's amount among its marked cells, to within one; the first ones get the
+    remainder."""
     share, rest = np.divmod(amounts, np.maximum(holds.sum(axis=1), 1))
     rank = np.cumsum(holds, axis=1) - 1
     return np.where(holds, share[:, None] + (rank < rest[:, None]), 0).astype(np.int64)

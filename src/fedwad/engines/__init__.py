@@ -1,1 +1,2 @@
-"""Engines: the same algorithms on Flower and on NVIDIA FLARE. Each is an extra and loads when it is used."""
+"""Engines: the same algorithms on Flower and on NVIDIA FLARE. Each is an extra and loads when it is
+used."""

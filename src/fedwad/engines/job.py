@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedwad.coreset import coreset
-from fedwad.distance import distance
+from fedwad._coreset.api import coreset
+from fedwad._distance.api import distance
+from fedwad._matrix.api import matrix
 from fedwad.errors import InputError
 from fedwad.federation import Federation, Journal, Site
 from fedwad.learning import train
-from fedwad.matrix import matrix
 
 __all__ = ["Job", "run"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """An algorithm ("distance", "matrix", "coreset", "train"), its clients by name (none: all), and its options."""
+    """An algorithm ("distance", "matrix", "coreset", "train"), its clients by name (none: all), and
+    its options."""
 
     algorithm: str
     clients: tuple[str, ...] = ()
@@ -29,23 +30,37 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.algorithm not in _ALGORITHMS:
-            raise InputError(f"There is no algorithm {self.algorithm!r}; choose {' or '.join(_ALGORITHMS)}.")
+            raise InputError(
+                f"There is no algorithm {self.algorithm!r}; choose {' or '.join(_ALGORITHMS)}."
+            )
         if self.algorithm == "distance" and len(self.clients) != 2:
             raise InputError(f"{len(self.clients)} clients were named; a distance is between two.")
 
     def to_json(self) -> str:
-        return json.dumps({"algorithm": self.algorithm, "clients": list(self.clients), "options": dict(self.options)})
+        return json.dumps(
+            {
+                "algorithm": self.algorithm,
+                "clients": list(self.clients),
+                "options": dict(self.options),
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Job:
         try:
             content = json.loads(text)
-            return cls(content["algorithm"], tuple(map(str, content["clients"])), dict(content["options"]))
+            return cls(
+                content["algorithm"], tuple(map(str, content["clients"])), dict(content["options"])
+            )
         except (ValueError, KeyError, TypeError):
-            raise InputError("The job cannot be read; it is JSON with algorithm, clients and options.") from None
+            raise InputError(
+                "The job cannot be read; it is JSON with algorithm, clients and options."
+            ) from None
 
 
-def run(job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False) -> dict[str, Any]:
+def run(
+    job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False
+) -> dict[str, Any]:
     """Run a job on a federation and return the result as plain JSON types, with its "kind".
 
     With a checkpoint every answer is kept in that file, and `resume` goes on with what it holds.

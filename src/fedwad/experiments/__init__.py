@@ -30,7 +30,8 @@ def reproduce(
     fresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """Run one of the paper's experiments and write its table, pictures, facts and judgement into `out`/name.
+    """Run one of the paper's experiments and write its table, pictures, facts and judgement into
+    `out`/name.
 
     Parameters
     ----------

@@ -32,20 +32,25 @@ _PRINTED = ("vanilla", _AFFINITY)  # those of the paper's numbers that the pictu
 
 
 def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
-    """One figure for each data set: accuracy by number of clients, algorithm by algorithm, with and without groups."""
+    """One figure for each data set: accuracy by number of clients, algorithm by algorithm, with and
+    without groups."""
     figures = {}
     for data in [name for name in DATA if pick(rows, data=name)]:
         figure, panels = axes(2, 3, 3.5, 2.9)
         for line, structure in enumerate(_STRUCTURES):
             for column, algorithm in enumerate(ALGORITHMS):
-                chosen = pick(rows, data=data, structure=structure, algorithm=algorithm, training="ours")
+                chosen = pick(
+                    rows, data=data, structure=structure, algorithm=algorithm, training="ours"
+                )
                 panel = panels[3 * line + column]
                 _panel(panel, chosen, (data, structure, algorithm))
                 panel.set_title(f"{ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
                 panel.set_xlabel("clients" if line else "")
                 panel.set_ylabel("" if column else f"accuracy on {DATA[data]}, %")
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False
+        )
         figures[f"boosting-{data}"] = figure
     return figures
 
@@ -95,7 +100,9 @@ def _cells(rows: Sequence[Row], data: str, structure: str, way: str) -> list[_Ce
     for algorithm in ALGORITHMS:
         own = pick(rows, data=data, structure=structure, training="ours", algorithm=algorithm)
         plain = dict(zip(*mean_by(pick(own, way="vanilla"), "clients", "accuracy"), strict=True))
-        for clients, accuracy in zip(*mean_by(pick(own, way=way), "clients", "accuracy"), strict=True):
+        for clients, accuracy in zip(
+            *mean_by(pick(own, way=way), "clients", "accuracy"), strict=True
+        ):
             cells.append(_Cell(algorithm, clients, accuracy, plain[clients]))
     return cells
 
@@ -132,7 +139,9 @@ def _recovers(rows: Sequence[Row], data: str) -> Claim:
     told, perfect = [], True
     for clients in sorted({row["clients"] for row in pick(rows, data=data, structure="groups")}):
         here = pick(rows, data=data, structure="groups", clients=clients, training="ours")
-        paper, ours = (np.mean([row["ARI"] for row in pick(here, way=way)]) for way in (_AFFINITY, "ours"))
+        paper, ours = (
+            np.mean([row["ARI"] for row in pick(here, way=way)]) for way in (_AFFINITY, "ours")
+        )
         told.append(f"{clients} clients {paper:.2f}, ours {ours:.2f}")
         perfect &= bool(paper == 1)
     text = f"{DATA[data]}: where clients are in groups, FedWaD is able to recover them."
@@ -157,8 +166,12 @@ def _fedrep(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]
     for structure, cells in found.items():
         most[structure] = max(cell.uplift for cell in cells if cell.algorithm == "fedrep")
     counts = sorted({cell.clients for cell in found["groups"]})
-    printed = {key: max(_printed_uplift(data, key, clients) for clients in counts) for key in claimed}
-    told = f"at most {most['groups']:+.1f} and {most['none']:+.1f} points, where the paper's table has"
+    printed = {
+        key: max(_printed_uplift(data, key, clients) for clients in counts) for key in claimed
+    }
+    told = (
+        f"at most {most['groups']:+.1f} and {most['none']:+.1f} points, where the paper's table has"
+    )
     told += f" {printed['groups']:+.1f} and {printed['none']:+.1f}"
     if 10 not in counts:
         ten = [f"{_printed_uplift(data, key, 10):+.1f}" for key in claimed]
@@ -171,12 +184,15 @@ def _fedrep(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]
 
 
 def _printed_uplift(data: str, structure: str, clients: int) -> float:
-    affinity, vanilla = (PAPERS[data, structure, "fedrep", clients, way].mean for way in (_AFFINITY, "vanilla"))
+    affinity, vanilla = (
+        PAPERS[data, structure, "fedrep", clients, way].mean for way in (_AFFINITY, "vanilla")
+    )
     return affinity - vanilla
 
 
 def _as_theirs(rows: Sequence[Row], data: str) -> str:
-    """What FedRep gains when trained and averaged as in the authors' code, with the most clients measured so."""
+    """What FedRep gains when trained and averaged as in the authors' code, with the most clients
+    measured so."""
     theirs = pick(rows, data=data, training="authors", algorithm="fedrep")
     if not theirs:
         return ""
@@ -186,7 +202,8 @@ def _as_theirs(rows: Sequence[Row], data: str) -> str:
         own = pick(theirs, structure=structure, clients=clients)
         if own:
             vanilla, clustered = (
-                np.mean([row["mean of clusters"] for row in pick(own, way=way)]) for way in ("vanilla", _AFFINITY)
+                np.mean([row["mean of clusters"] for row in pick(own, way=way)])
+                for way in ("vanilla", _AFFINITY)
             )
             told.append(f"{clustered - vanilla:+.1f} {words}")
     return f". Trained, dealt and averaged over clusters as in the authors' code, {clients} clients: {', '.join(told)}"
@@ -195,10 +212,14 @@ def _as_theirs(rows: Sequence[Row], data: str) -> str:
 def _most_efficient(rows: Sequence[Row], data: str) -> Claim:
     told, first = [], True
     for structure, words in _STRUCTURES.items():
-        columns = {way: _cells(rows, data, structure, way) for way in (*_WAYS,) if way.startswith("paper")}
+        columns = {
+            way: _cells(rows, data, structure, way) for way in (*_WAYS,) if way.startswith("paper")
+        }
         common = set.intersection(*({cell[:2] for cell in cells} for cells in columns.values()))
         means = {
-            _WAYS[way][0].removeprefix("FedWaD, "): _average([cell for cell in cells if cell[:2] in common])
+            _WAYS[way][0].removeprefix("FedWaD, "): _average(
+                [cell for cell in cells if cell[:2] in common]
+            )
             for way, cells in columns.items()
         }
         told.append(f"{words}: {', '.join(f'{way} {value:+.1f}' for way, value in means.items())}")

@@ -1,8 +1,9 @@
-"""FedWaD between all pairs of clients at once, on a GPU: what `fedwad.matrix(method="pairs")` does one by one.
+"""FedWaD between all pairs of clients at once, on a GPU: what `fedwad.matrix(method="pairs")` does
+one by one.
 
-Exact transport is replaced by an entropic one, min <C, P> + e KL(P | a b'), solved in the log domain with an e that
-shrinks to 1/1000 of the mean cost. All pairs take their rounds in lockstep. For clusters of thousands of pairs only;
-the library itself always solves exactly.
+Exact transport is replaced by an entropic one, min <C, P> + e KL(P | a b'), solved in the log
+domain with an e that shrinks to 1/1000 of the mean cost. All pairs take their rounds in lockstep.
+For clusters of thousands of pairs only; the library itself always solves exactly.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ from fedwad.ot import Floats
 __all__ = ["all_pairs"]
 
 _SMALLEST = 1e-3  # e as a part of the mean cost
-_FIRST, _LATER, _LAST = 150, 40, 100  # iterations at a cold start, after a small move, and for the distance
+_FIRST, _LATER, _LAST = (
+    150,
+    40,
+    100,
+)  # iterations at a cold start, after a small move, and for the distance
 _NUMBERS = 2_000_000_000  # of float32 in one chunk of pairs
 
 
 def all_pairs(
-    clients: Mapping[str, tuple[Floats, NDArray[np.int64]]], support: int, rounds: int, seed: int, device: str = "cuda"
+    clients: Mapping[str, tuple[Floats, NDArray[np.int64]]],
+    support: int,
+    rounds: int,
+    seed: int,
+    device: str = "cuda",
 ) -> Floats:
     """The paper's estimates d_mu + d_nu, (N, N); clients must hold equally many samples each."""
     points = torch.stack([_augmented(X, y, device) for X, y in clients.values()])
@@ -34,7 +43,11 @@ def all_pairs(
     found = np.zeros((len(points), len(points)))
     for number, some in enumerate(np.array_split(pairs, -(-len(pairs) // chunk))):
         chance = torch.Generator(device).manual_seed(seed * 1000 + number)
-        values = _lockstep(points, torch.as_tensor(some, device=device), support, rounds, chance).cpu().numpy()
+        values = (
+            _lockstep(points, torch.as_tensor(some, device=device), support, rounds, chance)
+            .cpu()
+            .numpy()
+        )
         found[some[:, 0], some[:, 1]] = found[some[:, 1], some[:, 0]] = values
     return found
 
@@ -51,10 +64,14 @@ def _augmented(X: Floats, y: NDArray[np.int64], device: str) -> Tensor:
     return result
 
 
-def _lockstep(points: Tensor, pairs: Tensor, support: int, rounds: int, chance: torch.Generator) -> Tensor:
+def _lockstep(
+    points: Tensor, pairs: Tensor, support: int, rounds: int, chance: torch.Generator
+) -> Tensor:
     both = points[pairs]  # (P, 2, n, D)
     pooled = both.flatten(1, 2)
-    noise = torch.randn((len(pairs), support, points.shape[2]), device=points.device, generator=chance)
+    noise = torch.randn(
+        (len(pairs), support, points.shape[2]), device=points.device, generator=chance
+    )
     z = pooled.mean(1, keepdim=True) + pooled.std(1, correction=0, keepdim=True) * noise
     potentials = None
     for number in range(rounds):
@@ -92,6 +109,7 @@ def _transport(x: Tensor, z: Tensor, g: Tensor | None, steps: int) -> tuple[Tens
 
 
 def _middle(a: Tensor, b: Tensor) -> Tensor:
-    """Midpoints between two sets of points (P, S, D), each of `a` with where it is transported to in `b`."""
+    """Midpoints between two sets of points (P, S, D), each of `a` with where it is transported to
+    in `b`."""
     plan, _ = _transport(a[:, None], b, None, _LAST)
     return (a + plan[:, 0] @ b / plan[:, 0].sum(2, keepdim=True)) / 2

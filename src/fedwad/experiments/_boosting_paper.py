@@ -1,4 +1,5 @@
-"""The paper's numbers of boosting: accuracy in percent, mean and deviation over five trials (its appendix)."""
+"""The paper's numbers of boosting: accuracy in percent, mean and deviation over five trials (its
+appendix)."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ def _read() -> dict[tuple[str, str, str, int, str], Printed]:
             head, *cells = line.split("|")
             algorithm, clients = head.split()
             for way, cell in zip(_WAYS, cells, strict=True):
-                found[data, structure, algorithm, int(clients), way] = Printed(*map(float, cell.split()))
+                found[data, structure, algorithm, int(clients), way] = Printed(
+                    *map(float, cell.split())
+                )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Who holds what in the experiment `boosting`, how far clients are apart, and in which clusters that puts them."""
+"""Who holds what in the experiment `boosting`, how far clients are apart, and in which clusters
+that puts them."""
 
 from __future__ import annotations
 
@@ -29,14 +30,16 @@ __all__ = [
 ]
 
 Data = Literal["mnist", "cifar10"]
-#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes a client, each class held by equally
-#: many clients. "drawn": the same as the authors' code deals, in which a client may draw one class twice.
+#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes a client, each
+#: class held by equally many clients. "drawn": the same as the authors' code deals, in which a
+#: client may draw one class twice.
 Structure = Literal["groups", "none", "drawn"]
 Distances = Literal["paper 10", "paper 100", "summary"]
 
 #: Clusters that are asked for, as in the authors' code.
 CLUSTERS = 5
-#: Most samples of a client that distances are computed from, equally many for all; training uses all samples.
+#: Most samples of a client that distances are computed from, equally many for all; training uses
+#: all samples.
 _FOR_DISTANCES = 500
 _ROUNDS = 10
 _AFFINITY = 5000.0  # the authors' unit of squared distances on MNIST
@@ -55,14 +58,17 @@ class Setting:
 
 
 @cache
-def pixels(data: Data, split: Literal["train", "test"]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def pixels(
+    data: Data, split: Literal["train", "test"]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Normalised pixels and labels."""
     return load(data, split)
 
 
 @cache
 def _codes(data: Data) -> NDArray[Any]:
-    """What distances are computed from: pixels, for CIFAR-10 the code of an untrained autoencoder."""
+    """What distances are computed from: pixels, for CIFAR-10 the code of an untrained
+    autoencoder."""
     X, _ = pixels(data, "train")
     return random_code(X) if data == "cifar10" else X
 
@@ -83,9 +89,13 @@ def divided(setting: Setting) -> tuple[Partition, Partition]:
 def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
     """Each class in equally many portions, two portions for each client, whichever they are."""
     data, rng = Labelled(X, y), np.random.default_rng(seed)
-    drawn = rng.permutation(np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)).reshape(clients, 2)
+    drawn = rng.permutation(np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)).reshape(
+        clients, 2
+    )
     portions = np.array([np.bincount(pair, minlength=_CLASSES) for pair in drawn])
-    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply).astype(np.int64)
+    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply).astype(
+        np.int64
+    )
     _, groups = np.unique(portions, axis=0, return_inverse=True)
     return data.dealt(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
 
@@ -100,7 +110,8 @@ def told(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
 
 
 def distances(setting: Setting, method: Distances, at_once: bool = False) -> Floats:
-    """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our one message.
+    """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our
+    one message.
 
     `at_once` computes the paper's for all pairs at once with an entropic solver, on a GPU.
     """
@@ -112,7 +123,12 @@ def distances(setting: Setting, method: Distances, at_once: bool = False) -> Flo
 
         return all_pairs(told(setting), support, _ROUNDS, setting.seed)
     result = fedwad.matrix(
-        told(setting), method="pairs", support=support, rounds=_ROUNDS, labels=True, seed=setting.seed
+        told(setting),
+        method="pairs",
+        support=support,
+        rounds=_ROUNDS,
+        labels=True,
+        seed=setting.seed,
     )
     return np.asarray(result.fedwad)
 
@@ -120,13 +136,16 @@ def distances(setting: Setting, method: Distances, at_once: bool = False) -> Flo
 def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str, NDArray[np.int64]]:
     """A label for each client, by the name of each way.
 
-    Distances are clustered as in the authors' code, by scikit-learn: with the affinity (c - D^2) / c, c = 5000 on MNIST
-    (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with graphs of the 3 and 5 nearest neighbours; and
-    with our affinity "kernel". With the summary's distances that is "ours".
+    Distances are clustered as in the authors' code, by scikit-learn: with the affinity (c - D^2) /
+    c, c = 5000 on MNIST (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with
+    graphs of the 3 and 5 nearest neighbours; and with our affinity "kernel". With the summary's
+    distances that is "ours".
     """
     kernel = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
     if method == "summary":
-        return {"ours": kernel} | {f"ours {way}": labels for way, labels in _authors_ways(setting, table).items()}
+        return {"ours": kernel} | {
+            f"ours {way}": labels for way, labels in _authors_ways(setting, table).items()
+        }
     ways = _authors_ways(setting, table) | {"kernel": kernel}
     return {f"{method} {way}": labels for way, labels in ways.items()}
 
@@ -137,19 +156,30 @@ def _authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64
 
     squares = table**2
     unit = _AFFINITY if setting.data == "mnist" else float(squares.max())
-    if setting.structure == "drawn":  # their code puts a client of one class far from all clients before it
+    if (
+        setting.structure == "drawn"
+    ):  # their code puts a client of one class far from all clients before it
         single = (divided(setting)[0].counts > 0).sum(axis=1) == 1
         far = np.triu(np.broadcast_to(single, squares.shape), 1)
         squares = np.where(far | far.T, unit, squares)
-    common = {"n_clusters": CLUSTERS, "assign_labels": "kmeans", "n_init": 10, "random_state": setting.seed}
+    common = {
+        "n_clusters": CLUSTERS,
+        "assign_labels": "kmeans",
+        "n_init": 10,
+        "random_state": setting.seed,
+    }
     ways = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # graphs in several parts: scikit-learn goes on all the same
-        by_affinity = SpectralClustering(affinity="precomputed", **common)
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # graphs in several parts: scikit-learn goes on all the same
+        by_affinity = SpectralClustering(affinity="linear", **common)
         ways["affinity"] = by_affinity.fit_predict(np.maximum((unit - squares) / unit, 0.0))
-        for neighbors in (3, 5):
-            graph = SpectralClustering(affinity="precomputed_nearest_neighbors", n_neighbors=neighbors, **common)
-            ways[f"sparse {neighbors}"] = graph.fit_predict(squares)
+        for n_neighbors in (3, 5):
+            graph = SpectralClustering(
+                affinity="precomputed_nearest_neighbors", n_neighbors=n_neighbors, **common
+            )
+            ways[f"sparse {n_neighbors}"] = graph.fit_predict(squares)
     return ways
 
 

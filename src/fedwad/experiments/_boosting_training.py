@@ -1,6 +1,8 @@
-"""All trainings of the experiment `boosting` in lockstep: every round of every run is one stack of small networks.
+"""All trainings of the experiment `boosting` in lockstep: every round of every run is one stack of
+small networks.
 
-The plan of rounds is that of `fedwad.learning`; clients are rows of one pool of samples instead of a federation.
+The plan of rounds is that of `fedwad.learning`; clients are rows of one pool of samples instead of
+a federation.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
-from fedwad.learning._plan import Algorithm, Plan, Step, task_seed
+from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
 from fedwad.training.descent import Alter, Phase, Pool, Recipe, Task, correct, train
 from fedwad.training.networks import Network, build, mlp
 
 __all__ = ["Run", "Training", "run_all", "softmax_mlp"]
 
-#: "ours": networks that give logits; a client's own layer starts from its first weights. "softmax": the authors' MLP.
-#: "authors": their MLP, and a client that has not trained yet takes the mean of the others' own layers, as in their
-#: code, where first weights are not copied.
+#: "ours": networks that give logits; a client's own layer starts from its first weights. "softmax":
+#: the authors' MLP. "authors": their MLP, and a client that has not trained yet takes the mean of
+#: the others' own layers, as in their code, where first weights are not copied.
 Training = Literal["ours", "softmax", "authors"]
 
 _IMAGE_SIDE, _PADDING = 32, 4
@@ -55,15 +57,22 @@ class _Group:
 
 
 def run_all(runs: Sequence[Run], device: torch.device) -> None:
-    """Train all runs, of the same data set and with the same network, and fill in their accuracies."""
+    """Train all runs, of the same data set and with the same network, and fill in their
+    accuracies."""
     data, word = runs[0].setting.data, _word(runs[0])
     pool, tests = (Pool.of(*pixels(data, split), device) for split in _SPLITS)
     network = build(word, pool.X.shape[1], 10)
     marks = torch.as_tensor(network.personal, device=device)
     dealt = {run.setting: divided(run.setting) for run in runs}
-    groups = [group for run in runs for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)]
+    groups = [
+        group
+        for run in runs
+        for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)
+    ]
     alter = _cropped if data == "cifar10" else None
-    while waiting := [(group, step) for group in groups if (step := next(group.steps, None)) is not None]:
+    while waiting := [
+        (group, step) for group in groups if (step := next(group.steps, None)) is not None
+    ]:
         for phases in sorted({step.phases for _, step in waiting}):
             for some in _portions([pair for pair in waiting if pair[1].phases == phases]):
                 _advance(network, pool, marks, some, alter)
@@ -86,7 +95,7 @@ def _groups(
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
-        plan = Plan(run.algorithm, run.rounds, seed=seed)
+        plan = TrainingOptions(run.algorithm, run.rounds, seed=seed)
         heads: dict[str, Tensor] | None = None
         if run.algorithm != "fedavg":
             heads = {} if run.training == "authors" else dict.fromkeys(members, start[marks])
@@ -106,7 +115,11 @@ def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Gr
 
 
 def _advance(
-    network: Network, pool: Pool, marks: Tensor, waiting: Sequence[tuple[_Group, Step]], alter: Alter | None
+    network: Network,
+    pool: Pool,
+    marks: Tensor,
+    waiting: Sequence[tuple[_Group, Step]],
+    alter: Alter | None,
 ) -> None:
     """One round of these groups, all with the same phases."""
     places, tasks = [], []
@@ -120,7 +133,9 @@ def _advance(
             seed = task_seed(group.run.setting.seed, step.number, group.names[name])
             tasks.append(Task(weights, group.train[name], seed))
     phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
-    half = pool.X.is_cuda and alter is not None  # convolutions only, where it saves half of the time
+    half = (
+        pool.X.is_cuda and alter is not None
+    )  # convolutions only, where it saves half of the time
     trained = train(network, pool, tasks, Recipe(phases), True, alter, half)
     found: dict[int, list[Tensor]] = {}
     for (group, name), result in zip(places, trained, strict=True):
@@ -129,10 +144,14 @@ def _advance(
         found.setdefault(id(group), []).append(result.weights)
     for group, step in waiting:
         if not step.closing:
-            group.weights = torch.stack(found.pop(id(group))).mean(0)  # each counts the same, as in the authors' code
+            group.weights = torch.stack(found.pop(id(group))).mean(
+                0
+            )  # each counts the same, as in the authors' code
 
 
-def _judge(group: _Group, network: Network, tests: Pool, marks: Tensor, rows: dict[str, NDArray[np.int64]]) -> None:
+def _judge(
+    group: _Group, network: Network, tests: Pool, marks: Tensor, rows: dict[str, NDArray[np.int64]]
+) -> None:
     for name, place in group.names.items():
         weights = group.weights.clone()
         if group.heads is not None:
@@ -141,12 +160,16 @@ def _judge(group: _Group, network: Network, tests: Pool, marks: Tensor, rows: di
 
 
 def softmax_mlp(features: int, classes: int) -> nn.Module:
-    """The MLP as in the authors' code: a softmax, whose result then goes into a cross-entropy that takes logits."""
-    return nn.Sequential(OrderedDict([*mlp(features, classes).named_children(), ("softmax", nn.Softmax(1))]))
+    """The MLP as in the authors' code: a softmax, whose result then goes into a cross-entropy that
+    takes logits."""
+    return nn.Sequential(
+        OrderedDict([*mlp(features, classes).named_children(), ("softmax", nn.Softmax(1))])
+    )
 
 
 def _cropped(x: Tensor, chance: torch.Generator) -> Tensor:
-    """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of them mirrored."""
+    """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of
+    them mirrored."""
     side, wide = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING
     images = x.reshape(-1, side, side, 3)
     count, where = len(images), x.device

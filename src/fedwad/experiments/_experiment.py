@@ -1,4 +1,5 @@
-"""What an experiment is: settings to go through, rows that are measured, pictures and judgements made of them."""
+"""What an experiment is: settings to go through, rows that are measured, pictures and judgements
+made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXACT", "OURS", "PAPER", "Claim", "Experiment", "Row", "Settings", "axes", "mean_by", "pick"]
+__all__ = [
+    "EXACT",
+    "OURS",
+    "PAPER",
+    "Claim",
+    "Experiment",
+    "Row",
+    "Settings",
+    "axes",
+    "mean_by",
+    "pick",
+]
 
 Settings = dict[str, Any]
 Row = dict[str, Any]
@@ -23,7 +35,8 @@ PAPER, OURS, EXACT = "#c1440e", "#1f6f8b", "#222222"
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, whether it held here (None: these rows cannot tell), and what was found."""
+    """A sentence of the paper, whether it held here (None: these rows cannot tell), and what was
+    found."""
 
     text: str
     holds: bool | None
@@ -37,7 +50,8 @@ class Experiment:
     Parameters
     ----------
     name, title : the word for the command line, and what it shows
-    tasks : the settings to go through, fewer and smaller ones when quick; each is measured by itself and kept
+    tasks : the settings to go through, fewer and smaller ones when quick; each is measured by
+        itself and kept
     measure : rows of one task
     draw : pictures of all rows, by file name without ending
     judge : what the paper claims, held against all rows
@@ -64,10 +78,14 @@ def mean_by(rows: Sequence[Row], x: str, y: str) -> tuple[list[Any], list[float]
     """The values of column `x` in order, and the mean of column `y` at each."""
     known = [row for row in rows if row.get(y) is not None]
     places = sorted({row[x] for row in known})
-    return places, [float(np.mean([row[y] for row in known if row[x] == place])) for place in places]
+    return places, [
+        float(np.mean([row[y] for row in known if row[x] == place])) for place in places
+    ]
 
 
-def axes(rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+def axes(
+    rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3.4
+) -> tuple[Figure, list[Axes]]:
     """A figure with tidy axes, row by row."""
     from matplotlib.figure import Figure
 

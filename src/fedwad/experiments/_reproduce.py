@@ -1,4 +1,5 @@
-"""Running an experiment: task by task, each kept as soon as it is measured, then table, pictures and judgement."""
+"""Running an experiment: task by task, each kept as soon as it is measured, then table, pictures
+and judgement."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _PACKAGES = ("numpy", "scipy", "numba", "POT", "scikit-learn", "torch")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is: tasks done and all, and the seconds that the rest will take (None: not known yet)."""
+    """How far an experiment is: tasks done and all, and the seconds that the rest will take (None:
+    not known yet)."""
 
     done: int
     total: int
@@ -68,11 +70,13 @@ def run(
     fresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """Measure what is not measured yet, and write everything into `out`/name (name-quick for the quick version).
+    """Measure what is not measured yet, and write everything into `out`/name (name-quick for the
+    quick version).
 
-    Each task's rows go into rows.jsonl when they are there, so that an interrupted run goes on where it was.
-    `fresh` throws earlier rows away. Rows of another version of fedwad are never mixed in: that is an error. Tasks
-    that this machine leaves out are told, and their rows are used where another machine has measured them.
+    Each task's rows go into rows.jsonl when they are there, so that an interrupted run goes on
+    where it was. `fresh` throws earlier rows away. Rows of another version of fedwad are never
+    mixed in: that is an error. Tasks that this machine leaves out are told, and their rows are used
+    where another machine has measured them.
     """
     folder = Path(out) / (experiment.name + ("-quick" if quick else ""))
     _make(folder)
@@ -81,7 +85,9 @@ def run(
         journal.unlink(missing_ok=True)
     tasks = list(experiment.tasks(quick))
     kept = _kept(journal)
-    reasons = {_key(task): experiment.leaves_out(**task) for task in tasks if _key(task) not in kept}
+    reasons = {
+        _key(task): experiment.leaves_out(**task) for task in tasks if _key(task) not in kept
+    }
     waiting = [task for task in tasks if _key(task) in reasons and reasons[_key(task)] is None]
     spent = [kept[_key(task)].seconds for task in tasks if _key(task) in kept]
     for number, task in enumerate(waiting):
@@ -96,7 +102,10 @@ def run(
     if progress is not None:
         progress(Progress(len(tasks), len(tasks), 0.0))
     left_out = Counter(reason for reason in reasons.values() if reason is not None)
-    sentences = tuple(f"{count} of {len(tasks)} tasks were left out: {reason}" for reason, count in left_out.items())
+    sentences = tuple(
+        f"{count} of {len(tasks)} tasks were left out: {reason}"
+        for reason, count in left_out.items()
+    )
     found = [kept[_key(task)] for task in tasks if _key(task) in kept]
     if not found:
         raise InputError(" ".join(sentences))
@@ -104,7 +113,11 @@ def run(
 
 
 def _written(
-    experiment: Experiment, folder: Path, found: Sequence[_Kept], quick: bool, left_out: tuple[str, ...]
+    experiment: Experiment,
+    folder: Path,
+    found: Sequence[_Kept],
+    quick: bool,
+    left_out: tuple[str, ...],
 ) -> Outcome:
     rows = [row for kept in found for row in kept.rows]
     seconds = sum(kept.seconds for kept in found)
@@ -126,14 +139,18 @@ def _written(
         **({"left out": list(left_out)} if left_out else {}),
     }
     write_atomically(folder / "facts.json", json.dumps(facts, indent=2) + "\n")
-    return Outcome(experiment.name, experiment.title, folder, (*files, "facts.json"), claims, seconds, left_out)
+    return Outcome(
+        experiment.name, experiment.title, folder, (*files, "facts.json"), claims, seconds, left_out
+    )
 
 
 def _machines(found: Sequence[_Kept]) -> list[dict[str, Any]]:
     """The machines that measured, each with its number of tasks and its seconds."""
     machines: dict[str, dict[str, Any]] = {}
     for kept in found:
-        entry = machines.setdefault(_key(kept.machine), {**kept.machine, "tasks": 0, "seconds": 0.0})
+        entry = machines.setdefault(
+            _key(kept.machine), {**kept.machine, "tasks": 0, "seconds": 0.0}
+        )
         entry["tasks"] += 1
         entry["seconds"] = round(entry["seconds"] + kept.seconds, 1)
     return list(machines.values())
@@ -148,12 +165,23 @@ def _machine() -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if not isinstance(value, list)))
+    columns = list(
+        dict.fromkeys(
+            key for row in rows for key, value in row.items() if not isinstance(value, list)
+        )
+    )
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")  # lists are for the pictures
+    writer = csv.DictWriter(
+        text, columns, lineterminator="\n", extrasaction="ignore"
+    )  # lists are for the pictures
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+        writer.writerow(
+            {
+                key: f"{value:.6g}" if isinstance(value, float) else value
+                for key, value in row.items()
+            }
+        )
     return text.getvalue()
 
 
@@ -171,7 +199,9 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}); choose another --out.") from None
+        raise InputError(
+            f"{folder} cannot be made ({error.strerror}); choose another --out."
+        ) from None
 
 
 def _key(task: Settings) -> str:
@@ -197,11 +227,15 @@ def _kept(journal: Path) -> dict[str, _Kept]:
     for line in text.splitlines():
         try:
             record = json.loads(line)
-            written, task, rows, seconds = (record[key] for key in ("version", "task", "rows", "seconds"))
+            written, task, rows, seconds = (
+                record[key] for key in ("version", "task", "rows", "seconds")
+            )
             machine = dict(record.get("machine", _machine()))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{journal} is damaged; start again with --fresh.") from None
         if written != fedwad.__version__:
-            raise InputError(f"{journal} was written by fedwad {written}; start again with --fresh.")
+            raise InputError(
+                f"{journal} was written by fedwad {written}; start again with --fresh."
+            )
         kept[_key(task)] = _Kept(rows, float(seconds), machine)
     return kept

@@ -1,9 +1,11 @@
-"""Boosting federated learning: clients clustered by the distance between their data, the paper's largest table.
+"""Boosting federated learning: clients clustered by the distance between their data, the paper's
+largest table.
 
-One model for all ("vanilla") beside training inside five clusters: those of the paper's distances and its three ways to
-cluster, those of our one message a client, and the true groups where there are some. The trainings of a task run in
-lockstep. Without a CUDA device only MNIST with 20 clients is measured; with one, the paper's distances are computed for
-all pairs at once, entropic instead of exact.
+One model for all ("vanilla") beside training inside five clusters: those of the paper's distances
+and its three ways to cluster, those of our one message a client, and the true groups where there
+are some. The trainings of a task run in lockstep. Without a CUDA device only MNIST with 20 clients
+is measured; with one, the paper's distances are computed for all pairs at once, entropic instead of
+exact.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _STRUCTURES: tuple[Structure, ...] = ("groups", "none")
 _SEEDS = {"mnist": 5, "cifar10": 3}
 _CLIENTS = (10, 20, 40, 100)
 _SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the first
-#: Trained as the authors' code does: a data set, its numbers of clients, how, and with which structure.
+#: Trained as the authors' code does: a data set, its numbers of clients, how, and with which
+#: structure.
 _AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
     ("mnist", (20,), "softmax", "groups"),
     ("mnist", (20,), "authors", "groups"),
@@ -49,10 +52,24 @@ _AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
 
 def _tasks(quick: bool) -> list[Settings]:
     if quick:
-        small = {"data": "mnist", "clients": 10, "seed": 0, "support": 10, "samples": 200, "rounds": 3}
+        small = {
+            "data": "mnist",
+            "clients": 10,
+            "seed": 0,
+            "support": 10,
+            "samples": 200,
+            "rounds": 3,
+        }
         return [small | {"structure": structure, "training": "ours"} for structure in _STRUCTURES]
     table = [
-        {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": support, "training": "ours"}
+        {
+            "data": data,
+            "clients": clients,
+            "structure": structure,
+            "seed": seed,
+            "support": support,
+            "training": "ours",
+        }
         for data, seeds in _SEEDS.items()
         for clients in _CLIENTS
         for support in _SUPPORTS
@@ -60,7 +77,14 @@ def _tasks(quick: bool) -> list[Settings]:
         for seed in range(seeds)
     ]
     theirs = [
-        {"data": data, "clients": clients, "structure": structure, "seed": seed, "support": 10, "training": training}
+        {
+            "data": data,
+            "clients": clients,
+            "structure": structure,
+            "seed": seed,
+            "support": 10,
+            "training": training,
+        }
         for data, counts, training, structure in _AS_THEIRS
         for clients in counts
         for seed in range(_SEEDS[data])
@@ -80,7 +104,8 @@ def _measure(support: int, training: Training, rounds: int = 10, **setting_of: A
 def _clusterings(
     setting: Setting, support: int, training: Training, at_once: bool
 ) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.int64]]]:
-    """Labels of clients by the name of each way: those to train in, and others that are only held against the truth."""
+    """Labels of clients by the name of each way: those to train in, and others that are only held
+    against the truth."""
     ways = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
     if training == "softmax":
         return ways, {}
@@ -98,7 +123,9 @@ def _clusterings(
     return ways | found, others | ours
 
 
-def _trained(setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: Training, rounds: int) -> list[Row]:
+def _trained(
+    setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: Training, rounds: int
+) -> list[Row]:
     """A row for each way and algorithm; equal clusterings are trained once."""
     from fedwad.experiments._boosting_training import Run, run_all
     from fedwad.training.networks import device
@@ -108,7 +135,9 @@ def _trained(setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: 
     for way, labels in ways.items():
         same = tuple(np.unique(labels, return_inverse=True)[1].tolist())
         for algorithm in ALGORITHMS:
-            run = runs.setdefault((same, algorithm), Run(setting, same, algorithm, training, rounds))
+            run = runs.setdefault(
+                (same, algorithm), Run(setting, same, algorithm, training, rounds)
+            )
             named.append((way, algorithm, run))
     run_all(list(runs.values()), device())
     sizes = divided(setting)[1].sizes
@@ -124,9 +153,15 @@ def _trained(setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: 
     ]
 
 
-def _accuracies(accuracy: NDArray[np.float64], sizes: NDArray[np.int64], labels: NDArray[np.int64]) -> Row:
-    """In percent: over all test samples, of the client that fares worst, and with each cluster counting the same."""
-    by_cluster = [np.average(accuracy[labels == one], weights=sizes[labels == one]) for one in np.unique(labels)]
+def _accuracies(
+    accuracy: NDArray[np.float64], sizes: NDArray[np.int64], labels: NDArray[np.int64]
+) -> Row:
+    """In percent: over all test samples, of the client that fares worst, and with each cluster
+    counting the same."""
+    by_cluster = [
+        np.average(accuracy[labels == one], weights=sizes[labels == one])
+        for one in np.unique(labels)
+    ]
     means = {
         "accuracy": np.average(accuracy, weights=sizes),
         "worst client": accuracy.min(),
@@ -139,11 +174,15 @@ def _cuda() -> bool:
     try:
         import torch
     except ImportError:
-        raise InputError("The experiment boosting needs PyTorch; run: pip install 'fedwad[learn]'.") from None
+        raise InputError(
+            "The experiment boosting needs PyTorch; run: pip install 'fedwad[learn]'."
+        ) from None
     return torch.cuda.is_available()
 
 
-def _leaves_out(data: str, clients: int, training: Training, samples: int | None = None, **_: Any) -> str | None:
+def _leaves_out(
+    data: str, clients: int, training: Training, samples: int | None = None, **_: Any
+) -> str | None:
     """A core would need weeks for all: a quarter of an hour and more for each task."""
     if samples is not None or (data, clients, training) == ("mnist", 20, "ours") or _cuda():
         return None

@@ -1,8 +1,9 @@
-"""A classifier made of coresets beside FedRep and FedPer, on autoencoded images with two classes a client.
+"""A classifier made of coresets beside FedRep and FedPer, on autoencoded images with two classes a
+client.
 
-Each client is judged by its own test samples, and the mean over clients is told. The coreset classifier is one for all
-clients and knows all classes; "own" is its accuracy where a client asks for its own two classes only, which is what the
-personal layers of FedRep and FedPer learn.
+Each client is judged by its own test samples, and the mean over clients is told. The coreset
+classifier is one for all clients and knows all classes; "own" is its accuracy where a client asks
+for its own two classes only, which is what the personal layers of FedRep and FedPer learn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fedwad.datasets import load, partition
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Experiment, Row, Settings, axes, mean_by, pick
+from fedwad.experiments._experiment import (
+    EXACT,
+    OURS,
+    PAPER,
+    Claim,
+    Experiment,
+    Row,
+    Settings,
+    axes,
+    mean_by,
+    pick,
+)
 from fedwad.learning import Algorithm, classifier_accuracy, train
 
 if TYPE_CHECKING:
@@ -24,13 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "codes"]
 
-_ROWS = {"mnist": 60000, "fashion_mnist": 30000}  # of the training samples: all, and as many as small copies hold
+_ROWS = {
+    "mnist": 60000,
+    "fashion_mnist": 30000,
+}  # of the training samples: all, and as many as small copies hold
 _COMPETITIVE = 0.02  # no more than this behind
 _NAMES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 
 
 def _tasks(quick: bool) -> list[Settings]:
-    counts, sizes, seeds = ((10, 40), (10, 50), 1) if quick else ((10, 20, 50, 100), (10, 20, 50, 100), 2)
+    counts, sizes, seeds = (
+        ((10, 40), (10, 50), 1) if quick else ((10, 20, 50, 100), (10, 20, 50, 100), 2)
+    )
     return [
         {
             "data": data,
@@ -43,13 +60,18 @@ def _tasks(quick: bool) -> list[Settings]:
         for data in ("mnist", "fashion_mnist")
         for clients in counts
         for seed in range(seeds)
-        for algorithm, more in (("coresets", {"sizes": list(sizes)}), ("fedrep", {}), ("fedper", {}))
+        for algorithm, more in (
+            ("coresets", {"sizes": list(sizes)}),
+            ("fedrep", {}),
+            ("fedper", {}),
+        )
     ]
 
 
 @cache
 def codes(data: str, rows: int) -> tuple[Any, Any, Any, Any]:
-    """Codes and labels of the training samples that the autoencoder did not see, and of the test samples."""
+    """Codes and labels of the training samples that the autoencoder did not see, and of the test
+    samples."""
     from fedwad.training import autoencoder
 
     X, y = load(data, "train", samples=rows)
@@ -68,14 +90,29 @@ def _measure(
     sizes: Sequence[int] = (),
 ) -> list[Row]:
     Z, y, Z_test, y_test = codes(data, rows)
-    deal: dict[str, Any] = {"classes": 2, "clients": clients, "samples": None, "seed": seed, "balanced": True}
+    deal: dict[str, Any] = {
+        "classes": 2,
+        "clients": clients,
+        "samples": None,
+        "seed": seed,
+        "balanced": True,
+    }
     parts = partition.classes_per_client(Z, y, **deal)
     if algorithm != "coresets":
         start = time.perf_counter()
         result = train({name: parts[name] for name in parts}, algorithm, evaluate="last", seed=seed)
         seconds = time.perf_counter() - start
-        return [{"method": algorithm, "own": result.mean, "bytes_up": result.traffic.up, "seconds": seconds}]
-    test = partition.classes_per_client(Z_test, y_test, **deal)  # the same seed draws the same classes
+        return [
+            {
+                "method": algorithm,
+                "own": result.mean,
+                "bytes_up": result.traffic.up,
+                "seconds": seconds,
+            }
+        ]
+    test = partition.classes_per_client(
+        Z_test, y_test, **deal
+    )  # the same seed draws the same classes
     found = classifier_accuracy(parts, test, sizes, ("client", "class"), seed=seed)
     return [{"method": f"coreset per {row.per}", **asdict(row)} for row in found]
 
@@ -90,15 +127,21 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 ("coreset per client", "the paper's coresets", PAPER, "--"),
                 ("coreset per class", "coresets by class", OURS, "-"),
             ):
-                places, values = mean_by(pick(rows, data=data, method=method, size=size), "clients", "own")
+                places, values = mean_by(
+                    pick(rows, data=data, method=method, size=size), "clients", "own"
+                )
                 label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
-                panel.plot(places, values, style, marker=".", color=colour, alpha=shade, label=label)
+                panel.plot(
+                    places, values, style, marker=".", color=colour, alpha=shade, label=label
+                )
         for method, style in (("fedrep", "-"), ("fedper", ":")):
             places, values = mean_by(pick(rows, data=data, method=method), "clients", "own")
             label = f"Fed{method.removeprefix('fed').title()}"
             panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=label)
         counts = sorted({row["clients"] for row in rows})
-        panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data])
+        panel.set(
+            xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data]
+        )
         panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
     handles, labels = panels[0].get_legend_handles_labels()
@@ -118,7 +161,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         for clients in (few, most):
             here = {"data": data, "clients": clients}
             papers, ours = (
-                mean("own", **here, size=largest, method=f"coreset per {per}") for per in ("client", "class")
+                mean("own", **here, size=largest, method=f"coreset per {per}")
+                for per in ("client", "class")
             )
             shared = mean("accuracy", **here, size=largest, method="coreset per client")
             rival = max(mean("own", **here, method=name) for name in ("fedrep", "fedper"))
@@ -139,5 +183,11 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    "classifier", "Coresets as a classifier", _tasks, _measure, _draw, _judge, ("mnist", "fashion_mnist")
+    "classifier",
+    "Coresets as a classifier",
+    _tasks,
+    _measure,
+    _draw,
+    _judge,
+    ("mnist", "fashion_mnist"),
 )

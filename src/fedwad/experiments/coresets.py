@@ -1,8 +1,9 @@
-"""Ten points that stand for 20000 images on 100 clients: the paper's way, ours, and the exact coreset of all data.
+"""Ten points that stand for 20000 images on 100 clients: the paper's way, ours, and the exact
+coreset of all data.
 
-As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each. The paper makes 1000 epochs, we 40,
-whose steps become smaller so that the points come to rest; "direct" takes the exact distance to ten random clients in
-place of FedWaD, in five times as many epochs.
+As in the paper, an epoch asks ten random clients, with 20 rounds of FedWaD each. The paper makes
+1000 epochs, we 40, whose steps become smaller so that the points come to rest; "direct" takes the
+exact distance to ten random clients in place of FedWaD, in five times as many epochs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ import numpy as np
 
 import fedwad
 from fedwad.datasets import Partition, load, partition
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Experiment, Row, Settings, axes, pick
+from fedwad.experiments._experiment import (
+    EXACT,
+    OURS,
+    PAPER,
+    Claim,
+    Experiment,
+    Row,
+    Settings,
+    axes,
+    pick,
+)
 from fedwad.ot import Floats, Measure, ground_cost, solve
 from fedwad.report.coresets import sheet
 
@@ -53,7 +64,11 @@ _SHOWN = [method for method in METHODS if "free" not in method]
 
 
 def _tasks(quick: bool) -> list[Settings]:
-    sizes = {"clients": 20, "samples": 100, "epochs": 15} if quick else {"clients": 100, "samples": 200, "epochs": 40}
+    sizes = (
+        {"clients": 20, "samples": 100, "epochs": 15}
+        if quick
+        else {"clients": 100, "samples": 200, "epochs": 40}
+    )
     tasks = [
         {"data": data, "K": K, "method": method, **sizes}
         for data in (("mnist",) if quick else ("mnist", "fashion_mnist"))
@@ -70,9 +85,12 @@ def dealt(data: str, K: int, clients: int, samples: int, seed: int = 0) -> Parti
     return partition.classes_per_client(X, y, K, clients, samples, seed)
 
 
-def centralised(points: Floats, size: int, starts: int = 2, seed: int = 0, most: int = 60) -> tuple[Floats, float]:
-    """The exact Wasserstein coreset of pooled data and its distance: optimal plan and means in turn, the best of a few
-    random starts; the first steps are made on 2000 of the samples, which saves time."""
+def centralised(
+    points: Floats, size: int, starts: int = 2, seed: int = 0, most: int = 60
+) -> tuple[Floats, float]:
+    """The exact Wasserstein coreset of pooled data and its distance: optimal plan and means in
+    turn, the best of a few random starts; the first steps are made on 2000 of the samples, which
+    saves time."""
     found = []
     for number in range(starts):
         rng = np.random.default_rng([seed, number])
@@ -92,12 +110,15 @@ def centralised(points: Floats, size: int, starts: int = 2, seed: int = 0, most:
 
 
 def covered(points: Floats, X: Floats, y: Any) -> int:
-    """How many classes the points stand for: each for the commonest among its 50 nearest samples."""
+    """How many classes the points stand for: each for the commonest among its 50 nearest
+    samples."""
     nearest = np.argsort(ground_cost(np.asarray(points), X), axis=1)[:, :_NEIGHBOURS]
     return len({int(np.bincount(labels).argmax()) for labels in y[nearest]})
 
 
-def measure_one(data: str, K: int, method: str, clients: int, samples: int, epochs: int) -> list[Row]:
+def measure_one(
+    data: str, K: int, method: str, clients: int, samples: int, epochs: int
+) -> list[Row]:
     parts = dealt(data, K, clients, samples)
     own = {name: np.asarray(parts[name][0], dtype=np.float64) for name in parts}
     X, y = np.concatenate(list(own.values())), np.concatenate([parts[name][1] for name in parts])
@@ -117,15 +138,27 @@ def measure_one(data: str, K: int, method: str, clients: int, samples: int, epoc
     else:
         result = fedwad.coreset(own, _SIZE, **options[method])
         seconds = time.process_time() - start
-        # The paper's method does not tell its distance to all data: here it is exact, for all methods alike.
-        points, value = result.points, solve(Measure(X), Measure(result.points, result.weights)).distance
+        # The paper's method does not tell its distance to all data: here it is exact, for all
+        # methods alike.
+        points, value = (
+            result.points,
+            solve(Measure(X), Measure(result.points, result.weights)).distance,
+        )
         extra = {
             "rounds": len(result.history),
             "MB up": result.traffic.up / 1e6,
             "curve": [round(float(record.loss), 5) for record in result.history],
         }
     image = np.round(np.asarray(points, dtype=np.float64), 3).tolist()
-    return [{"W2": value, "classes": covered(points, X, y), "seconds": seconds, **extra, "points": image}]
+    return [
+        {
+            "W2": value,
+            "classes": covered(points, X, y),
+            "seconds": seconds,
+            **extra,
+            "points": image,
+        }
+    ]
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
@@ -143,7 +176,9 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 for row in pick(shown, K=K, method=method):
                     images = sheet(np.array(row["points"]), (28, 28), _SIZE, 0.0, 1.0)
                     panel.imshow(images, cmap="gray", vmin=0, vmax=1, interpolation="none")
-                    title = f"K = {K}, {_LABELS[method]}: W2 {row['W2']:.3f}, {row['classes']} classes"
+                    title = (
+                        f"K = {K}, {_LABELS[method]}: W2 {row['W2']:.3f}, {row['classes']} classes"
+                    )
                     panel.set_title(title, fontsize=7.5, loc="left", pad=2)
             _plot_losses(curves[column], pick(shown, K=K))
             curves[column].set_title(f"K = {K}")
@@ -160,7 +195,13 @@ def _plot_losses(panel: Axes, rows: Sequence[Row]) -> None:
             panel.axhline(row["W2"], color=colour, label=_LABELS[row["method"]])
             continue
         marker = "o" if len(curve) == 1 else None
-        panel.plot(range(1, len(curve) + 1), curve, color=colour, marker=marker, label=_LABELS[row["method"]])
+        panel.plot(
+            range(1, len(curve) + 1),
+            curve,
+            color=colour,
+            marker=marker,
+            label=_LABELS[row["method"]],
+        )
     panel.set(xscale="log", xlabel="round or epoch", ylabel="loss: what the method makes small")
 
 
@@ -171,18 +212,26 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         return [pick(rows, data=data, K=K, method=method)[0][what] for data in names]
 
     def classes(K: int, *methods: str) -> str:
-        told = [f"{' and '.join(format(n, 'd') for n in values(K, m, 'classes'))} ({_LABELS[m]})" for m in methods]
+        told = [
+            f"{' and '.join(format(n, 'd') for n in values(K, m, 'classes'))} ({_LABELS[m]})"
+            for m in methods
+        ]
         return f"K = {K}: {', '.join(told)}"
 
     def above(K: int, method: str) -> list[float]:
-        return [w / best - 1 for w, best in zip(values(K, method, "W2"), values(K, _POOLED, "W2"), strict=True)]
+        return [
+            w / best - 1
+            for w, best in zip(values(K, method, "W2"), values(K, _POOLED, "W2"), strict=True)
+        ]
 
     def percent(numbers: Sequence[float]) -> str:
         return " and ".join(f"{100 * number:+.1f}%" for number in numbers)
 
     epochs = min(row["epochs"] for row in rows)
     both = [row["K"] for row in pick(rows, data=names[-1], method=_PAPERS[1])]
-    supports = [b / a - 1 for K in both for a, b in zip(*(values(K, m, "W2") for m in _PAPERS), strict=True)]
+    supports = [
+        b / a - 1 for K in both for a, b in zip(*(values(K, m, "W2") for m in _PAPERS), strict=True)
+    ]
     where = f"classes of 10 that are covered ({', '.join(names)}), "
     few, many = values(2, _PAPERS[0], "classes"), values(8, _PAPERS[0], "classes")
     worse = [above(K, _PAPERS[0]) for K in (8, 2)] + [above(K, _PAPERS[1]) for K in both]
@@ -200,8 +249,13 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "The exact Wasserstein distance does not recover the modes of K = 2 either, so the coreset itself is to"
             " blame.",
-            all(found < 10 for method in (_POOLED, "direct") for found in values(2, method, "classes")),
-            where + f"{classes(2, _POOLED, 'direct', 'union')}. But W2 to all data at K = 2 is above the pooled"
+            all(
+                found < 10
+                for method in (_POOLED, "direct")
+                for found in values(2, method, "classes")
+            ),
+            where
+            + f"{classes(2, _POOLED, 'direct', 'union')}. But W2 to all data at K = 2 is above the pooled"
             f" optimum by {percent(above(2, _PAPERS[0]))} for FedWaD and {percent(above(2, 'direct'))} for the exact"
             f" distance to a few clients at a time, and by {percent(above(2, 'union'))} for our union",
         ),
@@ -221,5 +275,11 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    "coresets", "Ten points for 100 clients", _tasks, measure_one, _draw, _judge, ("mnist", "fashion_mnist")
+    "coresets",
+    "Ten points for 100 clients",
+    _tasks,
+    measure_one,
+    _draw,
+    _judge,
+    ("mnist", "fashion_mnist"),
 )

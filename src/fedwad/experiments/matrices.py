@@ -1,4 +1,5 @@
-"""Dataset distances among 20 clients, with and without groups (the paper's matrices of MNIST and CIFAR-10)."""
+"""Dataset distances among 20 clients, with and without groups (the paper's matrices of MNIST and
+CIFAR-10)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ _METHODS: dict[str, dict[str, Any]] = {
 _PAPERS = "ARI affinity", "ARI sparse 3", "ARI sparse 5"
 _WAYS = (*_PAPERS, "ARI kernel")
 _DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-_TITLES = {"exact": "exact", "pairs": "the paper's FedWaD", "hub": "ours, hub", "summary": "ours, one message"}
+_TITLES = {
+    "exact": "exact",
+    "pairs": "the paper's FedWaD",
+    "hub": "ours, hub",
+    "summary": "ours, one message",
+}
 
 
 def _tasks(quick: bool) -> list[Settings]:
@@ -57,7 +63,9 @@ def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) ->
 
     parts = _parts(data, groups, clients, samples, seed)
     # By group, so that groups are blocks of the picture.
-    names = [name for _, name in sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])]
+    names = [
+        name for _, name in sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
+    ]
     truth = sorted(parts.groups)
     fed = fedwad.local({name: parts[name] for name in names})
     measures = {name: labelled(Measure(parts[name][0]), parts[name][1]) for name in names}
@@ -67,7 +75,9 @@ def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) ->
     for method, options in _METHODS.items():
         start = time.process_time()
         if method == "exact":
-            exact = np.array([solve(measures[a], measures[b]).distance for a, b in combinations(names, 2)])
+            exact = np.array(
+                [solve(measures[a], measures[b]).distance for a, b in combinations(names, 2)]
+            )
             values = exact
             row: Row = {}
         else:
@@ -113,7 +123,9 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 panel.set(xticks=[], yticks=[], title=title)
                 panel.set_ylabel("" if column else "groups" if groups else "no groups")
                 panel.set_xlabel(f"rank correlation {row['rank correlation']:.3f}")
-        figure.suptitle(f"Dataset distances among {row['clients']} clients of {_DATA[data]}, each with its own colours")
+        figure.suptitle(
+            f"Dataset distances among {row['clients']} clients of {_DATA[data]}, each with its own colours"
+        )
         figures[f"matrices-{data}"] = figure
     return figures
 
@@ -136,8 +148,12 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         return float(values.std() / values.mean())
 
     def found(method: str, ways: Sequence[str]) -> str:
-        told = {data: " / ".join(f"{chosen(data, method)[way]:.2f}" for way in ways) for data in names}
-        return f"{_TITLES[method]} " + ", ".join(f"{_DATA[data]} {numbers}" for data, numbers in told.items())
+        told = {
+            data: " / ".join(f"{chosen(data, method)[way]:.2f}" for way in ways) for data in names
+        }
+        return f"{_TITLES[method]} " + ", ".join(
+            f"{_DATA[data]} {numbers}" for data, numbers in told.items()
+        )
 
     def listed(ways: Sequence[str]) -> str:
         return f"adjusted Rand index (1 is perfect), {' / '.join(way[4:] for way in ways)}: "
@@ -151,7 +167,10 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             "The groups of clients are clearly visible in the matrix of MNIST but less in that of CIFAR-10.",
             visible["mnist"] < 0.9 < visible["cifar10"],
             "mean distance within the groups by that between them: "
-            + ", ".join(f"{_DATA[data]} {visible[data]:.2f} by FedWaD, {truly[data]:.2f} exact" for data in names),
+            + ", ".join(
+                f"{_DATA[data]} {visible[data]:.2f} by FedWaD, {truly[data]:.2f} exact"
+                for data in names
+            ),
         ),
         Claim(
             "Without groups the matrix is more uniform, yet shows some variation.",
@@ -162,7 +181,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "FedWaD recovers a clear structure of clusters.",
             all(max(best[data].values()) > 0.99 for data in names),
-            listed(_WAYS) + "; ".join(found(method, _WAYS) for method in ("pairs", "hub", "summary")),
+            listed(_WAYS)
+            + "; ".join(found(method, _WAYS) for method in ("pairs", "hub", "summary")),
         ),
         Claim(
             "The affinity is the most efficient and robust way to cluster.",
@@ -173,5 +193,11 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    "matrices", "Distances among 20 clients, MNIST and CIFAR-10", _tasks, _measure, _draw, _judge, ("mnist", "cifar10")
+    "matrices",
+    "Distances among 20 clients, MNIST and CIFAR-10",
+    _tasks,
+    _measure,
+    _draw,
+    _judge,
+    ("mnist", "cifar10"),
 )

@@ -1,7 +1,8 @@
 """Distances between four real datasets, and how rounds, support and samples change them.
 
-The paper averages over five draws of 5000 samples. So do we, but with 5000 support points and with 500 rounds, each of
-which takes minutes a pair: there we have one draw. Times are those of the processor.
+The paper averages over five draws of 5000 samples. So do we, but with 5000 support points and with
+500 rounds, each of which takes minutes a pair: there we have one draw. Times are those of the
+processor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ import numpy as np
 
 import fedwad
 from fedwad.datasets import load
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Experiment, Row, Settings, axes, mean_by, pick
+from fedwad.experiments._experiment import (
+    EXACT,
+    OURS,
+    PAPER,
+    Claim,
+    Experiment,
+    Row,
+    Settings,
+    axes,
+    mean_by,
+    pick,
+)
 from fedwad.ot import Floats
 
 if TYPE_CHECKING:
@@ -25,7 +37,8 @@ __all__ = ["EXPERIMENT"]
 
 _NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
 _PAIRS = [f"{a} {b}" for a, b in combinations(_NAMES, 2)]
-#: The two whose order the paper follows over the number of samples; the other ablations are about the first.
+#: The two whose order the paper follows over the number of samples; the other ablations are about
+#: the first.
 _COMPARED = ("mnist kmnist", "mnist usps")
 _DRAWS = 5
 
@@ -72,7 +85,10 @@ def _measure(
         extra: dict[str, Any] = {}
     elif method == "summary":
         result = fedwad.otdd(first, second, seed=seed)
-        value, extra = result.value, {"lower": result.lower, "upper": result.upper, "bytes": result.traffic.up}
+        value, extra = (
+            result.value,
+            {"lower": result.lower, "upper": result.upper, "bytes": result.traffic.up},
+        )
     else:
         result = fedwad.otdd(
             first,
@@ -81,18 +97,24 @@ def _measure(
             support=support,
             rounds=rounds,
             seed=seed,
-            form="isotropic",
+            covariance_type="spherical",
         )
         value, extra = result.fedwad, {"upper": result.upper, "bytes": result.traffic.up}
     return [{"value": value, "seconds": time.process_time() - start, **extra}]
 
 
 def _ways(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
-    """What is compared over the four datasets: exact, ours, and the paper's settings in the order of its figure."""
-    settings = dict.fromkeys((row["support"], row["rounds"]) for row in pick(rows, part="datasets", method="fedwad"))
+    """What is compared over the four datasets: exact, ours, and the paper's settings in the order
+    of its figure."""
+    settings = dict.fromkeys(
+        (row["support"], row["rounds"]) for row in pick(rows, part="datasets", method="fedwad")
+    )
     ways: list[tuple[str, dict[str, Any]]] = [("exact", {"method": "exact"})]
     ways.append(("ours, one message", {"method": "summary"}))
-    ways += [(f"FedWaD, S = {s}, {k} rounds", {"method": "fedwad", "support": s, "rounds": k}) for s, k in settings]
+    ways += [
+        (f"FedWaD, S = {s}, {k} rounds", {"method": "fedwad", "support": s, "rounds": k})
+        for s, k in settings
+    ]
     return ways
 
 
@@ -117,7 +139,11 @@ def _square(values: Floats) -> Floats:
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
-    return {"otdd": _matrices(rows), "otdd-ablation": _ablation(rows), "otdd-samples": _samples(rows)}
+    return {
+        "otdd": _matrices(rows),
+        "otdd-ablation": _ablation(rows),
+        "otdd-samples": _samples(rows),
+    }
 
 
 def _matrices(rows: Sequence[Row]) -> Figure:
@@ -130,7 +156,9 @@ def _matrices(rows: Sequence[Row]) -> Figure:
         panel.imshow(square, cmap="viridis", vmin=low, vmax=high)
         for i, j in np.argwhere(np.isfinite(square)):
             shade = "white" if square[i, j] < (low + high) / 2 else "black"
-            panel.text(j, i, f"{square[i, j]:.1f}", ha="center", va="center", fontsize=8, color=shade)
+            panel.text(
+                j, i, f"{square[i, j]:.1f}", ha="center", va="center", fontsize=8, color=shade
+            )
         panel.set_title(title, fontsize=8)
         panel.set_xticks(range(4), names, rotation=30, fontsize=7)
         panel.set_yticks(range(4), names if number == 0 else [], fontsize=7)
@@ -140,21 +168,41 @@ def _matrices(rows: Sequence[Row]) -> Figure:
 def _ablation(rows: Sequence[Row]) -> Figure:
     figure, panels = axes(1, 2, 5.2, 3.6)
     n = max(row["n"] for row in rows)
-    pair, limit = _COMPARED[0], [row["value"] for row in pick(rows, pair=_COMPARED[0], n=n, method="exact", seed=0)]
-    (*_, ours) = pick(rows, pair=pair, n=n, method="summary", seed=0)  # the first one's time has compiling in it
-    for panel, part, label in ((panels[0], "rounds", "rounds"), (panels[1], "support", "support points S")):
+    pair, limit = (
+        _COMPARED[0],
+        [row["value"] for row in pick(rows, pair=_COMPARED[0], n=n, method="exact", seed=0)],
+    )
+    (*_, ours) = pick(
+        rows, pair=pair, n=n, method="summary", seed=0
+    )  # the first one's time has compiling in it
+    for panel, part, label in (
+        (panels[0], "rounds", "rounds"),
+        (panels[1], "support", "support points S"),
+    ):
         chosen = pick(rows, part=part)
         panel.plot(*mean_by(chosen, part, "value"), "o-", color=PAPER, label="FedWaD, distance")
         panel.axhline(limit[0], color=EXACT, label="exact, distance")
-        panel.axhline(ours["value"], color=OURS, linestyle="--", label="ours, one message, distance")
+        panel.axhline(
+            ours["value"], color=OURS, linestyle="--", label="ours, one message, distance"
+        )
         other = panel.twinx()
-        other.plot(*mean_by(chosen, part, "seconds"), "s:", color="#999999", label="FedWaD, seconds")
-        other.axhline(ours["seconds"], color=OURS, linestyle=":", alpha=0.6, label="ours, one message, seconds")
+        other.plot(
+            *mean_by(chosen, part, "seconds"), "s:", color="#999999", label="FedWaD, seconds"
+        )
+        other.axhline(
+            ours["seconds"],
+            color=OURS,
+            linestyle=":",
+            alpha=0.6,
+            label="ours, one message, seconds",
+        )
         other.set(ylabel="processor seconds (dotted)", yscale="log")
         panel.set(xscale="log", xlabel=label, ylabel=f"distance MNIST - KMNIST, n = {n}")
     lines = [line for axis in (panel, other) for line in axis.get_lines()]
     labels = [str(line.get_label()) for line in lines]
-    figure.legend(lines, labels, fontsize=7, frameon=False, loc="outside lower center", ncols=len(lines))
+    figure.legend(
+        lines, labels, fontsize=7, frameon=False, loc="outside lower center", ncols=len(lines)
+    )
     return figure
 
 
@@ -162,7 +210,10 @@ def _samples(rows: Sequence[Row]) -> Figure:
     figure, panels = axes(1, 2, 5.2, 3.6)
     chosen = pick(rows, part="samples")
     supports = sorted({row["support"] for row in pick(chosen, method="fedwad")})
-    ways = [("exact", {"method": "exact"}, EXACT, 1.0), ("ours, one message", {"method": "summary"}, OURS, 1.0)]
+    ways = [
+        ("exact", {"method": "exact"}, EXACT, 1.0),
+        ("ours, one message", {"method": "summary"}, OURS, 1.0),
+    ]
     ways += [
         (f"FedWaD, S = {s}", {"method": "fedwad", "support": s}, PAPER, shade)
         for s, shade in zip(supports, np.linspace(0.45, 1.0, len(supports)), strict=True)
@@ -172,19 +223,26 @@ def _samples(rows: Sequence[Row]) -> Figure:
             for title, wanted, colour, shade in ways:
                 label = title if pair == _COMPARED[0] else None
                 places, values = mean_by(pick(chosen, pair=pair, **wanted), "n", what)
-                panel.plot(places, values, style, color=colour, alpha=shade, markersize=4, label=label)
+                panel.plot(
+                    places, values, style, color=colour, alpha=shade, markersize=4, label=label
+                )
         panel.set(xscale="log", xlabel="samples n")
         panel.set_title("MNIST - KMNIST, dashed: MNIST - USPS", fontsize=9)
     panels[0].set(ylabel="distance")
     panels[1].set(ylabel="processor seconds", yscale="log")
     figure.legend(
-        *panels[0].get_legend_handles_labels(), fontsize=7, frameon=False, loc="outside lower center", ncols=4
+        *panels[0].get_legend_handles_labels(),
+        fontsize=7,
+        frameon=False,
+        loc="outside lower center",
+        ncols=4,
     )
     return figure
 
 
 def _orders(exact: Floats, found: Floats) -> tuple[int, int, list[str]]:
-    """How many comparisons "is b or c closer to a?" come out as they should, of how many, and where they do not."""
+    """How many comparisons "is b or c closer to a?" come out as they should, of how many, and where
+    they do not."""
     truth, other = _square(exact), _square(found)
     kept, wrong = 0, []
     for a in range(4):
@@ -212,7 +270,11 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
     few, many, large = (title for title in ways if title.startswith("FedWaD"))
     kept, of, _ = _orders(exact[few], found[few])
     same = {"seed": 0}  # the draw that all settings have
-    early = float(np.mean(_over_pairs(rows, ways[few] | same) / _over_pairs(rows, {"method": "exact"} | same) - 1))
+    early = float(
+        np.mean(
+            _over_pairs(rows, ways[few] | same) / _over_pairs(rows, {"method": "exact"} | same) - 1
+        )
+    )
     bound = float(np.mean(_over_pairs(rows, ways[large], "upper") / exact[large] - 1))
     return [
         Claim(
@@ -257,7 +319,9 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
     orders = []
     for n in sizes:
         for wanted in ({"method": "exact"}, *({"method": "fedwad", "support": s} for s in widths)):
-            first, second = (pick(sampled, n=n, pair=pair, **wanted)[0]["value"] for pair in _COMPARED)
+            first, second = (
+                pick(sampled, n=n, pair=pair, **wanted)[0]["value"] for pair in _COMPARED
+            )
             orders.append(first > second)
     cases = [(n, s) for n in sizes for s in widths]
     within = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n < s}
@@ -273,7 +337,9 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "The support is more critical: the estimate falls steadily as it grows.",
             all(a >= b for a, b in pairwise(by_support)),
-            ", ".join(f"{value:.2f} for S = {s}" for s, value in zip(supports, by_support, strict=True)),
+            ", ".join(
+                f"{value:.2f} for S = {s}" for s, value in zip(supports, by_support, strict=True)
+            ),
         ),
         Claim(
             "Which of MNIST - KMNIST and MNIST - USPS is larger comes out the same for every number of samples.",
@@ -283,7 +349,9 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim(
             "FedWaD is accurate while there are fewer samples than support points, and too large beyond.",
-            max(within.values()) < 0.05 and min(beyond.values()) > 0.05 if within and beyond else None,
+            max(within.values()) < 0.05 and min(beyond.values()) > 0.05
+            if within and beyond
+            else None,
             "; ".join(f"{case}: {100 * value:+.1f}%" for case, value in (within | beyond).items()),
         ),
         Claim(
@@ -295,4 +363,6 @@ def _over_settings(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment("otdd", "Distances between four datasets, ablations", _tasks, _measure, _draw, _judge, _NAMES)
+EXPERIMENT = Experiment(
+    "otdd", "Distances between four datasets, ablations", _tasks, _measure, _draw, _judge, _NAMES
+)

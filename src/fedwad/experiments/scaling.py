@@ -1,7 +1,9 @@
-"""Time and error against the number of samples, for Gaussians whose distance is known in closed form.
+"""Time and error against the number of samples, for Gaussians whose distance is known in closed
+form.
 
-Times are those of the processor, so that other work on the machine does not count. The paper averages over ten draws of
-the samples; we take five below 1000 of them, two at 1000 and 3000, one beyond.
+Times are those of the processor, so that other work on the machine does not count. The paper
+averages over ten draws of the samples; we take five below 1000 of them, two at 1000 and 3000, one
+beyond.
 """
 
 from __future__ import annotations
@@ -15,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import fedwad
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Experiment, Row, Settings, axes, mean_by, pick
+from fedwad.experiments._experiment import (
+    EXACT,
+    OURS,
+    PAPER,
+    Claim,
+    Experiment,
+    Row,
+    Settings,
+    axes,
+    mean_by,
+    pick,
+)
 from fedwad.ot import Floats, Interpolant
 
 if TYPE_CHECKING:
@@ -51,7 +64,8 @@ def _tasks(quick: bool) -> list[Settings]:
 
 
 def clouds(d: int, ratio: int, n: int, seed: int) -> tuple[Floats, Floats, float]:
-    """Samples of two Gaussians with the same covariance, and the distance of their laws: that of their means."""
+    """Samples of two Gaussians with the same covariance, and the distance of their laws: that of
+    their means."""
     rng = np.random.default_rng([seed, d, n])
     shift = np.zeros(d)
     shift[:2] = 6, 3
@@ -66,7 +80,9 @@ def _measure(d: int, ratio: int, n: int, seed: int) -> list[Row]:
     work: dict[str, Callable[[], tuple[float, float]]] = {
         "exact": lambda: _timed(lambda: fedwad.wasserstein(x, y)),
         _CAPPED: lambda: _timed(lambda: _pot(x, y)),
-        "one message": lambda: _timed(lambda: fedwad.distance(x, y, method="summary", seed=seed).value),
+        "one message": lambda: _timed(
+            lambda: fedwad.distance(x, y, method="summary", seed=seed).value
+        ),
     }
     for support in _SUPPORTS:
         work[f"FedWaD S={support}"] = functools.partial(_rounds, x, y, support, "barycentric", seed)
@@ -91,8 +107,11 @@ def _timed(work: Callable[[], float]) -> tuple[float, float]:
     return work(), time.process_time() - start
 
 
-def _rounds(x: Floats, y: Floats, support: int, interpolant: Interpolant, seed: int) -> tuple[float, float]:
-    """The paper's estimate after 20 rounds, and the seconds until then: what comes after them is ours."""
+def _rounds(
+    x: Floats, y: Floats, support: int, interpolant: Interpolant, seed: int
+) -> tuple[float, float]:
+    """The paper's estimate after 20 rounds, and the seconds until then: what comes after them is
+    ours."""
     start, ends = time.process_time(), [0.0]
     result = fedwad.distance(
         x,
@@ -101,7 +120,7 @@ def _rounds(x: Floats, y: Floats, support: int, interpolant: Interpolant, seed: 
         rounds=20,
         interpolant=interpolant,
         seed=seed,
-        on_round=lambda _: ends.append(time.process_time()),
+        callback=lambda _: ends.append(time.process_time()),
     )
     return float("nan") if result.fedwad is None else result.fedwad, ends[-1] - start
 
@@ -121,7 +140,11 @@ def _pot(x: Floats, y: Floats) -> float:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(np.sqrt(ot.emd2(np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y)), ot.dist(x, y))))
+        return float(
+            np.sqrt(
+                ot.emd2(np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y)), ot.dist(x, y))
+            )
+        )
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
@@ -133,7 +156,9 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 panel = panels[2 * line + column]
                 for method, (colour, style) in _METHODS.items():
                     chosen = pick(rows, d=d, ratio=ratio, method=method)
-                    panel.plot(*mean_by(chosen, "n", what), style, marker=".", color=colour, label=method)
+                    panel.plot(
+                        *mean_by(chosen, "n", what), style, marker=".", color=colour, label=method
+                    )
                 panel.set(xscale="log", xlabel="samples n", ylabel=label)
                 if what == "error" and d == 50:
                     panel.set_ylim(bottom=0)
@@ -157,36 +182,50 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         return ", ".join(f"{name} {100 * value:.1f}%" for name, value in values.items())
 
     faster = {
-        f"n = {n}, 1:{r}": mean("seconds", "FedWaD exact", n, 2, r) / mean("seconds", "FedWaD S=10", n, 2, r)
+        f"n = {n}, 1:{r}": mean("seconds", "FedWaD exact", n, 2, r)
+        / mean("seconds", "FedWaD S=10", n, 2, r)
         for r in (1, 3)
         for n in sizes
         if 100 < n <= shared
     }
     few = [n for n in sizes if n < 1000]
     apart = {n: abs(mean("error", "FedWaD S=10", n) - mean("error", "exact", n)) for n in few}
-    capped = {n: max(abs(row["to sample"]) for row in pick(rows, method=_CAPPED, n=n)) for n in sizes if n >= 5000}
+    capped = {
+        n: max(abs(row["to sample"]) for row in pick(rows, method=_CAPPED, n=n))
+        for n in sizes
+        if n >= 5000
+    }
     grown = mean("to sample", "FedWaD exact", shared, 2, 3)
-    robust = {n: mean("error", "FedWaD S=10", n) for n in (sizes[0], sizes[len(sizes) // 2], largest)}
+    robust = {
+        n: mean("error", "FedWaD S=10", n) for n in (sizes[0], sizes[len(sizes) // 2], largest)
+    }
     times = {r: mean("seconds", "FedWaD exact", shared, 2, r) for r in (1, 3)}
-    high = {m: mean("error", m, shared, 50) for m in ("exact", "FedWaD exact", "FedWaD S=10", "one message")}
+    high = {
+        m: mean("error", m, shared, 50)
+        for m in ("exact", "FedWaD exact", "FedWaD S=10", "one message")
+    }
     ratios = {
         f"{m}, n = {n}": mean("seconds", m, n, 50, 3) / mean("seconds", m, n, 50, 1)
         for m, n in (("exact", largest), ("FedWaD S=10", largest), ("FedWaD exact", shared))
     }
 
     def helps(n: int, d: int) -> float:
-        """The part of the error to the sample's distance that 100 points in place of 10 take away."""
+        """The part of the error to the sample's distance that 100 points in place of 10 take
+        away."""
         few, many = (mean("to sample", f"FedWaD S={s}", n, d, 3) for s in (10, 100))
         return 1 - many / few
 
     costs = {s: mean("seconds", f"FedWaD S={s}", largest, 2, 3) for s in _SUPPORTS}
-    fast = {m: mean("seconds", m, largest) for m in ("exact", _CAPPED, "FedWaD S=10", "FedWaD S=100")}
+    fast = {
+        m: mean("seconds", m, largest) for m in ("exact", _CAPPED, "FedWaD S=10", "FedWaD S=100")
+    }
     small = f"quick run, n up to {largest} only"
     return [
         Claim(
             "The approximated interpolating measure is at least 10 times faster than the exact one beyond 100 samples.",
             all(factor >= 10 for factor in faster.values()),
-            ", ".join(f"{factor:.1f} times ({case})" for case, factor in faster.items()) + ", S = 10, d = 2: where one"
+            ", ".join(f"{factor:.1f} times ({case})" for case, factor in faster.items())
+            + ", S = 10, d = 2: where one"
             " number of samples divides the other, plans proved optimal keep the exact support small",
         ),
         Claim(
@@ -215,12 +254,14 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "The approximated FedWaD is robust: its error is similar for small and large numbers of samples.",
             None if largest < 5000 else robust[largest] <= robust[sizes[0]],
-            "S = 10, to the laws' distance: " + percent({f"n = {n}": value for n, value in robust.items()}),
+            "S = 10, to the laws' distance: "
+            + percent({f"n = {n}": value for n, value in robust.items()}),
         ),
         Claim(
             "From 5000 samples on FedWaD is as fast as exact optimal transport.",
             None if largest < 5000 else fast["FedWaD S=100"] <= fast["exact"],
-            f"seconds at n = {largest}: " + ", ".join(f"{m} {value:.2g}" for m, value in fast.items())
+            f"seconds at n = {largest}: "
+            + ", ".join(f"{m} {value:.2g}" for m, value in fast.items())
             if largest >= 5000
             else small,
         ),
@@ -237,7 +278,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "In 50 dimensions the ratio of the samples makes a negligible difference to the time.",
             all(1 / 1.5 < value < 1.5 for value in ratios.values()),
-            "1:3 takes " + ", ".join(f"{value:.2g} times 1:1 ({case})" for case, value in ratios.items()),
+            "1:3 takes "
+            + ", ".join(f"{value:.2g} times 1:1 ({case})" for case, value in ratios.items()),
         ),
         Claim(
             "A larger support takes longer.",
@@ -248,9 +290,15 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             "A larger support helps mostly in two dimensions with n >= 1000.",
             helps(largest, 2) > max(helps(sizes[0], 2), helps(largest, 50)),
             "S = 100 brings the error to the sample's distance, as a part of that with S = 10, to "
-            + ", ".join(f"{1 - helps(n, d):.2f} (n = {n}, d = {d})" for d in (2, 50) for n in (sizes[0], largest)),
+            + ", ".join(
+                f"{1 - helps(n, d):.2f} (n = {n}, d = {d})"
+                for d in (2, 50)
+                for n in (sizes[0], largest)
+            ),
         ),
     ]
 
 
-EXPERIMENT = Experiment("scaling", "Time and error against the number of samples", _tasks, _measure, _draw, _judge)
+EXPERIMENT = Experiment(
+    "scaling", "Time and error against the number of samples", _tasks, _measure, _draw, _judge
+)

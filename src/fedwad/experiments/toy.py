@@ -1,4 +1,5 @@
-"""Two Gaussian clouds: how the support travels, and the error round by round (the paper's first figure)."""
+"""Two Gaussian clouds: how the support travels, and the error round by round (the paper's first
+figure)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 import fedwad
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Experiment, Row, Settings, axes, mean_by, pick
+from fedwad.experiments._experiment import (
+    EXACT,
+    OURS,
+    PAPER,
+    Claim,
+    Experiment,
+    Row,
+    Settings,
+    axes,
+    mean_by,
+    pick,
+)
 from fedwad.ot import Floats, Interpolant
 
 if TYPE_CHECKING:
@@ -18,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 _KINDS = "barycentric", "exact"
-#: From a start of 30 points, which do not divide 200, so that the support grows: as POT comes, and with plans proved.
+#: From a start of 30 points, which do not divide 200, so that the support grows: as POT comes, and
+#: with plans proved.
 _CAPPED, _PROVED = "exact, POT as it comes", "exact, from 30 points"
 _ROUNDS, _SUPPORT, _FEW_ROUNDS = 20, 100, 4
 
@@ -35,7 +48,10 @@ def _tasks(quick: bool) -> list[Settings]:
         {"interpolant": kind, "seed": seed} for kind in _KINDS for seed in range(2 if quick else 10)
     ]
     return (
-        tasks if quick else tasks + [{"interpolant": kind, "seed": s} for kind in (_CAPPED, _PROVED) for s in range(2)]
+        tasks
+        if quick
+        else tasks
+        + [{"interpolant": kind, "seed": s} for kind in (_CAPPED, _PROVED) for s in range(2)]
     )
 
 
@@ -46,9 +62,15 @@ def _measure(
     exact = fedwad.wasserstein(x, y)
     if interpolant == "exact, POT as it comes" or interpolant == "exact, from 30 points":
         way = _capped if interpolant == _CAPPED else _proved
-        found = way(x, y, np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2)))
-        return [row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in found]
-    result = fedwad.distance(x, y, support=_SUPPORT, rounds=_ROUNDS, interpolant=interpolant, seed=seed, reveal="every")
+        found = way(
+            x, y, np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2))
+        )
+        return [
+            row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in found
+        ]
+    result = fedwad.distance(
+        x, y, support=_SUPPORT, rounds=_ROUNDS, interpolant=interpolant, seed=seed, reveal="every"
+    )
     ours = fedwad.distance(x, y, method="summary", seed=seed)
     last = {"value error": result.value / exact - 1, "one message": ours.value / exact - 1}
     return [
@@ -74,7 +96,8 @@ def _proved(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
 
 
 def _capped(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
-    """Exact interpolating measures by POT as it comes, which stops at 100000 iterations and only warns."""
+    """Exact interpolating measures by POT as it comes, which stops at 100000 iterations and only
+    warns."""
     import ot
 
     def plan(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -92,7 +115,10 @@ def _capped(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
         warnings.simplefilter("ignore")
         for number in range(1, _FEW_ROUNDS + 1):
             weights, z = middle(*middle(own, x, weights, z), *middle(own, y, weights, z))
-            costs = [float((found * cost).sum()) for found, cost in (plan(own, side, weights, z) for side in (x, y))]
+            costs = [
+                float((found * cost).sum())
+                for found, cost in (plan(own, side, weights, z) for side in (x, y))
+            ]
             yield {"round": number, "support": len(z), "paper error": sum(np.sqrt(costs))}
 
 
@@ -104,13 +130,30 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     for rounds, shade in ((1, 0.25), (3, 0.5), (_ROUNDS, 1.0)):
         support = fedwad.distance(x, y, support=_SUPPORT, rounds=rounds).support
         if support is not None:
-            left.plot(*support.points.T, ".", color=PAPER, alpha=shade, markersize=5, label=f"support, round {rounds}")
+            left.plot(
+                *support.points.T,
+                ".",
+                color=PAPER,
+                alpha=shade,
+                markersize=5,
+                label=f"support, round {rounds}",
+            )
     left.set(title="What travels")
     left.legend(fontsize=7, frameon=False)
     for kind, style in (("barycentric", "-"), ("exact", "--")):
         chosen = pick(rows, interpolant=kind)
-        right.plot(*mean_by(chosen, "round", "paper error"), style, color=PAPER, label=f"the paper's estimate, {kind}")
-        right.plot(*mean_by(chosen, "round", "upper error"), style, color=OURS, label=f"our upper bound, {kind}")
+        right.plot(
+            *mean_by(chosen, "round", "paper error"),
+            style,
+            color=PAPER,
+            label=f"the paper's estimate, {kind}",
+        )
+        right.plot(
+            *mean_by(chosen, "round", "upper error"),
+            style,
+            color=OURS,
+            label=f"our upper bound, {kind}",
+        )
     for kind, marker, words in (
         (_CAPPED, "x:", "exact, 30 points, POT as it comes"),
         (_PROVED, "+:", "the same, proved"),
@@ -118,19 +161,43 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
         chosen = pick(rows, interpolant=kind)
         if chosen:
             places, values = mean_by(chosen, "round", "paper error")
-            right.plot(places, values, marker, color=PAPER, markersize=4, label=f"the paper's estimate, {words}")
+            right.plot(
+                places,
+                values,
+                marker,
+                color=PAPER,
+                markersize=4,
+                label=f"the paper's estimate, {words}",
+            )
     ours = np.mean([abs(row["one message"]) for row in rows if "one message" in row])
-    right.axhline(ours, color=EXACT, linestyle=":", label="our estimate, one message (mean |error|)")
-    right.set(yscale="log", xlabel="round", ylabel="relative error", title="Error against the exact distance")
+    right.axhline(
+        ours, color=EXACT, linestyle=":", label="our estimate, one message (mean |error|)"
+    )
+    right.set(
+        yscale="log",
+        xlabel="round",
+        ylabel="relative error",
+        title="Error against the exact distance",
+    )
     right.set_ylim(bottom=3e-5)
-    right.text(_ROUNDS - 1.2, 3.3e-5, "our bound, exact: 0 in the end", ha="right", va="bottom", fontsize=7, color=OURS)
+    right.text(
+        _ROUNDS - 1.2,
+        3.3e-5,
+        "our bound, exact: 0 in the end",
+        ha="right",
+        va="bottom",
+        fontsize=7,
+        color=OURS,
+    )
     right.set_xticks(range(0, _ROUNDS + 1, 5))
     right.legend(fontsize=7, frameon=False)
     return {"toy": figure}
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:
-    by_round = {kind: mean_by(pick(rows, interpolant=kind), "round", "paper error")[1] for kind in _KINDS}
+    by_round = {
+        kind: mean_by(pick(rows, interpolant=kind), "round", "paper error")[1] for kind in _KINDS
+    }
     barycentric, exact = by_round["barycentric"][-1], by_round["exact"]
     lowest = min(exact)
     capped = mean_by(pick(rows, interpolant=_CAPPED), "round", "paper error")[1]
@@ -167,4 +234,6 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment("toy", "Two Gaussians: support and error by round", _tasks, _measure, _draw, _judge)
+EXPERIMENT = Experiment(
+    "toy", "Two Gaussians: support and error by round", _tasks, _measure, _draw, _judge
+)

@@ -1,9 +1,10 @@
 """Messages as bytes: named arrays and numbers, with a version.
 
-A letter is `fedwad`, the version, the length of a header, the header in JSON, then the arrays one after another as
-little-endian numbers. The header tells the ticket that an answer repeats, a digest of the names of features, the
-message with numbers and words in place, and type and shape of each array. Reading makes objects of the few types
-below and of no others, and nothing that is read is run.
+A letter is `fedwad`, the version, the length of a header, the header in JSON, then the arrays one
+after another as little-endian numbers. The header tells the ticket that an answer repeats, a digest
+of the names of features, the message with numbers and words in place, and type and shape of each
+array. Reading makes objects of the few types below and of no others, and nothing that is read is
+run.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import FederationError, FedwadError
-from fedwad.federation.kinds import REPLIES, REQUESTS
+from fedwad.federation.bundle import Bundle
 from fedwad.federation.replies import BundleReply, Failure
-from fedwad.federation.requests import Bundle
+from fedwad.federation.requests import REPLIES, REQUESTS
 from fedwad.ot import LabelledSummary, Measure, Summary
 
-__all__ = ["LARGEST", "VERSION", "Letter", "VersionError", "digest", "pack", "unpack"]
+__all__ = ["LARGEST", "VERSION", "Envelope", "VersionError", "digest", "pack", "unpack"]
 
 VERSION = 1
 #: Most bytes of a letter that is read.
@@ -36,7 +37,8 @@ _PARTS: tuple[type, ...] = (Measure, Summary, LabelledSummary)
 _MESSAGES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
 _TYPES = {kind.__name__: kind for kind in (*_PARTS, *_MESSAGES)}
 _TUPLES = {
-    kind: {field.name for field in fields(kind) if str(field.type).startswith("tuple[")} for kind in _TYPES.values()
+    kind: {field.name for field in fields(kind) if str(field.type).startswith("tuple[")}
+    for kind in _TYPES.values()
 }
 _ARRAYS: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}
 _MOST_AXES = 4
@@ -47,20 +49,26 @@ class VersionError(FederationError):
 
 
 @dataclass(frozen=True, eq=False)
-class Letter:
-    """A message on its way: the ticket of the question, and a digest of the names of the sender's features."""
+class Envelope:
+    """A message on its way: the ticket of the question, and a digest of the names of the sender's
+    features."""
 
-    message: Any
-    ticket: str = ""
+    content: Any
+    request_id: str = ""
     features: str = ""
 
 
-def pack(letter: Letter) -> bytes:
+def pack(letter: Envelope) -> bytes:
     """The letter as bytes."""
     arrays: list[NDArray[Any]] = []
-    content = _plain(letter.message, arrays)
+    content = _plain(letter.content, arrays)
     shapes = [[array.dtype.newbyteorder("<").str, list(array.shape)] for array in arrays]
-    head = {"ticket": letter.ticket, "features": letter.features, "message": content, "arrays": shapes}
+    head = {
+        "request_id": letter.request_id,
+        "features": letter.features,
+        "message": content,
+        "arrays": shapes,
+    }
     header = json.dumps(head, allow_nan=False, separators=(",", ":")).encode("utf-8")
     start = _MAGIC + VERSION.to_bytes(2, "little") + len(header).to_bytes(4, "little")
     return b"".join([start, header, *(np.ascontiguousarray(array).tobytes() for array in arrays)])
@@ -68,7 +76,7 @@ def pack(letter: Letter) -> bytes:
 
 def digest(message: Any) -> str:
     """SHA-256 of a message."""
-    return hashlib.sha256(pack(Letter(message))).hexdigest()
+    return hashlib.sha256(pack(Envelope(message))).hexdigest()
 
 
 def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -89,7 +97,7 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     raise FederationError(f"A {type(value).__name__} cannot travel.")
 
 
-def unpack(data: bytes, largest: int = LARGEST) -> Letter:
+def unpack(data: bytes, largest: int = LARGEST) -> Envelope:
     """Read a letter; VersionError or FederationError, in one sentence, for anything else."""
     if not isinstance(data, bytes) or data[: len(_MAGIC)] != _MAGIC or len(data) < _START:
         raise FederationError("What arrived is no letter of fedwad.")
@@ -97,7 +105,9 @@ def unpack(data: bytes, largest: int = LARGEST) -> Letter:
         raise FederationError(f"A letter of {len(data)} bytes arrived; up to {largest} are read.")
     version = int.from_bytes(data[len(_MAGIC) : len(_MAGIC) + 2], "little")
     if version != VERSION:
-        raise VersionError(f"A letter of version {version} arrived where version {VERSION} is read; update the older.")
+        raise VersionError(
+            f"A letter of version {version} arrived where version {VERSION} is read; update the older."
+        )
     try:
         return _read(data)
     except FedwadError:
@@ -106,7 +116,7 @@ def unpack(data: bytes, largest: int = LARGEST) -> Letter:
         raise FederationError("A damaged letter arrived.") from None
 
 
-def _read(data: bytes) -> Letter:
+def _read(data: bytes) -> Envelope:
     end = _START + int.from_bytes(data[_START - 4 : _START], "little")
     if end > min(len(data), _LARGEST_HEADER):
         raise FederationError("A letter arrived cut short.")
@@ -124,13 +134,13 @@ def _read(data: bytes) -> Letter:
         end += size
     if end != len(data):
         raise FederationError("A letter arrived with more bytes than it tells.")
-    ticket, features = head["ticket"], head["features"]
-    if type(ticket) is not str or type(features) is not str:
+    request_id, features = head["request_id"], head["features"]
+    if type(request_id) is not str or type(features) is not str:
         raise FederationError("A damaged letter arrived.")
     message = _built(head["message"], arrays)
     if type(message) not in _MESSAGES:
         raise FederationError("A letter arrived without a message.")
-    return Letter(message, ticket, features)
+    return Envelope(message, request_id, features)
 
 
 def _refuse(word: str) -> Any:

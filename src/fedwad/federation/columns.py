@@ -20,21 +20,28 @@ class Columns:
     drop: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, label_column: str | None = None, drop: str | Iterable[str] | None = None) -> Columns:
+    def of(
+        cls, label_column: str | None = None, drop: str | Iterable[str] | None = None
+    ) -> Columns:
         """From what a user gives: one name or several, each once or more often."""
         try:
             names = (drop,) if isinstance(drop, str) else () if drop is None else tuple(drop)
         except TypeError:
-            raise InputError(f"drop is a {type(drop).__name__}; give the name of a column, or several.") from None
+            raise InputError(
+                f"drop is a {type(drop).__name__}; give the name of a column, or several."
+            ) from None
         for name in names:
             if not isinstance(name, str):
                 raise InputError(f"drop holds {name!r}; give names of columns, which are words.")
         if label_column in names:
-            raise InputError(f"Column '{label_column}' is named as the label and to be dropped; choose one.")
+            raise InputError(
+                f"Column '{label_column}' is named as the label and to be dropped; choose one."
+            )
         return cls(label_column, tuple(dict.fromkeys(names)))
 
     def words(self) -> dict[str, Any]:
-        """As a site's file, and the functions that open tables, spell it; without what is left out."""
+        """As a site's file, and the functions that open tables, spell it; without what is left
+        out."""
         label = {} if self.label is None else {"label_column": self.label}
         return label | ({"drop": list(self.drop)} if self.drop else {})
 

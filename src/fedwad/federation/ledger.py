@@ -19,9 +19,9 @@ from fedwad.privacy import composed
 
 __all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger"]
 
-#: "refused" before the data were looked at, "withheld" after, or "answered"; "repeated" when the same question got the
-#: same reply as before; "spent" when a private release is paid for, before its noise is drawn; "torn" for a line cut by
-#: a crash.
+#: "refused" before the data were looked at, "withheld" after, or "answered"; "repeated" when the
+#: same question got the same reply as before; "spent" when a private release is paid for, before
+#: its noise is drawn; "torn" for a line cut by a crash.
 Outcome = Literal["answered", "repeated", "refused", "withheld", "spent", "torn"]
 
 _WORKED = ("answered", "withheld")
@@ -30,14 +30,15 @@ _LONGEST_REASON = 300  # letters; a sentence can quote what arrived
 
 @dataclass(frozen=True)
 class Entry:
-    """One request: when, of which kind, what became of it, how large the reply was, how many samples its smallest
-    cell holds, SHA-256 digests of the reply, of the data it was about and of the question, and why it was not told."""
+    """One request: when, of which kind, what became of it, how large the reply was, how many
+    samples its smallest cell holds, SHA-256 digests of the reply, of the data it was about and of
+    the question, and why it was not told."""
 
     when: str
     kind: str
     outcome: Outcome
     bytes: int = 0
-    smallest: int = 0
+    min_cell_size: int = 0
     digest: str = ""
     data: str = ""
     mu: float = 0.0  # what a private release cost
@@ -48,10 +49,12 @@ class Entry:
     def is_look(self) -> bool:
         """Whether the server could learn something about the data from what became of this request.
 
-        A withheld reply counts, since even its absence tells something. A repeated one does not: whoever asked knew it.
+        A withheld reply counts, since even its absence tells something. A repeated one does not:
+        whoever asked knew it.
         """
         if self.kind == "private" and self.outcome == "answered":
-            return False  # the line before it, "spent", was the look; a release that is told again is none
+            # the line before it, "spent", was the look; a release that is told again is none
+            return False
         return self.outcome not in ("refused", "repeated") and self.kind != "describe"
 
 
@@ -72,17 +75,25 @@ class Ledger:
         return len(self.entries)
 
     @property
-    def looks(self) -> int:
+    def queries(self) -> int:
         """How often the data were looked at."""
         return sum(entry.is_look for entry in self.entries)
 
-    def told(self, kind: str) -> set[str]:
+    def released_digests(self, kind: str) -> set[str]:
         """Digests of the replies of a kind that left."""
-        return {entry.digest for entry in self.entries if entry.kind == kind and entry.outcome == "answered"}
+        return {
+            entry.digest
+            for entry in self.entries
+            if entry.kind == kind and entry.outcome == "answered"
+        }
 
     def known(self, question: str) -> Entry | None:
         """The line of the first time that this question was worked on, if it was."""
-        worked = (entry for entry in self.entries if entry.question == question and entry.outcome in _WORKED)
+        worked = (
+            entry
+            for entry in self.entries
+            if entry.question == question and entry.outcome in _WORKED
+        )
         return next(worked, None) if question else None
 
     @contextmanager
@@ -93,9 +104,11 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """What all private releases cost together, mu^2 = sum of mu_i^2, whichever version of the data they were about.
+        """What all private releases cost together, mu^2 = sum of mu_i^2, whichever version of the
+        data they were about.
 
-        Infinite if anything else about the data left, or if a line cannot be read: it may have told that.
+        Infinite if anything else about the data left, or if a line cannot be read: it may have told
+        that.
         """
         if any(entry.is_look and entry.kind != "private" for entry in self.entries):
             return math.inf
@@ -114,7 +127,7 @@ class Ledger:
         kind: str,
         outcome: Outcome,
         size: int = 0,
-        smallest: int = 0,
+        min_cell_size: int = 0,
         digest: str = "",
         data: str = "",
         mu: float = 0.0,
@@ -123,17 +136,21 @@ class Ledger:
     ) -> None:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         reason = reason[:_LONGEST_REASON]
-        self._append(Entry(when, kind, outcome, size, smallest, digest, data, mu, question, reason))
+        self._append(
+            Entry(when, kind, outcome, size, min_cell_size, digest, data, mu, question, reason)
+        )
 
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)
 
 
 class FileLedger(Ledger):
-    """A ledger in a file of JSON lines that several processes may share and that counts across restarts.
+    """A ledger in a file of JSON lines that several processes may share and that counts across
+    restarts.
 
-    Each line reaches the disk before the reply leaves. A line that a crash cut short stays where it is and counts as
-    a look; nothing is ever removed. A ledger that cannot be written means that nothing is answered.
+    Each line reaches the disk before the reply leaves. A line that a crash cut short stays where it
+    is and counts as a look; nothing is ever removed. A ledger that cannot be written means that
+    nothing is answered.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -144,7 +161,9 @@ class FileLedger(Ledger):
         if self.path.is_dir():
             raise InputError(f"{self.path} is a folder; name a file for the ledger.")
         if not self.path.parent.is_dir():
-            raise InputError(f"There is no folder {self.path.parent} for the ledger {self.path.name}; create it first.")
+            raise InputError(
+                f"There is no folder {self.path.parent} for the ledger {self.path.name}; create it first."
+            )
         with self.turn():  # tells at the start what would otherwise fail at the first answer
             pass
 
@@ -153,7 +172,9 @@ class FileLedger(Ledger):
         try:
             import fcntl
         except ImportError:  # Windows
-            raise FederationError("A ledger in a file needs the file locks of Linux or macOS.") from None
+            raise FederationError(
+                "A ledger in a file needs the file locks of Linux or macOS."
+            ) from None
         with self._turn:
             if self._handle is not None:  # the same thread is already inside
                 yield
@@ -177,7 +198,9 @@ class FileLedger(Ledger):
         with self.path.open("rb") as file:
             file.seek(self._read_up_to)
             text = file.read()
-        if text and not text.endswith(b"\n"):  # cut by a crash: end the line, so that the next one stands alone
+        if text and not text.endswith(
+            b"\n"
+        ):  # cut by a crash: end the line, so that the next one stands alone
             self._write(b"\n")
             text += b"\n"
         self.entries += _parsed(text)
@@ -204,7 +227,9 @@ class FileLedger(Ledger):
         try:
             self.releases.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise FederationError(f"The folder of releases cannot be written ({error.strerror}).") from None
+            raise FederationError(
+                f"The folder of releases cannot be written ({error.strerror})."
+            ) from None
         write_atomically(self.releases / key, content)
 
     def _write(self, data: bytes) -> None:

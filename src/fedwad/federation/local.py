@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fedwad._steady import steady
+from fedwad._blas import single_threaded_blas
 from fedwad.errors import FedwadError, InputError
+from fedwad.federation.bundle import Bundle
 from fedwad.federation.client import Client, answer_together
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import aligned
 from fedwad.federation.federation import Answer, Question, Site, site
-from fedwad.federation.kinds.train import alike
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import read
 from fedwad.federation.replies import failure_of
-from fedwad.federation.requests import Bundle
+from fedwad.federation.requests.train import alike
 
 __all__ = ["LocalFederation", "local"]
 
@@ -24,7 +24,9 @@ __all__ = ["LocalFederation", "local"]
 class LocalFederation:
     """Clients in this process; those asked in one round work in parallel threads."""
 
-    def __init__(self, clients: Mapping[str, Client], features: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, clients: Mapping[str, Client], features: tuple[str, ...] | None = None
+    ) -> None:
         if not clients:
             raise InputError("A federation needs at least one client.")
         self._clients = dict(clients)
@@ -57,16 +59,27 @@ class LocalFederation:
         sites = [self[name] for name in requests]
         if len(requests) > 1 and alike(list(requests.values())):
             return dict(answer_together(self._clients, requests))  # type: ignore[arg-type]
-        # One for each core: more would only wait for each other's turn in the interpreter. Each client is steady by
-        # itself; to be so from the first to the last saves all but one of the switches, which take milliseconds.
-        with steady(), ThreadPoolExecutor(max_workers=max(1, min(len(sites), os.cpu_count() or 1))) as pool:
-            answers = {site.name: pool.submit(self._answer, site.name, requests[site.name]) for site in sites}
+        # One for each core: more would only wait for each other's turn in the interpreter. Each
+        # client is steady by itself; to be so from the first to the last saves all but one of the
+        # switches, which take milliseconds.
+        with (
+            single_threaded_blas(),
+            ThreadPoolExecutor(max_workers=max(1, min(len(sites), os.cpu_count() or 1))) as pool,
+        ):
+            answers = {
+                site.name: pool.submit(self._answer, site.name, requests[site.name])
+                for site in sites
+            }
         return {name: answer.result() for name, answer in answers.items()}
 
     def _answer(self, name: str, request: Question) -> Answer:
         try:
             client = self._clients[name]
-            return client.answer_all(request) if isinstance(request, Bundle) else client.answer(request)
+            return (
+                client.answer_all(request)
+                if isinstance(request, Bundle)
+                else client.answer(request)
+            )
         except FedwadError as error:
             return failure_of(error)
 
@@ -81,8 +94,8 @@ def local(
 
     Parameters
     ----------
-    data : mapping from client name to its data
-        Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or .parquet file.
+    data : mapping from client name to its data Each an array (n, d), a pair (X, y), a data frame,
+        or the path of a .npy, .npz, .csv or .parquet file.
     policy : Policy, optional
         What all of them answer. Open when left out: the data are on this machine anyway.
     label_column : str, optional
@@ -97,11 +110,19 @@ def local(
     ('paris', 'oslo')
     """
     if not isinstance(data, Mapping):
-        raise InputError(f"The clients came as a {type(data).__name__}; give a mapping from names to data.")
+        raise InputError(
+            f"The clients came as a {type(data).__name__}; give a mapping from names to data."
+        )
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
     columns = Columns.of(label_column, drop)
-    read_in = aligned({str(name): read(source, str(name), columns) for name, source in data.items()})
-    features = next((dataset.features for dataset in read_in.values() if dataset.features is not None), None)
-    return LocalFederation({name: Client(dataset, shared) for name, dataset in read_in.items()}, features)
+    read_in = aligned(
+        {str(name): read(source, str(name), columns) for name, source in data.items()}
+    )
+    features = next(
+        (dataset.features for dataset in read_in.values() if dataset.features is not None), None
+    )
+    return LocalFederation(
+        {name: Client(dataset, shared) for name, dataset in read_in.items()}, features
+    )

@@ -11,7 +11,7 @@ from fedwad.errors import InputError
 from fedwad.ot import Measure
 
 if TYPE_CHECKING:
-    from fedwad.federation.desk import Desk
+    from fedwad.federation.context import ClientContext
     from fedwad.federation.policy import Policy
 
 __all__ = ["Classes", "Reply", "Request"]
@@ -20,9 +20,9 @@ _LONGEST_RUN = 64
 _LONGEST_WORD = 1000
 _SUMS_TO_ONE = 1e-9
 
-#: Whether samples are looked at without their labels, or with the statistics of their class appended:
-#: mean and standard deviations ("diagonal"), or mean and root covariance ("full").
-Classes = Literal["ignored", "diagonal", "full"]
+#: Whether samples are looked at without their labels, or with the statistics of their class
+#: appended: mean and standard deviations ("diagonal"), or mean and root covariance ("full").
+Classes = Literal["ignored", "diag", "full"]
 
 
 class Reply:
@@ -34,36 +34,42 @@ class Reply:
 
 
 class Request:
-    """What a server can ask: a frozen dataclass of arrays, numbers and short words, and how a client deals with it.
+    """What a server can ask: a frozen dataclass of arrays, numbers and short words, and how a
+    client deals with it.
 
-    A client calls, in this order, `cleaned`, `admit`, `fits` and `work`; the server calls `check` on what comes back.
-    All are looked up on the class, never on what arrived.
+    A client calls, in this order, `validate`, `admit`, `check_shape` and `execute`; the server
+    calls `check` on what comes back. All are looked up on the class, never on what arrived.
     """
 
     kind: ClassVar[str]
     answer: ClassVar[type[Reply]]
-    #: Whether the reply depends on nothing but the question, the data and the policy. Such a question counts once.
+    #: Whether the reply depends on nothing but the question, the data and the policy. Such a
+    #: question counts once.
     lasting: ClassVar[bool] = False
 
-    def cleaned(self) -> Request:
-        """A copy made of plain values; InputError unless each makes sense by itself, whatever the data.
+    def validate(self) -> Request:
+        """A copy made of plain values; InputError unless each makes sense by itself, whatever the
+        data.
 
         Plain means of exactly the expected type: nothing that arrives gets to run code of its own.
         """
         raise NotImplementedError
 
     def admit(self, policy: Policy) -> None:
-        """Raise PolicyError unless this policy lets the request be worked on, beyond its kind and number."""
+        """Raise PolicyError unless this policy lets the request be worked on, beyond its kind and
+        number."""
 
-    def fits(self, desk: Desk) -> None:
+    def check_shape(self, context: ClientContext) -> None:
         """Raise InputError unless the request fits the data in shape; nothing is looked at yet."""
 
-    def work(self, desk: Desk) -> tuple[Reply, int | None]:
-        """The reply, and the number of samples that its least protected number averages (None if it averages none)."""
+    def execute(self, context: ClientContext) -> tuple[Reply, int | None]:
+        """The reply, and the number of samples that its least protected number averages (None if it
+        averages none)."""
         raise NotImplementedError
 
     def check(self, reply: Any) -> None:
-        """Raise InputError unless `reply`, an `answer`, is about what was asked. Runs on the server."""
+        """Raise InputError unless `reply`, an `answer`, is about what was asked. Runs on the
+        server."""
 
 
 def plain_word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
@@ -95,8 +101,16 @@ def check_measure(measure: Any) -> None:
 
 
 def check_weights(weights: Any, count: int) -> None:
-    proper = is_finite(weights, 1) and weights.shape == (count,) and count > 0 and bool((weights > 0).all())
-    require(proper and abs(float(weights.sum()) - 1) <= _SUMS_TO_ONE, "weights are not positive with sum one.")
+    proper = (
+        is_finite(weights, 1)
+        and weights.shape == (count,)
+        and count > 0
+        and bool((weights > 0).all())
+    )
+    require(
+        proper and abs(float(weights.sum()) - 1) <= _SUMS_TO_ONE,
+        "weights are not positive with sum one.",
+    )
 
 
 def check_distance(distance: Any) -> None:
@@ -105,13 +119,20 @@ def check_distance(distance: Any) -> None:
 
 
 def check_words(*words: Any) -> None:
-    require(all(type(word) is str and len(word) <= _LONGEST_WORD for word in words), "words are too long.")
+    require(
+        all(type(word) is str and len(word) <= _LONGEST_WORD for word in words),
+        "words are too long.",
+    )
 
 
 def is_count(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
+    return (
+        isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
+    )
 
 
 def is_finite(array: Any, ndim: int | None = None) -> bool:
-    proper = isinstance(array, np.ndarray) and array.dtype == np.float64 and ndim in (None, array.ndim)
+    proper = (
+        isinstance(array, np.ndarray) and array.dtype == np.float64 and ndim in (None, array.ndim)
+    )
     return bool(proper and np.isfinite(array).all())

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.ledger import FileLedger
 from fedwad.federation.policy import Policy
-from fedwad.federation.purse import ending_promise
 from fedwad.federation.reading import read
 
 __all__ = ["open_client"]
@@ -27,15 +27,17 @@ def open_client(
 
     Parameters
     ----------
-    data : path of a .npy, .npz, .csv or .parquet file; named features are taken in alphabetical order
+    data : path of a .npy, .npz, .csv or .parquet file; named features are taken in alphabetical
+        order
     policy : path of a TOML file, see `Policy.load`
-    ledger : path of the ledger; beside the policy, `paris.toml` -> `paris.ledger.jsonl`, when left out
+    ledger : path of the ledger; beside the policy, `paris.toml` -> `paris.ledger.jsonl`, when left
+        out
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
     held, record = read(data, columns=Columns.of(label_column, drop)).by_name(), FileLedger(place)
-    if warning := ending_promise(record, rules):
+    if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)

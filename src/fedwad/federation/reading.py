@@ -32,14 +32,23 @@ _HINTS = {
 }
 _BARE, _MISSING = b"fedwad: columns have no names", ("", "NA", "N/A", "null")
 _FEATURES = Columns()  # every column is one
-_POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = ("X", "x", "points", "data"), ("y", "labels"), ("weights", "w")
+_POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
+    ("X", "x", "points", "data"),
+    ("y", "labels"),
+    ("weights", "w"),
+)
 
 
 def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
     """Make a Dataset of an array, a pair (X, y), a data frame or the path of a file."""
     if isinstance(source, str | Path):
         return _read_file(Path(source), columns)
-    if isinstance(source, tuple) and len(source) == 2 and not np.isscalar(source[0]) and not np.isscalar(source[1]):
+    if (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and not np.isscalar(source[0])
+        and not np.isscalar(source[1])
+    ):
         data = read(source[0], name, Columns(drop=columns.drop))
         try:
             labels = as_labels(source[1])
@@ -58,7 +67,9 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
     if _is_folder(path):
         raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}.")
+        raise InputError(
+            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
+        )
     try:
         found = path.is_file()
     except (OSError, ValueError):
@@ -75,7 +86,9 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if isinstance(content, Dataset):
         if columns.label is not None:
-            raise InputError(f"{path} has no named columns; a label column can be given for .csv and .parquet.")
+            raise InputError(
+                f"{path} has no named columns; a label column can be given for .csv and .parquet."
+            )
         _refuse_drop(columns, str(path))
         return content
     first_line = (content.schema.metadata or {}).get(_BARE)
@@ -87,11 +100,14 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
 
 def _refuse_drop(columns: Columns, name: str) -> None:
     if columns.drop:
-        raise InputError(f"{name} has no named columns; columns can be dropped from .csv, .parquet and data frames.")
+        raise InputError(
+            f"{name} has no named columns; columns can be dropped from .csv, .parquet and data frames."
+        )
 
 
 def _refuse_made_up(columns: Columns, first_line: Sequence[str], path: Path) -> None:
-    """A table without a header has no names to go by; what PyArrow calls its columns is not the user's word."""
+    """A table without a header has no names to go by; what PyArrow calls its columns is not the
+    user's word."""
     wanted = [*columns.drop, *([] if columns.label is None else [columns.label])]
     found = [word for word in wanted if word in first_line]
     if found:
@@ -136,8 +152,11 @@ def _read_npz(path: Path) -> Dataset:
     return Dataset(*_positive(points, labels, weights, str(path)))
 
 
-def _positive(points: Any, labels: Any, weights: Any, name: str) -> tuple[Measure, NDArray[Any] | None]:
-    """Measure and labels, the labels of samples of weight zero dropped as the measure drops those samples."""
+def _positive(
+    points: Any, labels: Any, weights: Any, name: str
+) -> tuple[Measure, NDArray[Any] | None]:
+    """Measure and labels, the labels of samples of weight zero dropped as the measure drops those
+    samples."""
     measure = Measure(points, weights, name=name)
     if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]
@@ -151,19 +170,29 @@ def _read_csv(path: Path) -> pa.Table:
         raise InputError(f"{path} is empty; give at least one sample.")
     first_line = _first_line(path)
     if first_line.count(";") > first_line.count(","):
-        raise InputError(f"{path} is separated by semicolons; save it with commas, and points in numbers.")
+        raise InputError(
+            f"{path} is separated by semicolons; save it with commas, and points in numbers."
+        )
     if first_line.count("\t") > first_line.count(","):
         raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
-    empty = csv.ConvertOptions(strings_can_be_null=True)  # a label that is missing is no label of its own
+    empty = csv.ConvertOptions(
+        strings_can_be_null=True
+    )  # a label that is missing is no label of its own
     table = csv.read_csv(path, convert_options=empty)
     names = table.column_names
-    if len(names) == 1 and len(names[0].split()) > 1 and all(is_number(word) for word in names[0].split()):
+    if (
+        len(names) == 1
+        and len(names[0].split()) > 1
+        and all(is_number(word) for word in names[0].split())
+    ):
         raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
     if set(names) == {str(k) for k in range(len(names))}:
         raise InputError(
             f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
         )
-    if all(is_number(name) or name in _MISSING for name in names):  # the first line is data, not names
+    if all(
+        is_number(name) or name in _MISSING for name in names
+    ):  # the first line is data, not names
         if "" in names and not _counts_rows(names):
             raise InputError(
                 f"The first line of {path} has an empty cell and no words, and may name the columns or be a sample;"
@@ -171,13 +200,18 @@ def _read_csv(path: Path) -> pa.Table:
             )
         if "" in names:
             return table
-        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True), convert_options=empty)
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(autogenerate_column_names=True),
+            convert_options=empty,
+        )
         return table.replace_schema_metadata({_BARE: json.dumps(names)})
     return table
 
 
 def _counts_rows(names: Sequence[str]) -> bool:
-    """Whether pandas may have written these names: none for the numbers of rows, then whole numbers such as years."""
+    """Whether pandas may have written these names: none for the numbers of rows, then whole numbers
+    such as years."""
     return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
-from fedwad.federation.kinds import REPLIES
+from fedwad.federation.bundle import Bundle
 from fedwad.federation.message import Reply, Request, check_words
-from fedwad.federation.requests import Bundle
+from fedwad.federation.requests import REPLIES
 
 __all__ = ["BundleReply", "Failure", "check_reply", "error_of", "failure_of", "payload"]
 
@@ -19,8 +19,9 @@ __all__ = ["BundleReply", "Failure", "check_reply", "error_of", "failure_of", "p
 class Failure:
     """Why a client did not answer: a code, and one sentence that tells no data.
 
-    Codes are "input", "policy" and "certificate" for what the client itself refused, "silent" when nothing came in
-    time, "version" and "garbage" for answers that cannot be used, "internal" for a fault inside the client.
+    Codes are "input", "policy" and "certificate" for what the client itself refused, "silent" when
+    nothing came in time, "version" and "garbage" for answers that cannot be used, "internal" for a
+    fault inside the client.
     """
 
     code: str
@@ -34,7 +35,11 @@ class BundleReply:
     replies: tuple[Reply | Failure, ...]
 
 
-_CODES: dict[str, type[FedwadError]] = {"input": InputError, "policy": PolicyError, "certificate": CertificateError}
+_CODES: dict[str, type[FedwadError]] = {
+    "input": InputError,
+    "policy": PolicyError,
+    "certificate": CertificateError,
+}
 
 
 def failure_of(error: FedwadError) -> Failure:
@@ -49,7 +54,8 @@ def error_of(name: str, failure: Failure) -> FedwadError:
 
 
 def payload(message: Any) -> int:
-    """Number of bytes that a message carries: its arrays, eight for each number, one for each letter of a word."""
+    """Number of bytes that a message carries: its arrays, eight for each number, one for each
+    letter of a word."""
     if isinstance(message, np.ndarray):
         return message.nbytes
     if is_dataclass(message):
@@ -62,7 +68,8 @@ def payload(message: Any) -> int:
 
 
 def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
-    """Why `reply` cannot be the answer to `request`: wrong in itself, or about something else. None if it can."""
+    """Why `reply` cannot be the answer to `request`: wrong in itself, or about something else. None
+    if it can."""
     try:
         if isinstance(reply, Failure):
             check_words(reply.code, reply.sentence)
@@ -77,7 +84,9 @@ def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
     except InputError as error:
         return Failure("garbage", f"its reply cannot be used: {error}")
     except Exception:  # fields that are missing or of another type
-        return Failure("garbage", f"its reply, a {type(reply).__name__}, has fields that cannot be read.")
+        return Failure(
+            "garbage", f"its reply, a {type(reply).__name__}, has fields that cannot be read."
+        )
     return None
 
 

@@ -24,10 +24,11 @@ def is_table(source: Any) -> bool:
 
 
 def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> Dataset:
-    """Numeric columns become features in their order; the label column, if named, becomes the labels.
+    """Numeric columns become features in their order; the label column, if named, becomes the
+    labels.
 
-    What is in dropped columns is not looked at: they may hold anything. Columns that are not `named` by their user are
-    told by their place, and are not offered to be dropped.
+    What is in dropped columns is not looked at: they may hold anything. Columns that are not
+    `named` by their user are told by their place, and are not offered to be dropped.
     """
     import narwhals as nw
 
@@ -37,7 +38,9 @@ def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> D
         frame = nw.from_native(table, eager_only=True)
         names = list(frame.columns)
     except Exception:  # each data frame library refuses in its own way
-        raise InputError(f"{name} is a {type(table).__name__} that cannot be used; give a table in memory.") from None
+        raise InputError(
+            f"{name} is a {type(table).__name__} that cannot be used; give a table in memory."
+        ) from None
     if len(frame) == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     labels = None
@@ -56,22 +59,30 @@ def read_table(table: Any, name: str, columns: Columns, named: bool = True) -> D
     _refuse_words([features[place] for place in words], name)
     if not features:
         if columns.drop:
-            raise InputError(f"{name} has no columns left after {dropping(*columns.drop)}; keep at least one.")
+            raise InputError(
+                f"{name} has no columns left after {dropping(*columns.drop)}; keep at least one."
+            )
         raise InputError(f"{name} has no columns of numbers; give at least one.")
     points = np.empty((len(frame), len(features)))
     for place, column in enumerate(features):
         told = f"Column '{column.name}' of {name}" if named else f"Column {place + 1} of {name}"
-        _refuse_missing(column, told, f", or drop the column ({dropping(str(column.name))})" if named else "")
+        _refuse_missing(
+            column, told, f", or drop the column ({dropping(str(column.name))})" if named else ""
+        )
         points[:, place] = _numbers(column)
         _refuse_infinite(points[:, place], told)
-    return Dataset(Measure(points, name=name), labels, tuple(str(column.name) for column in features))
+    return Dataset(
+        Measure(points, name=name), labels, tuple(str(column.name) for column in features)
+    )
 
 
 def _without_index(table: Any, columns: Columns) -> Any:
-    """A table without the columns in which pandas stored an index, unless they are asked for by name.
+    """A table without the columns in which pandas stored an index, unless they are asked for by
+    name.
 
-    The index of a frame in memory is no feature either. Which columns hold one, pandas tells in the table's metadata;
-    of an index that only counts there are a start, a stop and a step instead of a column.
+    The index of a frame in memory is no feature either. Which columns hold one, pandas tells in the
+    table's metadata; of an index that only counts there are a start, a stop and a step instead of a
+    column.
     """
     if type(table).__module__.partition(".")[0] != "pyarrow":
         return table
@@ -103,16 +114,18 @@ def _is_numeric(column: Any) -> bool:
 def _numbers(column: Any) -> NDArray[np.float64]:
     """The values of a numeric column without missing ones.
 
-    PyArrow's own way to NumPy imports pandas where that is installed, to look at its types: seconds of waiting, and an
-    interrupt during that import is lost inside PyArrow together with the import lock, so that the next import waits
-    for ever. Its memory can be read as it is.
+    PyArrow's own way to NumPy imports pandas where that is installed, to look at its types: seconds
+    of waiting, and an interrupt during that import is lost inside PyArrow together with the import
+    lock, so that the next import waits for ever. Its memory can be read as it is.
     """
     native = column.to_native()
     if type(native).__module__.partition(".")[0] != "pyarrow":
         return np.asarray(column.to_numpy(), dtype=np.float64)
     doubles = native.cast("float64", safe=False)  # safe would refuse whole numbers beyond 2^53
     parts = [
-        np.frombuffer(part.buffers()[1], np.float64, len(part), 8 * part.offset) for part in doubles.chunks if len(part)
+        np.frombuffer(part.buffers()[1], np.float64, len(part), 8 * part.offset)
+        for part in doubles.chunks
+        if len(part)
     ]
     return np.concatenate([*parts, np.empty(0)])
 
@@ -139,13 +152,17 @@ def _refuse_names(table: Any, name: str, columns: Columns) -> None:
         )
     twice = [column for place, column in enumerate(names) if column in names[:place]]
     if twice:
-        raise InputError(f"{name} has more than one column '{twice[0]}'; rename or leave out all but one.")
+        raise InputError(
+            f"{name} has more than one column '{twice[0]}'; rename or leave out all but one."
+        )
 
 
 def _refuse_unknown(wanted: Any, names: Sequence[Any], name: str) -> None:
     if wanted not in names or not isinstance(wanted, str):
         words = [str(column) for column in names]
-        raise InputError(f"{name} has no column '{wanted}'{_meant(wanted, words)}; {_listed(words)}.")
+        raise InputError(
+            f"{name} has no column '{wanted}'{_meant(wanted, words)}; {_listed(words)}."
+        )
 
 
 def _meant(wanted: Any, names: Sequence[str]) -> str:
@@ -156,14 +173,16 @@ def _meant(wanted: Any, names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """'its columns are u, v'; empty names and those with spaces around them in quotes, since nobody would see those."""
+    """'its columns are u, v'; empty names and those with spaces around them in quotes, since nobody
+    would see those."""
     return "its columns are " + ", ".join(
         column if column and column == column.strip() else f"'{column}'" for column in names
     )
 
 
 def _refuse_words(columns: Sequence[Any], name: str) -> None:
-    """Name all columns at once that are no numbers: mending a table one message after the other is slow."""
+    """Name all columns at once that are no numbers: mending a table one message after the other is
+    slow."""
     if len(columns) == 1:
         raise InputError(
             f"Column '{columns[0].name}' of {name} holds {_what(columns[0])}; encode it as numbers,"
@@ -186,9 +205,14 @@ def _refuse_words_bare(place: int, column: Any, name: str) -> None:
 
 
 def _what(column: Any) -> str:
-    """The kind of values of a column that is not numeric, and where they are if most are numbers."""
+    """The kind of values of a column that is not numeric, and where they are if most are
+    numbers."""
     kind = f"{str(column.dtype).lower()} values"
-    odd = [row for row, value in enumerate(column.to_list(), 1) if value is not None and not is_number(str(value))]
+    odd = [
+        row
+        for row, value in enumerate(column.to_list(), 1)
+        if value is not None and not is_number(str(value))
+    ]
     return f"{kind} in {_rows(odd)}" if 0 < len(odd) < len(column) / 2 else kind
 
 
@@ -201,7 +225,11 @@ def _rows(rows: Sequence[int]) -> str:
 def _refuse_missing(column: Any, told: str, otherwise: str = "") -> None:
     kinds = [column.is_null()] + ([column.is_nan()] if column.dtype.is_float() else [])
     if any(lost.any() for lost in kinds):
-        rows = [row for row, lost in enumerate(zip(*(kind.to_list() for kind in kinds), strict=True), 1) if any(lost)]
+        rows = [
+            row
+            for row, lost in enumerate(zip(*(kind.to_list() for kind in kinds), strict=True), 1)
+            if any(lost)
+        ]
         raise InputError(
             f"{told} has {len(rows)} missing value{'s' if len(rows) > 1 else ''}"
             f" ({_rows(rows)}); fill or remove them first{otherwise}."

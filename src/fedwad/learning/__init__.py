@@ -1,9 +1,10 @@
-"""Learning from many clients: FedAvg, FedRep and FedPer in groups, the coreset nearest-neighbour classifier."""
+"""Learning from many clients: FedAvg, FedRep and FedPer in groups, the coreset nearest-neighbour
+classifier."""
 
 from typing import TYPE_CHECKING, Any
 
 from fedwad.learning._classifier_accuracy import ClassifierAccuracy, classifier_accuracy
-from fedwad.learning._plan import Algorithm, Plan
+from fedwad.learning._options import Algorithm, TrainingOptions
 from fedwad.learning._train import train
 from fedwad.learning._training_result import TrainingResult, TrainingRound
 
@@ -14,7 +15,7 @@ __all__ = [
     "Algorithm",
     "ClassifierAccuracy",
     "CoresetClassifier",
-    "Plan",
+    "TrainingOptions",
     "TrainingResult",
     "TrainingRound",
     "classifier_accuracy",

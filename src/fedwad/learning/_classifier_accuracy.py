@@ -1,4 +1,5 @@
-"""How well the coreset classifier does on clients' own test data: rows for a table, one for each setting."""
+"""How well the coreset classifier does on clients' own test data: rows for a table, one for each
+setting."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ class ClassifierAccuracy:
 
     Attributes
     ----------
-    accuracy : float
-        Share of its own test samples that the one classifier of all clients gets right, averaged over clients.
-    own : float
-        The same where each client asks only for the classes that its training samples have, as a personal model does.
+    accuracy : float Share of its own test samples that the one classifier of all clients gets
+        right, averaged over clients.
+    own : float The same where each client asks only for the classes that its training samples have,
+        as a personal model does.
     atoms, bytes_up, seconds
         Atoms of the classifier, bytes that clients sent for it, and the time to fit it.
     """
@@ -37,7 +38,7 @@ class ClassifierAccuracy:
     size: int
     per: str
     weights: str
-    neighbors: int
+    n_neighbors: int
     seed: int
     accuracy: float
     own: float
@@ -51,14 +52,15 @@ def classifier_accuracy(
     test: Mapping[str, tuple[Any, Any]],
     sizes: Sequence[int] = (10, 100),
     per: Sequence[str] = ("class",),
-    neighbors: Sequence[int] = (1,),
+    n_neighbors: Sequence[int] = (1,),
     weights: Sequence[str] = ("equal",),
     seed: int = 0,
 ) -> Iterator[ClassifierAccuracy]:
-    """Fit the classifier to all clients' training data in every setting, and yield its accuracy on their test data.
+    """Fit the classifier to all clients' training data in every setting, and yield its accuracy on
+    their test data.
 
-    This is how a personalised model is judged (each client by its own test data, then the mean), so the rows can stand
-    beside those of FedRep and FedPer.
+    This is how a personalised model is judged (each client by its own test data, then the mean), so
+    the rows can stand beside those of FedRep and FedPer.
 
     Examples
     --------
@@ -73,26 +75,43 @@ def classifier_accuracy(
 
     missing = sorted(set(train) ^ set(test))
     if missing:
-        raise InputError(f"Client '{missing[0]}' has no training or no test data; give both for each.")
+        raise InputError(
+            f"Client '{missing[0]}' has no training or no test data; give both for each."
+        )
     federation = local(train)
     for size, one_per, one_weights in product(sizes, per, weights):
         model = CoresetClassifier(size=size, per=one_per, weights=one_weights, seed=seed)
         start = time.perf_counter()
         model.fit(federation)
         seconds = time.perf_counter() - start
-        for voters in neighbors:
-            model.set_params(neighbors=voters)
+        for voters in n_neighbors:
+            model.set_params(n_neighbors=voters)
             shared, own = _scores(model, train, test)
             yield ClassifierAccuracy(
-                len(train), size, one_per, one_weights, voters, seed, shared, own, len(model.points_),
-                model.traffic_.up, seconds,
-            )  # fmt: skip
+                len(train),
+                size,
+                one_per,
+                one_weights,
+                voters,
+                seed,
+                shared,
+                own,
+                len(model.points_),
+                model.traffic_.up,
+                seconds,
+            )
 
 
-def _scores(model: CoresetClassifier, train: Mapping[str, Any], test: Mapping[str, Any]) -> tuple[float, float]:
+def _scores(
+    model: CoresetClassifier, train: Mapping[str, Any], test: Mapping[str, Any]
+) -> tuple[float, float]:
     shared, own = [], []
     for name, (X, y) in test.items():
         labels = np.asarray(y)
         shared.append(np.mean(model.predict(X) == labels))
-        own.append(np.mean(model.predict(X, among=np.unique(np.asarray(train[name][1])).tolist()) == labels))
+        own.append(
+            np.mean(
+                model.predict(X, among=np.unique(np.asarray(train[name][1])).tolist()) == labels
+            )
+        )
     return float(np.mean(shared)), float(np.mean(own))

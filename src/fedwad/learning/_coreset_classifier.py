@@ -14,14 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_choice, check_whole
 from fedwad._files import write_atomically
-from fedwad._steady import steady
 from fedwad.errors import InputError
 from fedwad.federation import (
     Federation,
     LabelName,
-    Line,
+    MeteredFederation,
     PrivateReply,
     PrivateRequest,
     Prototypes,
@@ -40,35 +40,39 @@ _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
 
 class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from many clients in one message each, and classify by the nearest of the points they sent.
+    """Learn from many clients in one message each, and classify by the nearest of the points they
+    sent.
 
-    Each client distils its samples to `size` atoms, its Wasserstein coreset, and labels them; all atoms together make
-    one classifier by nearest neighbours, which every client can use. It follows scikit-learn's conventions.
+    Each client distils its samples to `size` atoms, its Wasserstein coreset, and labels them; all
+    atoms together make one classifier by nearest neighbours, which every client can use. It follows
+    scikit-learn's conventions.
 
     Parameters
     ----------
     size : atoms of each client, at most, unless it has more classes than that
-    per : "class": each client distils its classes one by one, with atoms in proportion to their samples. "client":
-        all its samples together, and an atom takes the label of the sample nearest to it, as in the paper.
-    neighbors : atoms that vote on a sample, with one vote each
-    weights : "equal": all atoms of a class (or client) stand for equally many samples. "free": for those that are
-        nearest to them, which is k-means
+    per : "class": each client distils its classes one by one, with atoms in proportion to their
+        samples. "client": all its samples together, and an atom takes the label of the sample
+        nearest to it, as in the paper.
+    n_neighbors : atoms that vote on a sample, with one vote each
+    weights : "equal": all atoms of a class (or client) stand for equally many samples. "free": for
+        those that are nearest to them, which is k-means
     seed : the same seed gives the same bits
-    privacy : fedwad.DP with the public names of classes as its `labels`: clients then tell noisy means of their classes
-        under differential privacy, one atom a class, and `size`, `per`, `weights` and `seed` do not matter. The same
-        promise in `fedwad.matrix` uses the same release, which is paid for once.
+    privacy : fedwad.DP with the public names of classes as its `labels`: clients then tell noisy
+        means of their classes under differential privacy, one atom a class, and `size`, `per`,
+        `weights` and `seed` do not matter. The same promise in `fedwad.matrix` uses the same
+        release, which is paid for once.
 
     Attributes
     ----------
     classes_ : array
         All labels that clients told, in ascending order.
-    points_, weights_, labels_, owners_ : arrays
-        The atoms (S, d), the share of its client's samples that each stands for, the place of its label in
-        `classes_`, and the place of its client in `clients_`.
+    points_, weights_, labels_, owners_ : arrays The atoms (S, d), the share of its client's samples
+        that each stands for, the place of its label in `classes_`, and the place of its client in
+        `clients_`.
     clients_ : tuple of str
         Clients that answered.
-    lost_, notes_ : mappings
-        Clients that did not answer, each with the reason, and clients that left something out, each with what.
+    lost_, notes_ : mappings Clients that did not answer, each with the reason, and clients that
+        left something out, each with what.
     traffic_ : Traffic
         Bytes that travelled.
     n_features_in_ : int
@@ -88,23 +92,28 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         size: int = 100,
         per: str = "class",
-        neighbors: int = 1,
+        n_neighbors: int = 1,
         weights: str = "equal",
         seed: int = 0,
         privacy: Any = None,
     ) -> None:
         self.size = size
         self.per = per
-        self.neighbors = neighbors
+        self.n_neighbors = n_neighbors
         self.weights = weights
         self.seed = seed
         self.privacy = privacy
 
     def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
-        """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with labels y (n,)."""
-        if hasattr(type(X), "ask") or (isinstance(X, Mapping) and not hasattr(X, "toarray")):  # some sparse ones are
+        """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with
+        labels y (n,)."""
+        if hasattr(type(X), "ask") or (
+            isinstance(X, Mapping) and not hasattr(X, "toarray")
+        ):  # some sparse ones are
             if y is not None:
-                raise InputError("y came beside a federation; its clients hold the labels, so leave y out.")
+                raise InputError(
+                    "y came beside a federation; its clients hold the labels, so leave y out."
+                )
             federation = X if hasattr(type(X), "ask") else local(X)
             told = self._asked(federation)
             names = agreed_names({name: reply.names for name, reply in told.items()})
@@ -124,21 +133,25 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _asked(self, federation: Federation) -> dict[str, Prototypes]:
         check_choice(self.per, "per", ("class", "client"))
         check_choice(self.weights, "weights", ("equal", "free"))
-        check_whole(self.neighbors, "neighbors")
+        check_whole(self.n_neighbors, "n_neighbors")
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
         if self.privacy is not None:
             return self._released(federation, DP.of(self.privacy))
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
-        line = Line(federation)
+        line = MeteredFederation(federation)
         told = line.gather(dict.fromkeys(federation.names, request), Prototypes, least=1)
         self.lost_, self.traffic_ = dict(line.lost), line.traffic
-        return dict(sorted(told.items()))  # so that the order in which clients are listed changes nothing
+        return dict(
+            sorted(told.items())
+        )  # so that the order in which clients are listed changes nothing
 
     def _released(self, federation: Federation, promise: DP) -> dict[str, Prototypes]:
         names = promise.class_names
         if not names:
-            raise InputError("privacy came without labels; give fedwad.DP(..., labels=[the public names of classes]).")
-        line = Line(federation)
+            raise InputError(
+                "privacy came without labels; give fedwad.DP(..., labels=[the public names of classes])."
+            )
+        line = MeteredFederation(federation)
         request = PrivateRequest.of(promise)
         told = line.gather(dict.fromkeys(federation.names, request), PrivateReply, least=1)
         self.lost_, self.traffic_ = dict(line.lost), line.traffic
@@ -169,18 +182,26 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.points_ = np.concatenate([reply.points for reply in told.values()])
         self.weights_ = np.concatenate([reply.weights for reply in told.values()])
         self.labels_ = np.concatenate(
-            [np.array([place[name] for name in reply.names])[reply.labels] for reply in told.values()]
+            [
+                np.array([place[name] for name in reply.names])[reply.labels]
+                for reply in told.values()
+            ]
         )
-        self.owners_ = np.repeat(np.arange(len(told)), [len(reply.points) for reply in told.values()])
+        self.owners_ = np.repeat(
+            np.arange(len(told)), [len(reply.points) for reply in told.values()]
+        )
         self.notes_ = {
-            name: "left out classes of too few samples" for name, reply in told.items() if not reply.complete
+            name: "left out classes of too few samples"
+            for name, reply in told.items()
+            if not reply.complete
         }
 
     def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
-        """The label of each sample of X (n, d): the one most of its nearest atoms have, the first of equally many.
+        """The label of each sample of X (n, d): the one most of its nearest atoms have, the first
+        of equally many.
 
-        `among` names the labels that come into question, if not all: a client that holds two classes may know that
-        its new samples are of these.
+        `among` names the labels that come into question, if not all: a client that holds two
+        classes may know that its new samples are of these.
         """
         best = self.predict_proba(X, among).argmax(axis=1)
         return np.asarray(self.classes_[best])
@@ -191,14 +212,22 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples = self._validated(X)
         chosen = np.arange(len(self.points_)) if among is None else self._atoms_of(among)
         points, labels = self.points_[chosen], self.labels_[chosen]
-        voters = min(check_whole(self.neighbors, "neighbors"), len(points))
+        voters = min(check_whole(self.n_neighbors, "n_neighbors"), len(points))
         shares = np.zeros((len(samples), len(self.classes_)))
         rows = max(1, _BLOCK_ENTRIES // len(points))
-        with steady():
+        with single_threaded_blas():
             for start in range(0, len(samples), rows):
                 cost = ground_cost(samples[start : start + rows], points)
-                nearest = cost.argmin(axis=1)[:, None] if voters == 1 else np.argpartition(cost, voters - 1)[:, :voters]
-                np.add.at(shares, (np.arange(start, start + len(cost))[:, None], labels[nearest]), 1 / voters)
+                nearest = (
+                    cost.argmin(axis=1)[:, None]
+                    if voters == 1
+                    else np.argpartition(cost, voters - 1)[:, :voters]
+                )
+                np.add.at(
+                    shares,
+                    (np.arange(start, start + len(cost))[:, None], labels[nearest]),
+                    1 / voters,
+                )
         return shares
 
     def _atoms_of(self, among: Sequence[Any]) -> NDArray[np.int64]:
@@ -207,11 +236,14 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"No client told a label {unknown[0]!r}; the labels are in classes_.")
         chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(among)))
         if not len(chosen):
-            raise InputError("None of these labels has an atom; name more of them, or fit more atoms.")
+            raise InputError(
+                "None of these labels has an atom; name more of them, or fit more atoms."
+            )
         return chosen
 
     def _validated(self, X: Any, *y: Any) -> Any:
-        """Samples, and labels if asked for, as scikit-learn wants them; its complaints in one sentence."""
+        """Samples, and labels if asked for, as scikit-learn wants them; its complaints in one
+        sentence."""
         options = {"y": y[0], "reset": True} if y else {"reset": False}
         try:
             found = validate_data(self, X, dtype=np.float64, **options)
@@ -231,12 +263,19 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _apart(self, X: Any) -> str:
         """How the columns of a table differ from those of the fit, and what to do."""
-        given, wanted = [str(name) for name in X.columns], [str(name) for name in self.feature_names_in_]
-        missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, given), (given, wanted)))
+        given, wanted = (
+            [str(name) for name in X.columns],
+            [str(name) for name in self.feature_names_in_],
+        )
+        missing, unknown = (
+            [n for n in a if n not in b] for a, b in ((wanted, given), (given, wanted))
+        )
         if not missing and not unknown:
             return " in their order; give X[list(model.feature_names_in_)]"
         told = (
-            (f"{words} {', '.join(names[:4])}") for words, names in (("without", missing), ("beside", unknown)) if names
+            (f"{words} {', '.join(names[:4])}")
+            for words, names in (("without", missing), ("beside", unknown))
+            if names
         )
         return f": X came {' and '.join(told)}"
 
@@ -246,13 +285,16 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted classifier as one .npz file, all of it or nothing; no pickled objects are in it."""
+        """Write the fitted classifier as one .npz file, all of it or nothing; no pickled objects
+        are in it."""
         check_is_fitted(self, "points_")
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         if arrays["classes_"].dtype.kind == "O":  # words that came in an array of objects
             arrays["classes_"] = np.array(arrays["classes_"].tolist())
         if arrays["classes_"].dtype.kind == "O":
-            raise InputError("The labels are of a type that cannot be saved; give words or numbers.")
+            raise InputError(
+                "The labels are of a type that cannot be saved; give words or numbers."
+            )
         plain = {
             "format": _FORMAT,
             "options": {name: _plain(value) for name, value in self.get_params().items()},
@@ -285,7 +327,11 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = cls(**about["options"])
             for name in _ARRAYS:
                 setattr(model, name, arrays[name])
-            model.clients_, model.lost_, model.notes_ = tuple(about["clients"]), about["lost"], about["notes"]
+            model.clients_, model.lost_, model.notes_ = (
+                tuple(about["clients"]),
+                about["lost"],
+                about["notes"],
+            )
             model.traffic_ = Traffic(*about["traffic"])
             model.n_features_in_ = model.points_.shape[1]
             if about["features"]:
@@ -293,7 +339,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not model._is_whole():
                 raise ValueError("shapes")
         except (KeyError, TypeError, ValueError, IndexError):
-            raise InputError(f"{path} is damaged: parts of the classifier are missing or were changed.") from None
+            raise InputError(
+                f"{path} is damaged: parts of the classifier are missing or were changed."
+            ) from None
         return model
 
     def _is_whole(self) -> bool:

@@ -1,4 +1,5 @@
-"""FedAvg, FedRep and FedPer: one loop for the server, inside each group of clients, over any federation."""
+"""FedAvg, FedRep and FedPer: one loop for the server, inside each group of clients, over any
+federation."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_choice, check_whole
+from fedwad._matrix.api import Progress
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
     DescribeRequest,
@@ -21,16 +23,15 @@ from fedwad.federation import (
     Federation,
     Labels,
     LabelsRequest,
-    Line,
+    MeteredFederation,
     TrainReply,
     TrainRequest,
     agreed_names,
     chosen,
     local,
 )
-from fedwad.learning._plan import Algorithm, Plan, Step, task_seed
+from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
 from fedwad.learning._training_result import TrainingResult, TrainingRound
-from fedwad.matrix import Progress
 
 __all__ = ["train"]
 
@@ -43,42 +44,49 @@ def train(
     model: str = "mlp",
     groups: Any = None,
     rounds: int = 10,
-    share: float = 0.1,
+    fraction_train: float = 0.1,
     epochs: int = 5,
     *,
     personal: Sequence[str] | None = None,
     body_epochs: int = 1,
     last_epochs: int = 10,
-    batch: int = 10,
-    rate: float = 0.01,
+    batch_size: int = 10,
+    learning_rate: float = 0.01,
     momentum: float = 0.5,
-    holdout: float = 0.2,
+    test_size: float = 0.2,
     weighting: Literal["samples", "equal"] = "samples",
     evaluate: Literal["every", "last"] = "every",
     classes: Sequence[Any] | None = None,
     clients: Sequence[str] | None = None,
     seed: int = 0,
-    on_progress: Callable[[Progress], None] | None = None,
+    callback: Callable[[Progress], None] | None = None,
 ) -> TrainingResult:
-    """Train a classifier on the data of clients that keep them, one model for each group of alike clients.
+    """Train a classifier on the data of clients that keep them, one model for each group of alike
+    clients.
 
-    Weights trained on data tell about the data: this keeps rows where they are, and promises no privacy.
+    Weights trained on data tell about the data: this keeps rows where they are, and promises no
+    privacy.
 
     Parameters
     ----------
     fed : a federation, or a mapping from names to (X, y), which become local clients
-    algorithm : "fedavg": one model a group. "fedper": the last layer stays with each client. "fedrep": the same, and
-        a client trains first its own layer, then the shared ones.
-    model : "mlp", "cnn", or the place "package.module:function" of a function of the numbers of features and
-        classes that makes a `torch.nn.Module`; it must be installed at the clients, and their policies must list it
-    groups : a label for each client, as `fedwad.matrix(...).cluster(...)` gives them, or a mapping from names to
-        labels; one group when left out
-    rounds, share, epochs : rounds, part of each group that trains in one, passes over its samples
-    personal : names of the layers that stay with the clients, for fedrep and fedper; the last one when left out
-    body_epochs, last_epochs : see `Plan`
-    batch, rate, momentum : of stochastic gradient descent
-    holdout : part of its samples that each client puts aside to test with, class by class; 0 tests on all of them
-    weighting : whether a client counts by its number of samples or like any other when models are averaged
+    algorithm : "fedavg": one model a group. "fedper": the last layer stays with each client.
+        "fedrep": the same, and a client trains first its own layer, then the shared ones.
+    model : "mlp", "cnn", or the place "package.module:function" of a function of the numbers of
+        features and classes that makes a `torch.nn.Module`; it must be installed at the clients,
+        and their policies must list it
+    groups : a label for each client, as `fedwad.matrix(...).cluster(...)` gives them, or a mapping
+        from names to labels; one group when left out
+    rounds, fraction_train, epochs : rounds, part of each group that trains in one, passes over its
+        samples
+    personal : names of the layers that stay with the clients, for fedrep and fedper; the last one
+        when left out
+    body_epochs, last_epochs : see `TrainingOptions`
+    batch_size, learning_rate, momentum : of stochastic gradient descent
+    test_size : part of its samples that each client puts aside to test with, class by class; 0
+        tests on all of them
+    weighting : whether a client counts by its number of samples or like any other when models are
+        averaged
     evaluate : whether clients test the model after every round or after the last
     classes : names of all classes; clients are asked for them when left out
     clients : some of the names, if not all
@@ -90,51 +98,83 @@ def train(
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> data = {f"site{k}": (rng.normal(size=(60, 3)) + 4 * y[:, None], y) for k in range(3)}
-    >>> train(data, rounds=2, share=1.0, rate=0.05)
+    >>> train(data, rounds=2, fraction_train=1.0, learning_rate=0.05)
     <fedavg on 3 clients in 1 group: accuracy 100.0%>
     """
     federation: Federation = fed if hasattr(fed, "ask") else local(fed)  # type: ignore[assignment]
-    plan = Plan(algorithm, rounds, share, epochs, body_epochs, last_epochs, seed)
+    plan = TrainingOptions(
+        algorithm, rounds, fraction_train, epochs, body_epochs, last_epochs, seed
+    )
     check_choice(weighting, "weighting", ("samples", "equal"))
     check_choice(evaluate, "evaluate", ("every", "last"))
     if algorithm == "fedavg" and personal:
-        raise InputError("fedavg shares all layers; choose fedrep or fedper for layers that stay with the clients.")
+        raise InputError(
+            "fedavg shares all layers; choose fedrep or fedper for layers that stay with the clients."
+        )
     names = chosen(federation, clients, "training")
     labels = _grouped(groups, names)
-    line = Line(federation)
+    line = MeteredFederation(federation)
     described = line.gather(dict.fromkeys(names, DescribeRequest()), Description, least=1)
     features = _one_dimension(described)
     if classes is None:
         told = line.gather(dict.fromkeys(described, LabelsRequest()), Labels, least=1)
         classes = agreed_names({name: reply.names for name, reply in told.items()})
-    network = _network(model, features, len(classes), seed, () if algorithm == "fedavg" else personal)
+    network = _network(
+        model, features, len(classes), seed, () if algorithm == "fedavg" else personal
+    )
     loop = _Loop(
-        line, plan, names, labels, network.initial()[~network.personal],
+        line,
+        plan,
+        names,
+        labels,
+        network.initial()[~network.personal],
         {
-            "run": os.urandom(8).hex(), "model": model, "personal": _layers(network), "classes": tuple(classes),
-            "start": seed, "holdout": float(holdout), "split": seed,
+            "run": os.urandom(8).hex(),
+            "model": model,
+            "personal": _layers(network),
+            "classes": tuple(classes),
+            "start": seed,
+            "test_size": float(test_size),
+            "split": seed,
         },
-        {"batch": check_whole(batch, "batch"), "rate": float(rate), "momentum": float(momentum)},
-        weighting == "samples", on_progress or (lambda _: None),
-    )  # fmt: skip
+        {
+            "batch_size": check_whole(batch_size, "batch_size"),
+            "learning_rate": float(learning_rate),
+            "momentum": float(momentum),
+        },
+        weighting == "samples",
+        callback or (lambda _: None),
+    )
     loop.run(evaluate == "every")
-    ids = tuple(name for name in names if name in loop.tested)
-    tests = np.array([loop.tested[name].count for name in ids], dtype=np.int64)
-    correct = np.array([loop.tested[name].correct for name in ids], dtype=np.float64)
+    sites = tuple(name for name in names if name in loop.tested)
+    tests = np.array([loop.tested[name].count for name in sites], dtype=np.int64)
+    correct = np.array([loop.tested[name].correct for name in sites], dtype=np.float64)
     return TrainingResult(
-        ids=ids, accuracy=correct / tests, tests=tests, groups=np.array([labels[name] for name in ids]),
-        weights=loop.weights, classes=tuple(classes), personal=loop.common["personal"], algorithm=algorithm,
-        model=model, features=features, rounds=rounds, seed=seed, start=seed, history=tuple(loop.history),
-        lost=line.lost, traffic=line.traffic,
-    )  # fmt: skip
+        sites=sites,
+        accuracy=correct / tests,
+        tests=tests,
+        groups=np.array([labels[name] for name in sites]),
+        weights=loop.weights,
+        classes=tuple(classes),
+        personal=loop.common["personal"],
+        algorithm=algorithm,
+        model=model,
+        features=features,
+        rounds=rounds,
+        seed=seed,
+        start=seed,
+        history=tuple(loop.history),
+        lost=line.lost,
+        traffic=line.traffic,
+    )
 
 
 @dataclass(eq=False)
 class _Loop:
     """The state of a training: the weights of each group, and how often each client has trained."""
 
-    line: Line
-    plan: Plan
+    line: MeteredFederation
+    plan: TrainingOptions
     names: tuple[str, ...]
     labels: Mapping[str, int]
     start: Weights
@@ -160,21 +200,29 @@ class _Loop:
             since = time.perf_counter()
             loss = self._advance({label: steps[place] for label, steps in plans.items()})
             accuracy = self._test() if every or place == total - 1 else None
-            self.history.append(TrainingRound(place + 1, loss, accuracy, time.perf_counter() - since))
+            self.history.append(
+                TrainingRound(place + 1, loss, accuracy, time.perf_counter() - since)
+            )
         self.tell(Progress("training", total, total))
 
     def _advance(self, steps: Mapping[int, Step]) -> float:
-        """One round of all groups, in one message to each client that trains; the mean of their losses."""
+        """One round of all groups, in one message to each client that trains; the mean of their
+        losses."""
         requests = {}
         for label, step in steps.items():
             alive = [name for name in step.ranking if name not in self.line.lost]
             for name in alive[: step.count]:
                 epochs, layers = zip(*step.phases, strict=True)
                 requests[name] = TrainRequest(
-                    turn=self.turns[name], weights=self.weights[label], epochs=epochs, layers=layers,
-                    seed=task_seed(self.plan.seed, step.number, self.names.index(name)), reply=not step.closing,
-                    **self.common, **self.descent,
-                )  # fmt: skip
+                    turn=self.turns[name],
+                    weights=self.weights[label],
+                    epochs=epochs,
+                    layers=layers,
+                    seed=task_seed(self.plan.seed, step.number, self.names.index(name)),
+                    reply=not step.closing,
+                    **self.common,
+                    **self.descent,
+                )
         if not requests:
             raise FederationError("No client is left to train.")
         replies = self.line.gather(requests, TrainReply, least=1)
@@ -190,7 +238,9 @@ class _Loop:
 
     def _test(self) -> float:
         requests = {
-            name: EvaluateRequest(turn=self.turns[name], weights=self.weights[self.labels[name]], **self.common)
+            name: EvaluateRequest(
+                turn=self.turns[name], weights=self.weights[self.labels[name]], **self.common
+            )
             for name in self.names
             if name not in self.line.lost
         }
@@ -208,8 +258,14 @@ def _grouped(groups: Any, names: tuple[str, ...]) -> dict[str, int]:
             raise InputError(f"groups has no label for client '{missing[0]}'; give one for each.")
         groups = [groups[name] for name in names]
     labels = np.asarray(groups)
-    if labels.shape != (len(names),) or labels.dtype.kind not in "biu" or (len(labels) and labels.min() < 0):
-        raise InputError(f"groups has shape {labels.shape}; give one whole number from 0 on for each of {len(names)}.")
+    if (
+        labels.shape != (len(names),)
+        or labels.dtype.kind not in "biu"
+        or (len(labels) and labels.min() < 0)
+    ):
+        raise InputError(
+            f"groups has shape {labels.shape}; give one whole number from 0 on for each of {len(names)}."
+        )
     return {name: int(label) for name, label in zip(names, labels, strict=True)}
 
 
@@ -223,11 +279,15 @@ def _one_dimension(described: Mapping[str, Description]) -> int:
             )
     unlabelled = [name for name, reply in described.items() if not reply.labelled]
     if unlabelled:
-        raise InputError(f"The data of {unlabelled[0]} have no labels; training needs them, as (X, y) or a column.")
+        raise InputError(
+            f"The data of {unlabelled[0]} have no labels; training needs them, as (X, y) or a column."
+        )
     return expected
 
 
-def _network(model: str, features: int, classes: int, seed: int, personal: Sequence[str] | None) -> Any:
+def _network(
+    model: str, features: int, classes: int, seed: int, personal: Sequence[str] | None
+) -> Any:
     try:
         from fedwad.training.networks import build
     except ImportError:

@@ -24,9 +24,11 @@ _PLAIN = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """One round: the mean loss of those who trained, the mean accuracy over all clients (None: not asked), its length.
+    """One round: the mean loss of those who trained, the mean accuracy over all clients (None: not
+    asked), its length.
 
-    The closing round of fedrep and fedper, in which clients train their own layers only, is the last one.
+    The closing round of fedrep and fedper, in which clients train their own layers only, is the
+    last one.
     """
 
     number: int
@@ -41,8 +43,9 @@ class TrainingResult(Saved):
 
     Attributes
     ----------
-    ids : names of the clients that were evaluated in the end
-    accuracy : array (N,), part of each client's test samples that its model puts into the right class
+    sites : names of the clients that were evaluated in the end
+    accuracy : array (N,), part of each client's test samples that its model puts into the right
+        class
     tests : array (N,), how many test samples each has
     groups : array (N,), the group of each client
     weights : by group, the layers that clients share, as one vector of float32
@@ -56,7 +59,7 @@ class TrainingResult(Saved):
     _format: ClassVar[str] = "fedwad training 1"
     _noun: ClassVar[str] = "training"
 
-    ids: tuple[str, ...]
+    sites: tuple[str, ...]
     accuracy: NDArray[np.float64]
     tests: NDArray[np.int64]
     groups: NDArray[np.int64]
@@ -86,18 +89,21 @@ class TrainingResult(Saved):
     def __repr__(self) -> str:
         groups = len(self.weights)
         return (
-            f"<{self.algorithm} on {len(self.ids)} clients in {groups} group{'' if groups == 1 else 's'}:"
+            f"<{self.algorithm} on {len(self.sites)} clients in {groups} group{'' if groups == 1 else 's'}:"
             f" accuracy {self.mean:.1%}>"
         )
 
     def network(self, group: int = 0) -> nn.Module:
-        """The model of a group as a PyTorch module; layers that stayed with the clients have their first weights."""
+        """The model of a group as a PyTorch module; layers that stayed with the clients have their
+        first weights."""
         import torch
 
         from fedwad.training.networks import build
 
         if group not in self.weights:
-            raise InputError(f"There is no group {group!r}; the groups are {', '.join(map(str, self.weights))}.")
+            raise InputError(
+                f"There is no group {group!r}; the groups are {', '.join(map(str, self.weights))}."
+            )
         made = build(self.model, self.features, len(self.classes), self.start, self.personal)
         whole = made.joined(self.weights[group], made.initial()[made.personal])
         made.module.load_state_dict(made.tensors(torch.as_tensor(whole)))
@@ -106,7 +112,11 @@ class TrainingResult(Saved):
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists; weights as float32 in base64."""
         content: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
-        content |= {"ids": list(self.ids), "classes": list(self.classes), "personal": list(self.personal)}
+        content |= {
+            "sites": list(self.sites),
+            "classes": list(self.classes),
+            "personal": list(self.personal),
+        }
         content |= {name: getattr(self, name).tolist() for name in ("accuracy", "tests", "groups")}
         content |= {"mean": self.mean, "lost": dict(self.lost), "traffic": asdict(self.traffic)}
         content["history"] = [asdict(record) for record in self.history]
@@ -123,11 +133,13 @@ class TrainingResult(Saved):
             found = dict(content)
             found.pop("mean")
             weights = {
-                int(group): np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)
+                int(group): np.frombuffer(
+                    base64.b64decode(text, validate=True), dtype="<f4"
+                ).astype(np.float32)
                 for group, text in found.pop("weights").items()
             }
             result = cls(
-                ids=tuple(found.pop("ids")),
+                sites=tuple(found.pop("sites")),
                 accuracy=np.array(found.pop("accuracy"), dtype=np.float64),
                 tests=np.array(found.pop("tests"), dtype=np.int64),
                 groups=np.array(found.pop("groups"), dtype=np.int64),
@@ -139,10 +151,14 @@ class TrainingResult(Saved):
                 **found,
             )
             tables = (result.accuracy, result.tests, result.groups)
-            if any(table.shape != (len(result.ids),) for table in tables) or not len(result.ids):
+            if any(table.shape != (len(result.sites),) for table in tables) or not len(
+                result.sites
+            ):
                 raise ValueError("not one number for each client")
             if not set(result.groups.tolist()) <= set(weights):
                 raise ValueError("a group without a model")
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError("These are not the parts of a training; some are missing or were changed.") from None
+            raise InputError(
+                "These are not the parts of a training; some are missing or were changed."
+            ) from None
         return result

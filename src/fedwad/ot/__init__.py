@@ -1,4 +1,5 @@
-"""Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and their bounds."""
+"""Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
+their bounds."""
 
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
 from fedwad.ot._cells import effective_counts
@@ -18,29 +19,43 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._plan import TOLERANCE, Plan
-from fedwad.ot._prototypes import Atoms, LabelledAtoms, Masses, Per, distil, distil_labelled, large_classes
+from fedwad.ot._prototypes import (
+    Atoms,
+    LabelledAtoms,
+    Masses,
+    Per,
+    distil,
+    distil_labelled,
+    large_classes,
+)
 from fedwad.ot._solve import check_order, solve, wasserstein
-from fedwad.ot._summary import Form, Summary, smallest_cell, summarise, summarise_plan
-from fedwad.ot._twin import LabelledTwin, Twin, twin_distance, twin_distances, twin_transports
+from fedwad.ot._summary import CovarianceType, Summary, min_cell_size, summarise, summarise_plan
+from fedwad.ot._synthetic import (
+    LabelledSyntheticSample,
+    SyntheticSample,
+    synthetic_distance,
+    synthetic_distances,
+    synthetic_transports,
+)
 
 __all__ = [
     "TOLERANCE",
     "Atoms",
     "ClassCovariance",
+    "CovarianceType",
     "Estimate",
     "Floats",
-    "Form",
     "Interpolant",
     "LabelledAtoms",
     "LabelledMeasure",
     "LabelledSummary",
-    "LabelledTwin",
+    "LabelledSyntheticSample",
     "Masses",
     "Measure",
     "Per",
     "Plan",
     "Summary",
-    "Twin",
+    "SyntheticSample",
     "as_labels",
     "as_points",
     "as_weights",
@@ -58,18 +73,18 @@ __all__ = [
     "large_classes",
     "lower_bound",
     "lower_bounds",
+    "min_cell_size",
     "pair_distances",
     "reduce_support",
     "rounding",
     "same",
-    "smallest_cell",
     "solve",
     "summarise",
     "summarise_classes",
     "summarise_plan",
-    "twin_distance",
-    "twin_distances",
-    "twin_transports",
+    "synthetic_distance",
+    "synthetic_distances",
+    "synthetic_transports",
     "upper_bound",
     "upper_bounds",
     "wasserstein",

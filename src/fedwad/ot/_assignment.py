@@ -16,9 +16,10 @@ _ROWS = 256  # relaxed at a time
 def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     """Optimal assignment of rows to columns, each of mass 1/n, with potentials.
 
-    Time goes into long augmenting paths, so the cost is first reduced by potentials of a four times smaller problem,
-    and that one's by those of a smaller one still: the optimum stays the same, the paths get short. `start`, the
-    column potentials of a similar problem, takes the place of the smaller ones.
+    Time goes into long augmenting paths, so the cost is first reduced by potentials of a four times
+    smaller problem, and that one's by those of a smaller one still: the optimum stays the same, the
+    paths get short. `start`, the column potentials of a similar problem, takes the place of the
+    smaller ones.
     """
     n = len(cost)
     if start is not None:
@@ -57,9 +58,9 @@ def _match_small(cost: Floats) -> tuple[Indices, Floats, Floats]:
 def _column_potentials(cost: Floats, cols: Indices) -> Floats:
     """Potentials of the columns, which SciPy keeps to itself.
 
-    They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik, where i is the row
-    assigned to k; an optimal assignment has no negative cycle there. Bellman-Ford from a virtual
-    source, relaxing only rows whose own column has improved.
+    They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik,
+    where i is the row assigned to k; an optimal assignment has no negative cycle there.
+    Bellman-Ford from a virtual source, relaxing only rows whose own column has improved.
     """
     n = len(cost)
     matched = cost[np.arange(n), cols]

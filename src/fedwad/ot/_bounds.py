@@ -17,7 +17,8 @@ from fedwad.ot._summary import Summary
 __all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound", "upper_bounds"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Up to so much work each pair is bounded by itself: pairs times features for diagonals, times their cube for matrices.
+# Up to so much work each pair is bounded by itself: pairs times features for diagonals, times their
+# cube for matrices.
 _WORK = {1: 1e5, 2: 5e9}
 
 
@@ -27,27 +28,32 @@ AnySummary = Summary | LabelledSummary
 def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
     """A number that W_p does not fall below.
 
-    For p >= 2: W_p >= W_2, and Gelbrich's bound W_2^2 >= |m - m'|^2 + Bures^2(Sigma, Sigma') needs mean and
-    covariance only, both exact in a summary. With diagonals alone the same holds for each coordinate; with traces
-    alone Bures >= |sqrt(tr Sigma) - sqrt(tr Sigma')|. For p < 2: W_p >= W_1 >= |m - m'|.
-    With labels, a coupling of samples couples their features and their classes, so the bound on features and the
-    exact distance between the tables of classes add up, squared. Rounding is accounted for downwards.
+    For p >= 2: W_p >= W_2, and Gelbrich's bound W_2^2 >= |m - m'|^2 + Bures^2(Sigma, Sigma') needs
+    mean and covariance only, both exact in a summary. With diagonals alone the same holds for each
+    coordinate; with traces alone Bures >= |sqrt(tr Sigma) - sqrt(tr Sigma')|. For p < 2: W_p >= W_1
+    >= |m - m'|. With labels, a coupling of samples couples their features and their classes, so the
+    bound on features and the exact distance between the tables of classes add up, squared. Rounding
+    is accounted for downwards.
     """
     if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary):
         tables = solve(a.table, b.table).distance - rounding(a, b)
         return math.hypot(lower_bound(a.merged, b.merged), max(0.0, tables))
     if isinstance(a, LabelledSummary) or isinstance(b, LabelledSummary):
-        raise InputError("Data with labels and data without cannot be compared; give both labels, or none.")
+        raise InputError(
+            "Data with labels and data without cannot be compared; give both labels, or none."
+        )
     means = max(0.0, float(np.linalg.norm(a.mean - b.mean)) - rounding(a, b))
     return means if p < 2 else math.hypot(means, math.sqrt(_covariance_distance(a, b)))
 
 
-def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, threads: int = 1) -> Floats:
-    """Lower bounds for all pairs, (N, N): for many pairs or features along shared directions, which is cheaper.
+def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 1) -> Floats:
+    """Lower bounds for all pairs, (N, N): for many pairs or features along shared directions, which
+    is cheaper.
 
-    Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2 with the standard
-    deviations s, s' along q, and the squares add up over the basis. The directions are the principal axes of all
-    data together; where they are those of both, this is Gelbrich's bound, and otherwise a little less.
+    Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2
+    with the standard deviations s, s' along q, and the squares add up over the basis. The
+    directions are the principal axes of all data together; where they are those of both, this is
+    Gelbrich's bound, and otherwise a little less.
     """
     count, dimension = len(summaries), summaries[0].dimension
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
@@ -55,78 +61,107 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, threads: int =
     pairs = [(i, j) for i in range(count) for j in range(i)]
     least = min(s.within.ndim for s in plain)
     work = len(pairs) * (dimension**3 if least == 2 else dimension)
-    along = _along_shared_directions(plain, least) if p >= 2 and least > 0 and work > _WORK[least] else None
+    along = (
+        _along_shared_directions(plain, least)
+        if p >= 2 and least > 0 and work > _WORK[least]
+        else None
+    )
     for i, j in pairs:
-        bounds[i, j] = bounds[j, i] = lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
+        bounds[i, j] = bounds[j, i] = (
+            lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
+        )
     tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}
-    doubts = {i: _doubt_of(summaries[i]) for i in tables}
+    rounding_errors = {i: _rounding_error_of(summaries[i]) for i in tables}
     both = [(i, j) for i, j in pairs if i in tables and j in tables]
-    for (i, j), distance in pair_distances(tables, both, 2.0, threads):
-        table = max(0.0, distance - doubts[i] - doubts[j])
+    for (i, j), distance in pair_distances(tables, both, 2.0, n_jobs):
+        table = max(0.0, distance - rounding_errors[i] - rounding_errors[j])
         bounds[i, j] = bounds[j, i] = math.hypot(bounds[i, j], table)
     return bounds
 
 
 def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats:
-    """Bounds along the principal axes of all data, or along the features where some tell their diagonal only."""
+    """Bounds along the principal axes of all data, or along the features where some tell their
+    diagonal only."""
     from scipy.spatial.distance import cdist
 
     totals = [_reduced(s.total_covariance(), least) for s in summaries]
     if least == 2:
         pooled: Floats = np.mean(totals, axis=0)
         _, directions = np.linalg.eigh((pooled + pooled.T) / 2)
-        variances = np.array([np.einsum("di,di->i", directions, total @ directions) for total in totals])
+        variances = np.array(
+            [np.einsum("di,di->i", directions, total @ directions) for total in totals]
+        )
         roundings = 8.0 * len(pooled)
     else:
         variances, roundings = np.array(totals), 8.0
     means = np.array([s.mean for s in summaries])
     vectors = np.hstack([means - means.mean(axis=0), np.sqrt(np.maximum(variances, 0.0))])
-    # A variance that is off by e changes its root by at most sqrt(e); products of d terms are off by d roundings.
-    off = np.sqrt(roundings * _EPSILON * (variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0))
+    # A variance that is off by e changes its root by at most sqrt(e); products of d terms are off
+    # by d roundings.
+    off = np.sqrt(
+        roundings * _EPSILON * (variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0)
+    )
     off = off + roundings * _EPSILON * np.sqrt(variances.sum(axis=1))
-    doubt = off + np.array([_doubt(s.means) for s in summaries])
-    return np.asarray(np.maximum(cdist(vectors, vectors) - doubt[:, None] - doubt[None, :], 0.0))
+    rounding_error = off + np.array([_rounding_error(s.means) for s in summaries])
+    return np.asarray(
+        np.maximum(cdist(vectors, vectors) - rounding_error[:, None] - rounding_error[None, :], 0.0)
+    )
 
 
 def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
-    """A number that W_p does not exceed: couple the cell means optimally, independently inside cells.
+    """A number that W_p does not exceed: couple the cell means optimally, independently inside
+    cells.
 
     For p = 2 the cost of that coupling is W_2^2(means, means') + tr C + tr C'.
     For other p: W_p <= W_p(data, means) + W_p(means, means') + W_p(means', data').
     """
-    return _upper(solve(a.cells, b.cells, p).distance + rounding(a, b), a.spread, b.spread, p)
+    return _upper(
+        solve(a.cells, b.cells, p).distance + rounding(a, b), a.within_std, b.within_std, p
+    )
 
 
-def _upper(between: float, spread: float, other: float, p: float) -> float:
-    return math.hypot(between, spread, other) if p == 2 else spread + between + other
+def _upper(between: float, within_std: float, other: float, p: float) -> float:
+    return math.hypot(between, within_std, other) if p == 2 else within_std + between + other
 
 
 def upper_bounds(
-    summaries: Sequence[AnySummary], p: float = 2.0, threads: int = 1, on_pair: Callable[[], None] | None = None
+    summaries: Sequence[AnySummary],
+    p: float = 2.0,
+    n_jobs: int = 1,
+    on_pair: Callable[[], None] | None = None,
 ) -> Floats:
-    """Upper bounds for all pairs, (N, N), zero on the diagonal; `on_pair` is called after each pair."""
+    """Upper bounds for all pairs, (N, N), zero on the diagonal; `on_pair` is called after each
+    pair."""
     bounds = np.zeros((len(summaries), len(summaries)))
     cells = {index: summary.cells for index, summary in enumerate(summaries)}
-    doubts, spreads = [_doubt_of(summary) for summary in summaries], [summary.spread for summary in summaries]
+    rounding_errors, within_stds = (
+        [_rounding_error_of(summary) for summary in summaries],
+        [summary.within_std for summary in summaries],
+    )
     pairs = [(i, j) for i in cells for j in range(i + 1, len(summaries))]
-    for (i, j), distance in pair_distances(cells, pairs, p, threads):
-        between = distance + doubts[i] + doubts[j]
-        bounds[i, j] = bounds[j, i] = _upper(between, spreads[i], spreads[j], p)
+    for (i, j), distance in pair_distances(cells, pairs, p, n_jobs):
+        between = distance + rounding_errors[i] + rounding_errors[j]
+        bounds[i, j] = bounds[j, i] = _upper(between, within_stds[i], within_stds[j], p)
         if on_pair is not None:
             on_pair()
     return bounds
 
 
 def rounding(a: AnySummary, b: AnySummary) -> float:
-    """By how much a distance between means of the two can be off because means are rounded numbers."""
-    return _doubt_of(a) + _doubt_of(b)
+    """By how much a distance between means of the two can be off because means are rounded
+    numbers."""
+    return _rounding_error_of(a) + _rounding_error_of(b)
 
 
-def _doubt_of(summary: AnySummary) -> float:
-    return _doubt(summary.means) if isinstance(summary, Summary) else summary.doubt + _doubt(summary.cells.points)
+def _rounding_error_of(summary: AnySummary) -> float:
+    return (
+        _rounding_error(summary.means)
+        if isinstance(summary, Summary)
+        else summary.rounding_error + _rounding_error(summary.cells.points)
+    )
 
 
-def _doubt(points: Floats) -> float:
+def _rounding_error(points: Floats) -> float:
     return 8 * _EPSILON * float(np.linalg.norm(np.abs(points).max(axis=0)))
 
 
@@ -134,15 +169,15 @@ def _covariance_distance(a: Summary, b: Summary) -> float:
     """Squared Bures distance of the total covariances, or what is known of it; never too large."""
     first, second = a.total_covariance(), b.total_covariance()
     if first.ndim != second.ndim:  # reduce the richer one to what the other tells
-        forms = [_reduced(s, min(first.ndim, second.ndim)) for s in (first, second)]
-        first, second = forms
+        covariance_types = [_reduced(s, min(first.ndim, second.ndim)) for s in (first, second)]
+        first, second = covariance_types
     if first.ndim == 2:
         return bures(first, second)
     scale = a.dimension if first.ndim == 0 else 1
     squares = scale * (np.sqrt(first) - np.sqrt(second)) ** 2
     # (sqrt u - sqrt v)^2 is right up to a few roundings of max(u, v)
-    doubt = 8 * _EPSILON * scale * np.maximum(first, second)
-    return float(np.maximum(squares - doubt, 0.0).sum())
+    rounding_error = 8 * _EPSILON * scale * np.maximum(first, second)
+    return float(np.maximum(squares - rounding_error, 0.0).sum())
 
 
 def _reduced(covariance: Floats, ndim: int) -> Floats:
@@ -154,10 +189,11 @@ def _reduced(covariance: Floats, ndim: int) -> Floats:
 
 
 def bures(first: Floats, second: Floats) -> float:
-    """Squared Bures distance tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2 of two covariances, rounded downwards.
+    """Squared Bures distance tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2 of two covariances, rounded
+    downwards.
 
-    The last term is the nuclear norm of S^1/2 T^1/2. It grows with S and T, so adding the possible rounding error
-    to every eigenvalue first makes it too large rather than too small.
+    The last term is the nuclear norm of S^1/2 T^1/2. It grows with S and T, so adding the possible
+    rounding error to every eigenvalue first makes it too large rather than too small.
     """
     trace = float(np.trace(first) + np.trace(second))
     if trace == 0:
@@ -165,7 +201,7 @@ def bures(first: Floats, second: Floats) -> float:
     roots = []
     for covariance in (first, second):
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-        doubt = 4 * len(values) * _EPSILON * float(np.abs(values).max())
-        roots.append((vectors * np.sqrt(np.maximum(values, 0.0) + doubt)) @ vectors.T)
+        rounding_error = 4 * len(values) * _EPSILON * float(np.abs(values).max())
+        roots.append((vectors * np.sqrt(np.maximum(values, 0.0) + rounding_error)) @ vectors.T)
     fidelity = float(np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum())
     return max(0.0, trace * (1 - 8 * len(first) * _EPSILON) - 2 * fidelity)

@@ -18,7 +18,8 @@ _FEW_CELLS = 16
 
 
 def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
-    """Label each point with one of at most `cells` cells, each of at least `floor` points (effectively, if weighted).
+    """Label each point with one of at most `cells` cells, each of at least `floor` points
+    (effectively, if weighted).
 
     Lloyd's iterations from a k-means++ start, then cells below the floor join the nearest other
     cell. One cell is left when there are fewer than two floors of points. The same seed
@@ -47,12 +48,15 @@ def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats
     """Sums of the rows of `values` by label, shape (groups, d)."""
     from scipy.sparse import csr_array
 
-    indicator = csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), groups))
+    indicator = csr_array(
+        (np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=(len(labels), groups)
+    )
     return np.asarray(indicator.T @ values)
 
 
 def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
-    """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares); 0 for an empty one."""
+    """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares); 0 for
+    an empty one."""
     heaviest = np.zeros(int(labels.max()) + 1)
     np.maximum.at(heaviest, labels, mass)
     share = mass / heaviest[labels]
@@ -61,7 +65,8 @@ def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
 
 
 def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Generator) -> Floats:
-    """k-means++: each further centre is drawn with probability proportional to its squared distance."""
+    """k-means++: each further centre is drawn with probability proportional to its squared
+    distance."""
     chosen = [int(rng.choice(len(points), p=weights))]
     nearest = np.full(len(points), np.inf)
     while len(chosen) < cells:
@@ -83,23 +88,31 @@ def _nearest(points: Floats, norms: Floats, centres: Floats) -> NDArray[np.int64
         block = slice(start, start + rows)
         costs = points[block] @ (-2 * centres.T)
         costs += norms[block, None] + squares
-        if points.shape[1] <= _FEW_FEATURES or costs.min() < _CANCELLATION * (norms[block].max() + squares.max()):
+        if points.shape[1] <= _FEW_FEATURES or costs.min() < _CANCELLATION * (
+            norms[block].max() + squares.max()
+        ):
             costs = ground_cost(points[block], centres)
         labels[block] = costs.argmin(axis=1)
     return labels
 
 
-def _means(points: Floats, weights: Floats, labels: NDArray[np.int64], centres: Floats) -> tuple[Floats, Floats]:
+def _means(
+    points: Floats, weights: Floats, labels: NDArray[np.int64], centres: Floats
+) -> tuple[Floats, Floats]:
     """Mass and mean of each cell; an empty cell keeps its centre."""
     mass: Floats = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
     if len(centres) > _FEW_CELLS:
         sums = group_sums(weights[:, None] * points, labels, len(centres))
-    else:  # a product does several times what is needed, and still takes less time than to set up a sparse matrix
+    # a product does several times what is needed, and still takes less time than to set up a sparse
+    # matrix
+    else:
         sums = np.zeros_like(centres)
         rows = max(1, _BLOCK_ENTRIES // len(centres))
         for start in range(0, len(points), rows):
             block = slice(start, start + rows)
-            members = np.where(labels[block] == np.arange(len(centres))[:, None], weights[block], 0.0)
+            members = np.where(
+                labels[block] == np.arange(len(centres))[:, None], weights[block], 0.0
+            )
             sums += members @ points[block]
     return mass, np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres)
 
@@ -107,7 +120,8 @@ def _means(points: Floats, weights: Floats, labels: NDArray[np.int64], centres: 
 def _merge_small(
     labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, floor: int
 ) -> NDArray[np.int64]:
-    """Let the smallest cell join its nearest neighbour until none is below the floor; number the rest from 0."""
+    """Let the smallest cell join its nearest neighbour until none is below the floor; number the
+    rest from 0."""
     labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
     while True:
         counts = effective_counts(labels, weights)

@@ -16,7 +16,7 @@ from fedwad.errors import InputError
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import Form, Summary, summarise
+from fedwad.ot._summary import CovarianceType, Summary, summarise
 
 __all__ = [
     "ClassCovariance",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: What two classes are compared by besides their means: standard deviations, or root covariances.
-ClassCovariance = Literal["diagonal", "full"]
+ClassCovariance = Literal["diag", "full"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _FULL_UP_TO = 64  # features; beyond, "auto" sends main directions and the diagonal of each class
@@ -55,7 +55,9 @@ def class_codes(labels: Any) -> NDArray[np.int64]:
         for value in values:
             kinds.setdefault((type(value).__name__, value), len(kinds))
     except TypeError:
-        raise InputError("A label is no number and no word; give one of those per sample.") from None
+        raise InputError(
+            "A label is no number and no word; give one of those per sample."
+        ) from None
     order = sorted(kinds, key=lambda kind: (kind[0], str(kind[1])))
     ranks = {kind: rank for rank, kind in enumerate(order)}
     return np.array([ranks[type(value).__name__, value] for value in values], dtype=np.int64)
@@ -63,21 +65,32 @@ def class_codes(labels: Any) -> NDArray[np.int64]:
 
 def as_labels(labels: Any) -> NDArray[Any]:
     """Labels as an array of one dimension; what is of different types stays so."""
-    if isinstance(labels, np.ndarray) and not np.ma.isMaskedArray(labels) and labels.dtype.kind != "O":
+    if (
+        isinstance(labels, np.ndarray)
+        and not np.ma.isMaskedArray(labels)
+        and labels.dtype.kind != "O"
+    ):
         values = labels
     else:
         masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else None
         listed = labels.tolist() if hasattr(labels, "tolist") else labels
         if not isinstance(listed, list | tuple):
-            raise InputError(f"The labels are a {type(labels).__name__}; give one label per sample.")
+            raise InputError(
+                f"The labels are a {type(labels).__name__}; give one label per sample."
+            )
         plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
         if masked is not None and masked.any():
-            plain = [None if hidden else value for value, hidden in zip(plain, masked.tolist(), strict=True)]
+            plain = [
+                None if hidden else value
+                for value, hidden in zip(plain, masked.tolist(), strict=True)
+            ]
         if any(isinstance(value, list | tuple | np.ndarray) for value in plain):
             raise InputError("The labels are lists themselves; give one label per sample.")
         values = np.empty(len(plain), dtype=object)
         values[:] = plain
-        if len({type(value) for value in plain}) == 1 and isinstance(plain[0], str | int | float | bool):
+        if len({type(value) for value in plain}) == 1 and isinstance(
+            plain[0], str | int | float | bool
+        ):
             values = np.array(plain)
     if values.ndim != 1:
         raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
@@ -94,11 +107,15 @@ def _missing(values: NDArray[Any]) -> list[int]:
     return [
         row
         for row, value in enumerate(values.tolist())
-        if value is None or type(value).__name__ in empty or (isinstance(value, float) and math.isnan(value))
+        if value is None
+        or type(value).__name__ in empty
+        or (isinstance(value, float) and math.isnan(value))
     ]
 
 
-def labelled(measure: Measure, labels: ArrayLike, covariance: ClassCovariance = "diagonal") -> LabelledMeasure:
+def labelled(
+    measure: Measure, labels: ArrayLike, covariance: ClassCovariance = "diag"
+) -> LabelledMeasure:
     """The measure on points (x, m_y, s_y) that a dataset distance compares.
 
     m_y is the mean and s_y are the standard deviations (population form) of the class y of x; with
@@ -109,45 +126,54 @@ def labelled(measure: Measure, labels: ArrayLike, covariance: ClassCovariance = 
     >>> labelled(Measure([[0.0], [2.0], [5.0]]), ["a", "a", "b"]).points.tolist()
     [[0.0, 1.0, 1.0], [2.0, 1.0, 1.0], [5.0, 5.0, 0.0]]
     """
-    check_choice(covariance, "covariance", ("diagonal", "full"))
+    check_choice(covariance, "covariance", ("diag", "full"))
     codes = class_codes(labels)
     if len(codes) != len(measure):
-        raise InputError(f"{len(measure)} samples came with {len(codes)} labels; give one label per sample.")
+        raise InputError(
+            f"{len(measure)} samples came with {len(codes)} labels; give one label per sample."
+        )
     classes = [_within_class(measure, codes, code) for code in range(int(codes.max()) + 1)]
     table = np.array([_class_row(part, covariance) for part in classes])
     return LabelledMeasure(measure.points, codes, table, measure.weights)
 
 
 def _class_row(part: Measure, covariance: ClassCovariance) -> Floats:
-    """The row of a class in the table, from its samples, in units in which squares neither vanish nor overflow.
+    """The row of a class in the table, from its samples, in units in which squares neither vanish
+    nor overflow.
 
-    The root of a covariance comes from singular values of the samples: that of the matrix would lose half the digits.
+    The root of a covariance comes from singular values of the samples: that of the matrix would
+    lose half the digits.
     """
     mean = part.mean
     deviations = part.points - mean
     unit = float(np.abs(deviations).max()) or 1.0
     deviations /= unit
-    if covariance == "diagonal":
+    if covariance == "diag":
         return np.concatenate([mean, unit * np.sqrt(part.weights @ deviations**2)])
-    _, values, vectors = np.linalg.svd(np.sqrt(part.weights)[:, None] * deviations, full_matrices=False)
+    _, values, vectors = np.linalg.svd(
+        np.sqrt(part.weights)[:, None] * deviations, full_matrices=False
+    )
     return np.concatenate([mean, unit * ((vectors.T * values) @ vectors).ravel()])
 
 
 def dataset_distance(
-    X: ArrayLike, y: ArrayLike, X2: ArrayLike, y2: ArrayLike, covariance: ClassCovariance = "diagonal"
+    X: ArrayLike, y: ArrayLike, X2: ArrayLike, y2: ArrayLike, covariance: ClassCovariance = "diag"
 ) -> float:
-    """Exact dataset distance between two labelled samples on one machine: W2 between their `labelled` measures.
+    """Exact dataset distance between two labelled samples on one machine: W2 between their
+    `labelled` measures.
 
-    The points (x, m_y, s_y) are never written out: costs are distances between features plus a look-up in a table of
-    classes by classes, in blocks of rows.
+    The points (x, m_y, s_y) are never written out: costs are distances between features plus a
+    look-up in a table of classes by classes, in blocks of rows.
 
     Examples
     --------
-    >>> dataset_distance([[0.0], [2.0]], ["a", "a"], [[3.0], [5.0]], [0, 0])     # 3 between samples, 3 between means
+    # 3 between samples, 3 between means
+    >>> dataset_distance([[0.0], [2.0]], ["a", "a"], [[3.0], [5.0]], [0, 0])
     4.242640687119285
     """
     return solve(
-        labelled(Measure(X, name="X"), y, covariance), labelled(Measure(X2, name="X2"), y2, covariance)
+        labelled(Measure(X, name="X"), y, covariance),
+        labelled(Measure(X2, name="X2"), y2, covariance),
     ).distance
 
 
@@ -157,9 +183,10 @@ def _within_class(measure: Measure, codes: NDArray[np.int64], code: int) -> Meas
 
 
 def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
-    """The row of a class in the table: its mean, then its standard deviations or its root covariance."""
+    """The row of a class in the table: its mean, then its standard deviations or its root
+    covariance."""
     total = summary.total_covariance()
-    if covariance == "diagonal":
+    if covariance == "diag":
         variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension)
         return np.concatenate([summary.mean, np.sqrt(variances)])
     values, vectors = np.linalg.eigh((total + total.T) / 2)
@@ -171,8 +198,8 @@ def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
 class LabelledSummary:
     """Summaries of the classes of one client's data, and how much of the data each class is.
 
-    Class statistics follow from them, so no label travels. `weights` are the masses of the classes, `parts` their
-    summaries, `covariance` what classes are compared by.
+    Class statistics follow from them, so no label travels. `weights` are the masses of the classes,
+    `parts` their summaries, `covariance` what classes are compared by.
     """
 
     weights: Floats
@@ -188,65 +215,98 @@ class LabelledSummary:
         return sum(part.count for part in self.parts)
 
     @property
-    def smallest(self) -> int:
-        return min(part.smallest for part in self.parts)
+    def min_cell_size(self) -> int:
+        return min(part.min_cell_size for part in self.parts)
 
     @property
-    def form(self) -> Form:
-        return self.parts[0].form
+    def covariance_type(self) -> CovarianceType:
+        return self.parts[0].covariance_type
 
     @property
-    def spread(self) -> float:
+    def within_std(self) -> float:
         """(mean of |x - own cell's mean|^2)^(1/2)."""
-        return math.hypot(*(math.sqrt(mass) * part.spread for mass, part in zip(self.weights, self.parts, strict=True)))
+        return math.hypot(
+            *(
+                math.sqrt(mass) * part.within_std
+                for mass, part in zip(self.weights, self.parts, strict=True)
+            )
+        )
 
     @property
-    def doubt(self) -> float:
-        """By how much a row of the table may be off: variances below 1e-300 are lost, and a root of a matrix that is
-        rounded to eps is off by sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2 <= trace norm of A - B)."""
+    def rounding_error(self) -> float:
+        """By how much a row of the table may be off: variances below 1e-300 are lost, and a root of
+        a matrix that is rounded to eps is off by sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2
+        <= trace norm of A - B)."""
         lost = 1e-150 * math.sqrt(self.dimension)
-        small = max(part.spread for part in self.parts) + max(_reach(part.means) for part in self.parts) < 1e-140
-        if self.covariance == "diagonal":
+        small = (
+            max(part.within_std for part in self.parts)
+            + max(_max_abs(part.means) for part in self.parts)
+            < 1e-140
+        )
+        if self.covariance == "diag":
             return lost if small else 0.0
         traces = [_total_variance(part) for part in self.parts]
-        return math.sqrt(8 * self.dimension * _EPSILON * max(traces)) + (self.dimension * lost if small else 0.0)
+        return math.sqrt(8 * self.dimension * _EPSILON * max(traces)) + (
+            self.dimension * lost if small else 0.0
+        )
 
     @cached_property
     def table(self) -> Measure:
-        """The classes: mean and standard deviations (or root covariance) of each, exact, with their masses."""
-        return Measure(np.array([_statistics(part, self.covariance) for part in self.parts]), self.weights)
+        """The classes: mean and standard deviations (or root covariance) of each, exact, with their
+        masses."""
+        return Measure(
+            np.array([_statistics(part, self.covariance) for part in self.parts]), self.weights
+        )
 
     @cached_property
     def cells(self) -> LabelledMeasure:
         """The cell means with the statistics of their class appended."""
         sizes = [len(part.weights) for part in self.parts]
-        weights = np.concatenate([mass * part.weights for mass, part in zip(self.weights, self.parts, strict=True)])
-        means, codes = np.concatenate([part.means for part in self.parts]), np.repeat(np.arange(len(sizes)), sizes)
+        weights = np.concatenate(
+            [mass * part.weights for mass, part in zip(self.weights, self.parts, strict=True)]
+        )
+        means, codes = (
+            np.concatenate([part.means for part in self.parts]),
+            np.repeat(np.arange(len(sizes)), sizes),
+        )
         return LabelledMeasure(means, codes, self.table.points, weights)
 
     @cached_property
     def merged(self) -> Summary:
-        """The same data without labels: all cells in one summary, in the form that is exact for all of them."""
+        """The same data without labels: all cells in one summary, in the form that is exact for all
+        of them."""
         least = min((part.within for part in self.parts), key=np.ndim).ndim
-        within = sum(mass * _at_most(part.within, least) for mass, part in zip(self.weights, self.parts, strict=True))
+        within = sum(
+            mass * _at_most(part.within, least)
+            for mass, part in zip(self.weights, self.parts, strict=True)
+        )
         cells = self.cells
         return Summary(
-            weights=cells.weights, means=cells.features, covariance=np.asarray(within), count=self.count,
-            spread=self.spread, p=2.0, smallest=self.smallest,
-        )  # fmt: skip
+            weights=cells.weights,
+            means=cells.features,
+            covariance=np.asarray(within),
+            count=self.count,
+            within_std=self.within_std,
+            p=2.0,
+            min_cell_size=self.min_cell_size,
+        )
 
     @cached_property
     def key(self) -> bytes:
         """A digest of every bit."""
-        return hashlib.sha256(self.weights.tobytes() + b"".join(part.key for part in self.parts)).digest()
+        return hashlib.sha256(
+            self.weights.tobytes() + b"".join(part.key for part in self.parts)
+        ).digest()
 
 
 def _total_variance(summary: Summary) -> float:
     total = summary.total_covariance()
-    return float(np.trace(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension).sum())
+    return float(
+        np.trace(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension).sum()
+    )
 
 
-def _reach(means: Floats) -> float:
+def _max_abs(means: Floats) -> float:
     return float(np.abs(means - means[0]).max())
 
 
@@ -261,27 +321,40 @@ def summarise_classes(
     measure: Measure,
     labels: NDArray[Any],
     cells: int = 10,
-    form: Form = "auto",
-    covariance: ClassCovariance = "diagonal",
+    covariance_type: CovarianceType = "auto",
+    covariance: ClassCovariance = "diag",
     floor: int = 10,
     seed: int = 0,
 ) -> LabelledSummary:
     """Summaries class by class, `cells` in all, at least one a class.
 
-    "auto" tells the full covariance of each class up to 64 features or where classes are compared by it, otherwise
-    its main directions and its diagonal.
+    "auto" tells the full covariance of each class up to 64 features or where classes are compared
+    by it, otherwise its main directions and its diagonal.
     """
-    check_choice(covariance, "covariance", ("diagonal", "full"))
+    check_choice(covariance, "covariance", ("diag", "full"))
     codes = class_codes(labels)
     classes = int(codes.max()) + 1
-    if covariance == "full" and form not in ("auto", "full"):
-        raise InputError(f"Classes are compared by their full covariance, but form is '{form}'; take 'auto' or 'full'.")
-    if form == "auto":
-        form = "full" if covariance == "full" or measure.dimension <= _FULL_UP_TO else "lowrank"
-    if form == "isotropic":
-        raise InputError("Classes are compared by standard deviations; take form 'diagonal', 'lowrank' or 'full'.")
+    if covariance == "full" and covariance_type not in ("auto", "full"):
+        raise InputError(
+            f"Classes are compared by their full covariance, but covariance_type is '{covariance_type}'; take 'auto' or 'full'."
+        )
+    if covariance_type == "auto":
+        covariance_type = (
+            "full" if covariance == "full" or measure.dimension <= _FULL_UP_TO else "lowrank"
+        )
+    if covariance_type == "spherical":
+        raise InputError(
+            "Classes are compared by standard deviations; take form 'diagonal', 'lowrank' or 'full'."
+        )
     parts = [
-        summarise(_within_class(measure, codes, code), max(1, cells // classes), form, 2.0, floor, seed)
+        summarise(
+            _within_class(measure, codes, code),
+            max(1, cells // classes),
+            covariance_type,
+            2.0,
+            floor,
+            seed,
+        )
         for code in range(classes)
     ]
     order = sorted(range(classes), key=lambda code: parts[code].key)  # names of labels play no part

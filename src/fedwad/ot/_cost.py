@@ -14,7 +14,10 @@ __all__ = ["ground_cost", "paired_squares", "squared_distances", "to_power"]
 _SMALL_DIMENSION = 8
 # |x|^2 + |y|^2 - 2 x.y loses digits when the result is this much smaller than its terms.
 _CANCELLATION = 1e-4
-_BLOCK_ENTRIES, _DIFFERENCES = 1 << 17, 1 << 14  # at a time; differences are worked on in the nearest cache
+_BLOCK_ENTRIES, _DIFFERENCES = (
+    1 << 17,
+    1 << 14,
+)  # at a time; differences are worked on in the nearest cache
 
 
 def squared_distances(mu: Measure, nu: Measure) -> Floats:
@@ -33,22 +36,33 @@ def squared_distances(mu: Measure, nu: Measure) -> Floats:
 
 
 def _squares(x: Floats, y: Floats, norms: Floats | None) -> Floats:
-    """`ground_cost(x, y)` with what is known of x: a client's samples are asked about many times."""
-    return ground_cost(x, y) if norms is None or x.shape[1] <= _SMALL_DIMENSION else _squares_by_product(x, y, norms)
+    """`ground_cost(x, y)` with what is known of x: a client's samples are asked about many
+    times."""
+    return (
+        ground_cost(x, y)
+        if norms is None or x.shape[1] <= _SMALL_DIMENSION
+        else _squares_by_product(x, y, norms)
+    )
 
 
 def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Indices]:
     """Features, class table, and which row of the table each point has."""
     if isinstance(measure, LabelledMeasure):
         return measure.features, measure.table, measure.codes
-    return np.ascontiguousarray(measure.points[:, :split]), measure.points[:, split:], np.arange(len(measure))
+    return (
+        np.ascontiguousarray(measure.points[:, :split]),
+        measure.points[:, split:],
+        np.arange(len(measure)),
+    )
 
 
 def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Floats:
     """|x_i - y_j|^2 for the pairs of a plan, from differences, in blocks."""
     if isinstance(mu, LabelledMeasure) or isinstance(nu, LabelledMeasure):
         split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
-        (x, x_table, x_codes), (y, y_table, y_codes) = (_parts(measure, split) for measure in (mu, nu))
+        (x, x_table, x_codes), (y, y_table, y_codes) = (
+            _parts(measure, split) for measure in (mu, nu)
+        )
         kinds, which = np.unique(x_codes[rows] * len(y_table) + y_codes[cols], return_inverse=True)
         between = _paired(x_table, y_table, *np.divmod(kinds, len(y_table)))
         return np.asarray(_paired(x, y, rows, cols) + between[which])
@@ -83,7 +97,8 @@ def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
 
 
 def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
-    """By |x|^2 - 2 x.y + |y|^2, after moving both to their middle unless squares of x as it is are given."""
+    """By |x|^2 - 2 x.y + |y|^2, after moving both to their middle unless squares of x as it is are
+    given."""
     centre = None if x_norms is not None else (x.mean(axis=0) + y.mean(axis=0)) / 2
     minus_two_y = -2 * (y if centre is None else y - centre)
     y_norms = np.einsum("jd,jd->j", minus_two_y, minus_two_y) / 4
@@ -91,7 +106,9 @@ def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> 
     rows = max(1, _BLOCK_ENTRIES // max(len(y), x.shape[1]))
     for start in range(0, len(x), rows):
         near = x[start : start + rows] if centre is None else x[start : start + rows] - centre
-        own = np.einsum("id,id->i", near, near) if x_norms is None else x_norms[start : start + rows]
+        own = (
+            np.einsum("id,id->i", near, near) if x_norms is None else x_norms[start : start + rows]
+        )
         norms = own[:, None] + y_norms
         part = squares[start : start + rows]
         np.matmul(near, minus_two_y.T, out=part)

@@ -8,7 +8,7 @@ from fedwad.errors import InputError
 from fedwad.ot._bounds import lower_bound, upper_bound
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._summary import Summary
-from fedwad.ot._twin import twin_distance
+from fedwad.ot._synthetic import synthetic_distance
 
 __all__ = ["Estimate", "estimate", "same"]
 
@@ -23,12 +23,16 @@ class Estimate:
 
 
 def estimate(
-    a: Summary | LabelledSummary, b: Summary | LabelledSummary, p: float = 2.0, seed: int = 0, among: int | None = None
+    a: Summary | LabelledSummary,
+    b: Summary | LabelledSummary,
+    p: float = 2.0,
+    seed: int = 0,
+    among: int | None = None,
 ) -> Estimate:
     """Distance between two summarised samples: the twin estimate between its certified bounds.
 
-    Two summaries that agree in every bit come from the same data (or from data that no summary can tell
-    apart); their distance is estimated as 0, the twins' sampling noise left out.
+    Two summaries that agree in every bit come from the same data (or from data that no summary can
+    tell apart); their distance is estimated as 0, the twins' sampling noise left out.
 
     Examples
     --------
@@ -47,7 +51,7 @@ def estimate(
         )
     upper = upper_bound(a, b, p)
     lower = min(lower_bound(a, b, p), upper)
-    value = lower if same(a, b) else twin_distance(a, b, p, seed, among)
+    value = lower if same(a, b) else synthetic_distance(a, b, p, seed, among)
     return Estimate(min(max(value, lower), upper), lower, upper)
 
 

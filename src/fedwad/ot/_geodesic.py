@@ -23,8 +23,8 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
     "exact" is the paper's equation (5), sum_ij P_ij dirac((1 - t) x_i + t y_j): one atom
     for each entry of the plan, at most n + m - 1. It lies on the geodesic.
 
-    "barycentric" is McCann's interpolation with the barycentric map in place of the transport map, the
-    paper's equation (9), on the side with fewer points. It lies near the geodesic, and on it
+    "barycentric" is McCann's interpolation with the barycentric map in place of the transport map,
+    the paper's equation (9), on the side with fewer points. It lies near the geodesic, and on it
     when both sides are uniform and equally many (Theorem 1).
 
     Examples
@@ -35,7 +35,9 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
     ([[5.0], [6.0]], [[5.5]])
     """
     if not 0 < t < 1:
-        raise InputError(f"t is {t!r}; an interpolating measure needs a number strictly between 0 and 1.")
+        raise InputError(
+            f"t is {t!r}; an interpolating measure needs a number strictly between 0 and 1."
+        )
     if kind == "exact":
         points = (1 - t) * plan.source.points[plan.rows] + t * plan.target.points[plan.cols]
         return Measure(points, plan.mass)

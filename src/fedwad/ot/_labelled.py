@@ -19,8 +19,9 @@ _ROWS = 1 << 14
 class LabelledMeasure(Measure):
     """The measure on points (x_i, table[code_i]): features with the row of their class appended.
 
-    A dataset distance compares such points. Their squared distance is one between features plus one between rows
-    of two small tables, so costs need the features and a look-up, not n x (d + k) numbers.
+    A dataset distance compares such points. Their squared distance is one between features plus one
+    between rows of two small tables, so costs need the features and a look-up, not n x (d + k)
+    numbers.
 
     Parameters
     ----------
@@ -41,7 +42,11 @@ class LabelledMeasure(Measure):
     table: Floats
 
     def __init__(
-        self, features: ArrayLike, codes: ArrayLike, table: ArrayLike, weights: ArrayLike | None = None
+        self,
+        features: ArrayLike,
+        codes: ArrayLike,
+        table: ArrayLike,
+        weights: ArrayLike | None = None,
     ) -> None:
         checked, rows = as_points(features, "features"), as_points(table, "table")
         numbers = np.asarray(codes)
@@ -50,7 +55,9 @@ class LabelledMeasure(Measure):
                 f"codes have shape {numbers.shape}; give one whole number for each of {len(checked)} points."
             )
         if numbers.min() < 0 or numbers.max() >= len(rows):
-            raise InputError(f"codes reach from {numbers.min()} to {numbers.max()}; the table has {len(rows)} rows.")
+            raise InputError(
+                f"codes reach from {numbers.min()} to {numbers.max()}; the table has {len(rows)} rows."
+            )
         masses, numbers = as_weights(weights, len(checked)), numbers.astype(np.int64)
         if not masses.all():
             kept = masses > 0
@@ -71,7 +78,9 @@ class LabelledMeasure(Measure):
         origin = self.rows(0)
         moved = self.moved(origin)
         by_class = np.bincount(self.codes, self.weights, len(self.table))
-        return np.asarray(origin + np.concatenate([self.weights @ moved.features, by_class @ moved.table]))
+        return np.asarray(
+            origin + np.concatenate([self.weights @ moved.features, by_class @ moved.table])
+        )
 
     @cached_property
     def variances(self) -> Floats:
@@ -89,7 +98,8 @@ class LabelledMeasure(Measure):
 
     @cached_property
     def norms(self) -> Floats | None:
-        """|x|^2 of the features of each point, see `Measure.norms`; the table is small and has no part in it."""
+        """|x|^2 of the features of each point, see `Measure.norms`; the table is small and has no
+        part in it."""
         return central_norms(self.features)
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
@@ -108,14 +118,19 @@ class LabelledMeasure(Measure):
         other._keep(features=features, table=table, codes=self.codes, weights=self.weights)
         return other
 
-    def reach(self, origin: Floats) -> float:
+    def max_abs(self, origin: Floats) -> float:
         split = self.features.shape[1]
         (low, high), (table_low, table_high) = self._ranges
         far = max(float((high - origin[:split]).max()), float((origin[:split] - low).max()))
-        return max(far, float((table_high - origin[split:]).max()), float((origin[split:] - table_low).max()))
+        return max(
+            far,
+            float((table_high - origin[split:]).max()),
+            float((origin[split:] - table_low).max()),
+        )
 
     @cached_property
     def _ranges(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Least and largest of each coordinate of the features and of the table: a client is asked many times."""
+        """Least and largest of each coordinate of the features and of the table: a client is asked
+        many times."""
         (x, table) = self.features, self.table
         return (x.min(axis=0), x.max(axis=0)), (table.min(axis=0), table.max(axis=0))

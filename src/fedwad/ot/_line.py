@@ -14,8 +14,11 @@ from fedwad.ot._plan import Solution
 __all__ = ["sorted_transport"]
 
 
-def sorted_transport(x: Floats, y: Floats, a: Floats, b: Floats, p: float) -> tuple[Solution, float]:
-    """Exact plan and potentials for measures on the real line, in O(n log n), and the unit of length they are in.
+def sorted_transport(
+    x: Floats, y: Floats, a: Floats, b: Floats, p: float
+) -> tuple[Solution, float]:
+    """Exact plan and potentials for measures on the real line, in O(n log n), and the unit of
+    length they are in.
 
     For a convex cost the monotone (north-west corner) plan is optimal. Its staircase of
     n + m - 1 cells is also a basis: walking along it, f and g follow from
@@ -51,14 +54,17 @@ def sorted_transport(x: Floats, y: Floats, a: Floats, b: Floats, p: float) -> tu
 def _cumulative(a: Floats, b: Floats) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Cumulative weights of both sides and the unit they are counted in."""
     n, m = len(a), len(b)
-    if (a == a[0]).all() and (b == b[0]).all():  # whole numbers, so that no splinters arise from rounding
+    if (a == a[0]).all() and (
+        b == b[0]
+    ).all():  # whole numbers, so that no splinters arise from rounding
         return np.arange(1, n + 1) * m, np.arange(1, m + 1) * n, float(n * m)
     a_ends, b_ends = np.cumsum(a), np.cumsum(b)
-    # Ends that differ by rounding alone are the same: a splinter of mass between them could have far to go.
-    doubt = 16 * float(np.finfo(np.float64).eps) * math.sqrt(n + m)
+    # Ends that differ by rounding alone are the same: a splinter of mass between them could have
+    # far to go.
+    rounding_error = 16 * float(np.finfo(np.float64).eps) * math.sqrt(n + m)
     after = np.minimum(np.searchsorted(a_ends, b_ends), n - 1)
     for near in (after, np.maximum(after - 1, 0)):
-        same = np.abs(a_ends[near] - b_ends) <= doubt
+        same = np.abs(a_ends[near] - b_ends) <= rounding_error
         b_ends[same] = a_ends[near[same]]
     a_ends[-1] = b_ends[-1] = max(1.0, a_ends[-1], b_ends[-1])
     return a_ends, np.maximum.accumulate(b_ends), 1.0

@@ -1,4 +1,5 @@
-"""Distances of many pairs of measures, in threads; small ones are made ready once and proven in compiled code."""
+"""Distances of many pairs of measures, in threads; small ones are made ready once and proven in
+compiled code."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ Pair = tuple[int, int]
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Fewer pairs, or of more points, are left to `solve`: loading compiled code takes as long as some hundred of them, and
-# large ones spend their time in its solvers anyway.
+# Fewer pairs, or of more points, are left to `solve`: loading compiled code takes as long as some
+# hundred of them, and large ones spend their time in its solvers anyway.
 _WORTH_COMPILING, _LARGEST = 500, 256
 _TINY = 1e-100  # coordinates below it have squares that vanish, which `solve` knows how to avoid
 _AT_A_TIME = 32
 
 
 def pair_distances(
-    measures: Mapping[int, Measure], pairs: Sequence[Pair], p: float = 2.0, threads: int = 1
+    measures: Mapping[int, Measure], pairs: Sequence[Pair], p: float = 2.0, n_jobs: int = 1
 ) -> Iterator[tuple[Pair, float]]:
     """W_p of each pair, proven optimal as in `solve`, in the order of `pairs`."""
 
@@ -37,20 +38,20 @@ def pair_distances(
         return solve(measures[pair[0]], measures[pair[1]], p).distance
 
     fast = _compiled(measures, plain) if p == 2 and len(pairs) >= _WORTH_COMPILING else None
-    yield from zip(pairs, in_threads(fast or plain, pairs, threads), strict=True)
+    yield from zip(pairs, in_threads(fast or plain, pairs, n_jobs), strict=True)
 
 
-def in_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> Iterator[T]:
+def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Iterator[T]:
     """work(item) of each, in their order; what is waiting is dropped when the caller stops."""
-    if threads <= 1 or len(items) <= 1:
+    if n_jobs <= 1 or len(items) <= 1:
         yield from map(work, items)
         return
     from concurrent.futures import ThreadPoolExecutor
 
     # Many items go to a thread together: handing over one takes a tenth of a millisecond.
-    size = max(1, min(_AT_A_TIME, len(items) // (4 * threads)))
+    size = max(1, min(_AT_A_TIME, len(items) // (4 * n_jobs)))
     bunches = [items[start : start + size] for start in range(0, len(items), size)]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(n_jobs) as pool:
         done: Iterable[list[T]] = pool.map(lambda bunch: [work(item) for item in bunch], bunches)
         try:
             for results in done:
@@ -76,7 +77,8 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Ready:
-    """What a pair needs of one measure: its features, its table of classes (one empty class if it has none)."""
+    """What a pair needs of one measure: its features, its table of classes (one empty class if it
+    has none)."""
 
     weights: Floats
     uniform: bool
@@ -85,17 +87,29 @@ class _Ready:
     codes: NDArray[np.int64]
 
 
-def _compiled(measures: Mapping[int, Measure], otherwise: Callable[[Pair], float]) -> Callable[[Pair], float] | None:
-    """How to get a pair's W_2 from compiled code, if these measures suit it; `otherwise` where its proof fails."""
+def _compiled(
+    measures: Mapping[int, Measure], otherwise: Callable[[Pair], float]
+) -> Callable[[Pair], float] | None:
+    """How to get a pair's W_2 from compiled code, if these measures suit it; `otherwise` where its
+    proof fails."""
     parts = {index: _parts(measure) for index, measure in measures.items()}
     shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts.values()}
-    if len(shapes) > 1 or shapes == {(1, 0)} or max(len(x) for x, _, _ in parts.values()) > _LARGEST:
+    if (
+        len(shapes) > 1
+        or shapes == {(1, 0)}
+        or max(len(x) for x, _, _ in parts.values()) > _LARGEST
+    ):
         return None
-    if min(max(np.abs(x).max(), np.abs(table).max(initial=0.0)) for x, table, _ in parts.values()) < _TINY:
+    if (
+        min(max(np.abs(x).max(), np.abs(table).max(initial=0.0)) for x, table, _ in parts.values())
+        < _TINY
+    ):
         return None
     from fedwad.ot._small.dense import prove
 
-    centres = [np.mean([part[side].mean(axis=0) for part in parts.values()], axis=0) for side in (0, 1)]
+    centres = [
+        np.mean([part[side].mean(axis=0) for part in parts.values()], axis=0) for side in (0, 1)
+    ]
     ready = {
         index: _Ready(
             measures[index].weights,
@@ -111,7 +125,9 @@ def _compiled(measures: Mapping[int, Measure], otherwise: Callable[[Pair], float
         a, b = ready[pair[0]], ready[pair[1]]
         uniform = a.uniform and b.uniform and len(a.weights) == len(b.weights)
         features, classes = _together(a.features, b.features), _together(a.table, b.table)
-        cost, gap, error = prove(uniform, a.weights, b.weights, features, (*classes, a.codes, b.codes))
+        cost, gap, error = prove(
+            uniform, a.weights, b.weights, features, (*classes, a.codes, b.codes)
+        )
         return math.sqrt(cost) if abs(gap) <= TOLERANCE and error <= TOLERANCE else otherwise(pair)
 
     return distance

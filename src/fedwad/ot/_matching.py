@@ -1,4 +1,5 @@
-"""Compiled part of the assignment solver: match what is free of charge, then augment along shortest paths."""
+"""Compiled part of the assignment solver: match what is free of charge, then augment along shortest
+paths."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def _match_free_of_charge(cost, row_of, col_of):
 
 @njit(nogil=True, cache=True, fastmath=MIN_SCAN)
 def _relax(row, base, price, dist, path, i):
-    """Shorten distances to columns over row i. Settled columns have price -inf and stay where they are."""
+    """Shorten distances to columns over row i. Settled columns have price -inf and stay where they
+    are."""
     for j in range(len(row)):
         reach = row[j] + (base - price[j])
         better = reach < dist[j]
@@ -35,10 +37,12 @@ def _relax(row, base, price, dist, path, i):
 
 @njit(nogil=True, cache=True)
 def match(cost):
-    """Optimal assignment for non-negative costs that hold many zeros: the column of each row, and both potentials.
+    """Optimal assignment for non-negative costs that hold many zeros: the column of each row, and
+    both potentials.
 
-    Shortest augmenting paths (Jonker and Volgenant 1987). Only rows that found no free column need a search, so
-    costs reduced by good potentials are solved in little more than the time to read them.
+    Shortest augmenting paths (Jonker and Volgenant 1987). Only rows that found no free column need
+    a search, so costs reduced by good potentials are solved in little more than the time to read
+    them.
     """
     n = len(cost)
     row_of, col_of = np.full(n, NONE), np.full(n, NONE)

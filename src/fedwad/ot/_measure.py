@@ -12,14 +12,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
 
-__all__ = ["Floats", "Indices", "Measure", "as_points", "as_weights", "central_norms", "reach", "sent"]
+__all__ = [
+    "Floats",
+    "Indices",
+    "Measure",
+    "as_points",
+    "as_weights",
+    "central_norms",
+    "max_abs",
+    "sent",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _SUMS_TO_ONE = 1e-14
 _LARGEST = 1e100
-# Where the mean is so small a part of what the points' squares are, moving them to it saves no digits.
+# Where the mean is so small a part of what the points' squares are, moving them to it saves no
+# digits.
 _CENTRAL = 0.8
 _FEW_TARGETS, _BLOCK_ENTRIES = 16, 1 << 17
 
@@ -46,7 +56,9 @@ class Measure:
     points: Floats
     weights: Floats
 
-    def __init__(self, points: ArrayLike, weights: ArrayLike | None = None, *, name: str = "points") -> None:
+    def __init__(
+        self, points: ArrayLike, weights: ArrayLike | None = None, *, name: str = "points"
+    ) -> None:
         checked = as_points(points, name)
         masses = as_weights(weights, len(checked), f"the weights of {name}")
         if weights is not None and (masses == 0).any():
@@ -76,11 +88,13 @@ class Measure:
 
     @cached_property
     def norms(self) -> Floats | None:
-        """|x|^2 of each point; None where a common offset makes them so large that it would cost digits."""
+        """|x|^2 of each point; None where a common offset makes them so large that it would cost
+        digits."""
         return central_norms(self.points)
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
-        """P^T @ points for the plan with these entries: what each target gets, its mass times its mean."""
+        """P^T @ points for the plan with these entries: what each target gets, its mass times its
+        mean."""
         return sent(self.points, rows, cols, mass, targets)
 
     def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
@@ -91,9 +105,9 @@ class Measure:
         other._keep(points=points, weights=self.weights)
         return other
 
-    def reach(self, origin: Floats) -> float:
+    def max_abs(self, origin: Floats) -> float:
         """Largest absolute coordinate of x - origin."""
-        return reach(self.points, origin)
+        return max_abs(self.points, origin)
 
     @property
     def is_uniform(self) -> bool:
@@ -106,13 +120,14 @@ class Measure:
         return np.asarray(origin + self.weights @ (self.points - origin))
 
 
-def reach(points: Floats, origin: Floats) -> float:
+def max_abs(points: Floats, origin: Floats) -> float:
     """Largest absolute coordinate of points - origin, without making the difference."""
     return float(np.maximum(points.max(axis=0) - origin, origin - points.min(axis=0)).max())
 
 
 def central_norms(points: Floats) -> Floats | None:
-    """|x|^2 of each point, unless the points lie around a mean far from the origin: |mean|^2 > 4 variances."""
+    """|x|^2 of each point, unless the points lie around a mean far from the origin: |mean|^2 > 4
+    variances."""
     mean = points.mean(axis=0)
     norms = np.einsum("id,id->i", points, points)
     return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
@@ -121,7 +136,9 @@ def central_norms(points: Floats) -> Floats | None:
 def sent(points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
     """Sums of mass times point by target, (targets, d)."""
     count = len(points)
-    if targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES:  # setting up a sparse matrix would take longer
+    if (
+        targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES
+    ):  # setting up a sparse matrix would take longer
         plan = np.bincount(cols * count + rows, mass, targets * count).reshape(targets, count)
         return np.asarray(plan @ points)
     from scipy.sparse import coo_array, csr_array
@@ -134,15 +151,21 @@ def as_points(points: Any, name: str = "points") -> Floats:
     if hasattr(points, "toarray") and hasattr(points, "nnz"):
         raise InputError(f"{name} is a sparse matrix; convert it with .toarray() first.")
     if isinstance(points, str | Path):
-        raise InputError(f"{name} is a path; read the file into an array first, or give paths to fedwad.distance.")
+        raise InputError(
+            f"{name} is a path; read the file into an array first, or give paths to fedwad.distance."
+        )
     if np.ma.is_masked(points):
         raise InputError(f"{name} has masked values; fill them or remove their rows first.")
     try:
         array = np.asarray(points)
     except ValueError:
-        raise InputError(f"{name} has rows of different lengths; give one row of numbers per sample.") from None
+        raise InputError(
+            f"{name} has rows of different lengths; give one row of numbers per sample."
+        ) from None
     except (TypeError, RuntimeError):  # tensors on a GPU, or with gradients
-        raise InputError(f"{name} is a {type(points).__name__} that NumPy cannot read; convert it first.") from None
+        raise InputError(
+            f"{name} is a {type(points).__name__} that NumPy cannot read; convert it first."
+        ) from None
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} holds values of type {array.dtype}; give real numbers only.")
     if array.ndim == 1:
@@ -165,7 +188,7 @@ def as_points(points: Any, name: str = "points") -> Floats:
             f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''}"
             f" (the first in row {row}, column {column}, counting from 0); remove or fill them first."
         )
-    if reach(array, np.zeros(array.shape[1])) > _LARGEST:
+    if max_abs(array, np.zeros(array.shape[1])) > _LARGEST:
         raise InputError(f"{name} holds values beyond {_LARGEST:g}; rescale the data first.")
     return array
 
@@ -177,7 +200,9 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     try:
         array = np.asarray(weights)
     except ValueError:
-        raise InputError(f"{name} are lists of different lengths; give {count} numbers, one per sample.") from None
+        raise InputError(
+            f"{name} are lists of different lengths; give {count} numbers, one per sample."
+        ) from None
     if array.dtype.kind not in "biuf" or array.shape != (count,):
         raise InputError(
             f"{name} have shape {array.shape} and type {array.dtype}; give {count} numbers, one per sample."
@@ -188,7 +213,9 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     largest = array.max()
     if largest == 0:
         raise InputError(f"{name} are all zero; give at least one positive weight.")
-    if largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE:  # weights that were scaled before keep their bits
+    if (
+        largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE
+    ):  # weights that were scaled before keep their bits
         return array
     array = array / largest  # so that the sum neither overflows nor vanishes
     return np.asarray(array / array.sum())

@@ -38,16 +38,16 @@ class Plan:
 
     Attributes
     ----------
-    rows, cols, mass : arrays (k,), k <= n + m - 1
-        The positive entries: `mass[e]` goes from `source` point `rows[e]` to `target` point `cols[e]`.
+    rows, cols, mass : arrays (k,), k <= n + m - 1 The positive entries: `mass[e]` goes from
+        `source` point `rows[e]` to `target` point `cols[e]`.
     distance : float
         W_p, the p-th root of the transport cost.
     f, g : arrays (n,), (m,)
         Kantorovich potentials: f_i + g_j <= |x_i - y_j|^p for all i, j, and
         sum_i a_i f_i + sum_j b_j g_j >= cost * (1 - gap), which proves that no plan is cheaper.
-    gap : float
-        Relative duality gap: sum of mass * (cost - f - g) over the plan, divided by its cost. Where that cannot be
-        brought below 1e-9, divided by 1e9 times what the rounding of masses (4e-15) can cost on the longest move.
+    gap : float Relative duality gap: sum of mass * (cost - f - g) over the plan, divided by its
+        cost. Where that cannot be brought below 1e-9, divided by 1e9 times what the rounding of
+        masses (4e-15) can cost on the longest move.
     marginal_error : float
         Largest l1 distance of the plan's marginals from the weights.
     solver : str
@@ -90,25 +90,43 @@ class Plan:
         return csr_array(coo_array((self.mass, (self.rows, self.cols)), shape=shape))
 
     def target_means(self) -> Floats:
-        """For each target point the mean of the source mass it receives: the barycentric map, (m, d).
+        """For each target point the mean of the source mass it receives: the barycentric map, (m,
+        d).
 
         A target whose weight was lost in rounding receives nothing and keeps its place.
         """
         received = self.received[:, None]
-        origin = np.zeros(self.source.dimension) if self.source.norms is not None else self.source.rows(0)
-        source = self.source if self.source.norms is not None else self.source.moved(origin)  # offsets cost digits
+        origin = (
+            np.zeros(self.source.dimension)
+            if self.source.norms is not None
+            else self.source.rows(0)
+        )
+        source = (
+            self.source if self.source.norms is not None else self.source.moved(origin)
+        )  # offsets cost digits
         sums = source.received(self.rows, self.cols, self.mass, len(self.target))
         means = origin + sums / np.where(received > 0, received, 1.0)
         return np.where(received > 0, means, self.target.rows(slice(None)))
 
     @property
     def received(self) -> Floats:
-        """Mass that arrives at each target point: its weight up to rounding, zero where that was lost in it."""
+        """Mass that arrives at each target point: its weight up to rounding, zero where that was
+        lost in it."""
         return np.asarray(np.bincount(self.cols, self.mass, len(self.target)), dtype=np.float64)
 
     def reversed(self) -> Plan:
         """The same plan from target to source."""
         return Plan(
-            self.target, self.source, self.p, self.cols, self.rows, self.mass, self.distance,
-            self.g, self.f, self.gap, self.marginal_error, self.solver,
-        )  # fmt: skip
+            self.target,
+            self.source,
+            self.p,
+            self.cols,
+            self.rows,
+            self.mass,
+            self.distance,
+            self.g,
+            self.f,
+            self.gap,
+            self.marginal_error,
+            self.solver,
+        )

@@ -32,28 +32,43 @@ class Proof:
     marginal_error: float
 
     @classmethod
-    def of(cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float) -> Proof:
+    def of(
+        cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float
+    ) -> Proof:
         moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
         longest = float(moves.max())
-        sent, received = np.bincount(found.rows, found.mass, len(x)), np.bincount(found.cols, found.mass, len(y))
+        sent, received = (
+            np.bincount(found.rows, found.mass, len(x)),
+            np.bincount(found.cols, found.mass, len(y)),
+        )
         error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
         if longest == 0:  # nothing moves, and nothing is cheaper than nothing
             return cls(solver, found, length, 0.0, 0.0, 0.0, float(error))
         # In units of the longest move, so that nothing overflows and what vanishes does not matter.
         primal = float(found.mass @ (moves / longest) ** p)
-        # primal - dual = sum of mass * (cost - f - g), with the masses that the plan moves: how far those are from the
-        # weights is the marginal error.
+        # primal - dual = sum of mass * (cost - f - g), with the masses that the plan moves: how far
+        # those are from the weights is the marginal error.
         with np.errstate(all="ignore"):
-            slack = float(found.mass @ ((moves / length) ** p - found.f[found.rows] - found.g[found.cols]))
+            slack = float(
+                found.mass @ ((moves / length) ** p - found.f[found.rows] - found.g[found.cols])
+            )
             slack *= float(np.float64(length / longest) ** p)
             gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
-            gap = 0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
+            gap = (
+                0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
+            )
         origin = np.zeros(x.dimension)
-        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(x.reach(origin), y.reach(origin)):
-            gap = 0.0  # no move is longer than coordinates are rounded: a better plan could not be told from this one
+        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(
+            x.max_abs(origin), y.max_abs(origin)
+        ):
+            # no move is longer than coordinates are rounded: a better plan could not be told from
+            # this one
+            gap = 0.0
         rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)
-        return cls(solver, found, length, longest * primal ** (1 / p), gap, rounding_gap, float(error))
+        return cls(
+            solver, found, length, longest * primal ** (1 / p), gap, rounding_gap, float(error)
+        )
 
     @property
     def holds(self) -> bool:
@@ -70,6 +85,16 @@ class Proof:
             ) from None
         rows, cols, mass, f, g = self.found
         return Plan(
-            source=mu, target=nu, p=p, rows=rows, cols=cols, mass=mass, distance=distance, f=f * unit, g=g * unit,
-            gap=self.gap if self.holds else self.rounding_gap, marginal_error=self.marginal_error, solver=self.solver,
-        )  # fmt: skip
+            source=mu,
+            target=nu,
+            p=p,
+            rows=rows,
+            cols=cols,
+            mass=mass,
+            distance=distance,
+            f=f * unit,
+            g=g * unit,
+            gap=self.gap if self.holds else self.rounding_gap,
+            marginal_error=self.marginal_error,
+            solver=self.solver,
+        )

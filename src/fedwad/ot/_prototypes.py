@@ -1,4 +1,5 @@
-"""A few points that stand for one client's samples: their Wasserstein coreset, class by class or all together."""
+"""A few points that stand for one client's samples: their Wasserstein coreset, class by class or
+all together."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import smallest_cell
+from fedwad.ot._summary import min_cell_size
 
 __all__ = ["Atoms", "LabelledAtoms", "Masses", "Per", "distil", "distil_labelled", "large_classes"]
 
@@ -35,16 +36,15 @@ class Atoms:
     ----------
     measure : Measure
         The atoms, each the mean of a cell of samples.
-    distance : float
-        Root mean square distance of samples from the atom of their cell: W2 between samples and atoms, or above it
-        where k-means has not settled or small cells were joined.
-    smallest : int
+    distance : float Root mean square distance of samples from the atom of their cell: W2 between
+        samples and atoms, or above it where k-means has not settled or small cells were joined.
+    min_cell_size : int
         Samples that the smallest cell averages (Kish's effective number if they are weighted).
     """
 
     measure: Measure
     distance: float
-    smallest: int
+    min_cell_size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class LabelledAtoms:
         The atoms and their masses, sum one.
     codes : array (S,)
         The class of each atom.
-    smallest : int
+    min_cell_size : int
         Fewest samples that an atom, or the choice of its label, rests on.
     complete : bool
         False when classes of fewer samples than the floor were left out.
@@ -66,18 +66,21 @@ class LabelledAtoms:
     points: Floats
     weights: Floats
     codes: NDArray[np.int64]
-    smallest: int
+    min_cell_size: int
     complete: bool
 
 
-def distil(measure: Measure, size: int, masses: Masses = "equal", floor: int = 1, seed: int = 0) -> Atoms:
-    """At most `size` atoms z that are close to the samples in W2, each the mean of at least `floor` of them.
+def distil(
+    measure: Measure, size: int, masses: Masses = "equal", floor: int = 1, seed: int = 0
+) -> Atoms:
+    """At most `size` atoms z that are close to the samples in W2, each the mean of at least `floor`
+    of them.
 
-    With free masses that is k-means. With equal masses b = 1/S, steps that can only shrink W2 take turns: the optimal
-    plan P from the samples to the atoms, which is exact, and each atom to the mean of what it receives,
-    z_s <- S sum_i P_is x_i. They start from k-means, which itself starts from k-means++: that ends closer to the
-    samples than k-means++ alone, in fewer rounds. There are fewer atoms than asked for where samples are too few or
-    repeat one another.
+    With free masses that is k-means. With equal masses b = 1/S, steps that can only shrink W2 take
+    turns: the optimal plan P from the samples to the atoms, which is exact, and each atom to the
+    mean of what it receives, z_s <- S sum_i P_is x_i. They start from k-means, which itself starts
+    from k-means++: that ends closer to the samples than k-means++ alone, in fewer rounds. There are
+    fewer atoms than asked for where samples are too few or repeat one another.
 
     Examples
     --------
@@ -86,7 +89,8 @@ def distil(measure: Measure, size: int, masses: Masses = "equal", floor: int = 1
     """
     if masses == "free":
         return _by_means(measure, kmeans_cells(measure, size, floor, seed))
-    # A cell of mass 1/S holds entries of at most the largest weight w, so it averages at least 1 / (S w) samples.
+    # A cell of mass 1/S holds entries of at most the largest weight w, so it averages at least 1 /
+    # (S w) samples.
     most = int(1 / (floor * float(measure.weights.max())) + _DOUBT)
     size = max(1, min(size, most))
     if size == 1:
@@ -101,7 +105,7 @@ def distil(measure: Measure, size: int, masses: Masses = "equal", floor: int = 1
         settled, plan = gain <= _SETTLED * plan.distance**2, better
         if settled:
             break
-    return Atoms(plan.target, plan.distance, smallest_cell(plan.cols, plan.mass))
+    return Atoms(plan.target, plan.distance, min_cell_size(plan.cols, plan.mass))
 
 
 def _by_means(measure: Measure, labels: NDArray[np.int64]) -> Atoms:
@@ -112,7 +116,7 @@ def _by_means(measure: Measure, labels: NDArray[np.int64]) -> Atoms:
     means = origin + sums / weights[:, None]
     squares = ((measure.points - means[labels]) ** 2).sum(axis=1)
     distance = float(np.sqrt(measure.weights @ squares))
-    return Atoms(Measure(means, weights), distance, smallest_cell(labels, measure.weights))
+    return Atoms(Measure(means, weights), distance, min_cell_size(labels, measure.weights))
 
 
 def distil_labelled(
@@ -126,10 +130,11 @@ def distil_labelled(
 ) -> LabelledAtoms:
     """Atoms of a client's samples, at most about `size` of them, each with one of its classes.
 
-    per="class" distils each class by itself, with a share of the atoms like its share of the samples and at least one.
-    per="client" distils all samples together and gives each atom the class of the sample nearest to it; where the
-    floor is above one, the class that most of its `floor` nearest samples have. Classes of fewer samples than the floor
-    are left out of the one and have no vote in the other.
+    per="class" distils each class by itself, with a share of the atoms like its share of the
+    samples and at least one. per="client" distils all samples together and gives each atom the
+    class of the sample nearest to it; where the floor is above one, the class that most of its
+    `floor` nearest samples have. Classes of fewer samples than the floor are left out of the one
+    and have no vote in the other.
 
     Raises
     ------
@@ -144,30 +149,40 @@ def distil_labelled(
         atoms = distil(measure, size, masses, floor, seed)
         points, weights = atoms.measure.points, atoms.measure.weights
         found = _nearest_class(points, measure, codes, known, floor)
-        return LabelledAtoms(points, weights, found, min(atoms.smallest, floor), complete)
+        return LabelledAtoms(points, weights, found, min(atoms.min_cell_size, floor), complete)
     mass = np.bincount(codes, measure.weights)[known]
     mass = mass / mass.sum()
     parts = [
-        distil(Measure(measure.points[codes == code], measure.weights[codes == code]), int(share), masses, floor, seed)
+        distil(
+            Measure(measure.points[codes == code], measure.weights[codes == code]),
+            int(share),
+            masses,
+            floor,
+            seed,
+        )
         for code, share in zip(known, _shares(size, mass), strict=True)
     ]
-    weights = np.concatenate([part.measure.weights * own for part, own in zip(parts, mass, strict=True)])
+    weights = np.concatenate(
+        [part.measure.weights * own for part, own in zip(parts, mass, strict=True)]
+    )
     return LabelledAtoms(
         points=np.concatenate([part.measure.points for part in parts]),
         weights=weights / weights.sum(),
         codes=np.repeat(known, [len(part.measure) for part in parts]),
-        smallest=min(part.smallest for part in parts),
+        min_cell_size=min(part.min_cell_size for part in parts),
         complete=complete,
     )
 
 
 def large_classes(measure: Measure, codes: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
-    """Numbers of the classes that have at least `floor` samples (Kish's effective number if they are weighted)."""
+    """Numbers of the classes that have at least `floor` samples (Kish's effective number if they
+    are weighted)."""
     return np.flatnonzero(effective_counts(codes, measure.weights) >= floor - _DOUBT)
 
 
 def _shares(size: int, mass: Floats) -> NDArray[np.int64]:
-    """`size` divided in proportion to the masses, by largest remainders; at least one each, even beyond `size`."""
+    """`size` divided in proportion to the masses, by largest remainders; at least one each, even
+    beyond `size`."""
     quotas = size * mass
     shares = np.maximum(np.floor(quotas + _DOUBT), 1).astype(np.int64)
     rest = np.argsort(-(quotas - shares), kind="stable")[: max(0, size - int(shares.sum()))]
@@ -178,7 +193,8 @@ def _shares(size: int, mass: Floats) -> NDArray[np.int64]:
 def _nearest_class(
     atoms: Floats, measure: Measure, codes: NDArray[np.int64], known: NDArray[np.int64], voters: int
 ) -> NDArray[np.int64]:
-    """For each atom the commonest class among its nearest samples; of equally common ones, that of the nearest."""
+    """For each atom the commonest class among its nearest samples; of equally common ones, that of
+    the nearest."""
     may_vote = np.flatnonzero(np.isin(codes, known))
     cost = ground_cost(atoms, measure.points[may_vote])
     order = np.argsort(cost, axis=1, kind="stable")[:, :voters]

@@ -12,7 +12,8 @@ from fedwad.ot._plan import Solution
 
 __all__ = ["network_simplex", "refined"]
 
-# POT's default of 100,000 pivots returns wrong plans from about 5000 x 5000 on, with only a warning.
+# POT's default of 100,000 pivots returns wrong plans from about 5000 x 5000 on, with only a
+# warning.
 _PIVOTS = 10**9
 _RESIDUE = 256 * float(np.finfo(np.float64).eps)
 
@@ -20,8 +21,9 @@ _RESIDUE = 256 * float(np.finfo(np.float64).eps)
 def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
     """Optimal plan for any weights; the longer side goes first, which POT solves faster.
 
-    Uniform weights are counted in whole units, so that flows are whole numbers: marginals hold exactly and no
-    splinters of mass arise from rounding. POT's tolerances are absolute, so costs are brought to the size of one.
+    Uniform weights are counted in whole units, so that flows are whole numbers: marginals hold
+    exactly and no splinters of mass arise from rounding. POT's tolerances are absolute, so costs
+    are brought to the size of one.
     """
     n, m = cost.shape
     if n < m:
@@ -33,9 +35,13 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
         units = float(math.lcm(n, m))
         a, b = np.full(n, units / n), np.full(m, units / m)
     size = math.ldexp(1.0, math.frexp(float(cost.max()))[1])
-    plan, log = emd(a, b * (a.sum() / b.sum()), cost / size, numItermax=_PIVOTS, log=True, check_marginals=False)
+    plan, log = emd(
+        a, b * (a.sum() / b.sum()), cost / size, numItermax=_PIVOTS, log=True, check_marginals=False
+    )
     if log["warning"] is not None:
-        raise CertificateError(f"The network simplex did not finish: {log['warning'].rstrip('. ')}.")
+        raise CertificateError(
+            f"The network simplex did not finish: {log['warning'].rstrip('. ')}."
+        )
     rows, cols = np.nonzero(plan)
     if units == 1.0:  # what is left of a row and of a column by rounding is no entry of the plan
         kept = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
@@ -48,9 +54,9 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
 def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
     """Decide what rounding left undecided, where a few enormous costs hide all others.
 
-    The costs are reduced by the potentials found, which leaves the true differences, and clipped at a limit, beside
-    which these are large. If the optimal plan for clipped costs makes no clipped move, then it is optimal for the true
-    ones, which are nowhere lower; otherwise the limit grows.
+    The costs are reduced by the potentials found, which leaves the true differences, and clipped at
+    a limit, beside which these are large. If the optimal plan for clipped costs makes no clipped
+    move, then it is optimal for the true ones, which are nowhere lower; otherwise the limit grows.
     """
     g = found.g - np.median(found.g)  # a common offset would only cost digits
     reduced = cost - g

@@ -25,12 +25,17 @@ _ROWS = 256  # checked at a time
 _REFINEMENTS = 6
 _TINY = 1e-100
 _LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
-# The small-support solver: below so many costs and samples the others take milliseconds, and its first use compiles it.
+# The small-support solver: below so many costs and samples the others take milliseconds, and its
+# first use compiles it.
 _WORTH_COMPILING, _MANY_SAMPLES, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 3000, 1500, 100
 
 
 def wasserstein(
-    X: ArrayLike, Y: ArrayLike, p: float = 2.0, a: ArrayLike | None = None, b: ArrayLike | None = None
+    X: ArrayLike,
+    Y: ArrayLike,
+    p: float = 2.0,
+    a: ArrayLike | None = None,
+    b: ArrayLike | None = None,
 ) -> float:
     """Exact p-Wasserstein distance between two samples on one machine.
 
@@ -55,23 +60,26 @@ def wasserstein(
     """
     columns = [[str(name) for name in getattr(table, "columns", ())] for table in (X, Y)]
     if all(columns) and columns[0] != columns[1]:
-        raise InputError("The columns of X and Y differ in name or order; bring them into the same order first.")
+        raise InputError(
+            "The columns of X and Y differ in name or order; bring them into the same order first."
+        )
     return solve(Measure(X, a, name="X"), Measure(Y, b, name="Y"), p).distance
 
 
 def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None) -> Plan:
     """Optimal plan between two measures, with its proof.
 
-    Measures on a line are sorted; equally many points of equal weight are an assignment; many points against few have
-    a solver of their own; everything else goes to the network simplex. An answer that fails its own proof is computed
-    again by the next slower solver before it is given up.
+    Measures on a line are sorted; equally many points of equal weight are an assignment; many
+    points against few have a solver of their own; everything else goes to the network simplex. An
+    answer that fails its own proof is computed again by the next slower solver before it is given
+    up.
 
     Parameters
     ----------
     mu, nu : Measure
     p : float, at least 1
-    start : array (m,), optional
-        Potentials of `nu` (Plan.g) from a similar problem, to start from. They change the time, not the answer.
+    start : array (m,), optional Potentials of `nu` (Plan.g) from a similar problem, to start from.
+        They change the time, not the answer.
 
     Raises
     ------
@@ -105,7 +113,9 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
         if proof.holds:
             break
     if proof is None:
-        raise failure or CertificateError("No solver was found for this problem; please report the data.")
+        raise failure or CertificateError(
+            "No solver was found for this problem; please report the data."
+        )
     return proof.plan(mu, nu, p, scale)
 
 
@@ -113,7 +123,9 @@ def check_order(p: object) -> float:
     """The order p as a float; refused where W_p is no distance."""
     try:
         order = (
-            float(p) if isinstance(p, int | float | np.integer | np.floating) and not isinstance(p, bool) else math.nan
+            float(p)
+            if isinstance(p, int | float | np.integer | np.floating) and not isinstance(p, bool)
+            else math.nan
         )
     except OverflowError:
         order = math.inf
@@ -126,7 +138,9 @@ def check_order(p: object) -> float:
 Attempt = Callable[[], tuple[Solution, float]]
 
 
-def _attempts(x: Measure, y: Measure, p: float, start: Floats | None, scale: float) -> Iterator[tuple[str, Attempt]]:
+def _attempts(
+    x: Measure, y: Measure, p: float, start: Floats | None, scale: float
+) -> Iterator[tuple[str, Attempt]]:
     """Solvers for this problem, the fastest first, each with potentials f_i <= min_j c_ij - g_j."""
     a, b = x.weights, y.weights
     if x.dimension == 1:
@@ -159,7 +173,8 @@ def _transposed(cost: Floats, a: Floats, b: Floats) -> Solution:
 
 
 def _is_small(samples: Measure, sinks: Measure) -> bool:
-    """Whether the small-support solver is faster than the network simplex (measured: docs/performance.md)."""
+    """Whether the small-support solver is faster than the network simplex (measured:
+    docs/performance.md)."""
     n, size = len(samples), len(sinks)
     per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
     worth_it = n * size >= _WORTH_COMPILING or n >= _MANY_SAMPLES
@@ -168,7 +183,11 @@ def _is_small(samples: Measure, sinks: Measure) -> bool:
 
 def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
     """Starting potentials in the units of the problem, unless they belong to another support."""
-    if start is None or np.shape(start) != nu.weights.shape or np.asarray(start).dtype.kind not in "iuf":
+    if (
+        start is None
+        or np.shape(start) != nu.weights.shape
+        or np.asarray(start).dtype.kind not in "iuf"
+    ):
         return None
     with np.errstate(all="ignore"):
         scaled = np.asarray(start, dtype=np.float64) * np.float64(length) ** -p
@@ -178,7 +197,7 @@ def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Float
 def _tamed(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
     """Both measures multiplied by a power of two if they are so small that squares would vanish."""
     nothing = np.zeros(mu.dimension)
-    largest = max(mu.reach(nothing), nu.reach(nothing))
+    largest = max(mu.max_abs(nothing), nu.max_abs(nothing))
     if largest == 0 or largest >= _TINY:
         return mu, nu, 1.0
     scale = _power_of_two(largest)
@@ -191,7 +210,8 @@ def _power_of_two(number: float) -> float:
 
 
 def _feasible(found: Solution, cost: Floats) -> Solution:
-    """Replace f by the c-transform f_i = min_j c_ij - g_j: feasible whatever the solver returned."""
+    """Replace f by the c-transform f_i = min_j c_ij - g_j: feasible whatever the solver
+    returned."""
     f = np.empty(len(cost))
     for start in range(0, len(cost), _ROWS):
         f[start : start + _ROWS] = (cost[start : start + _ROWS] - found.g).min(axis=1)

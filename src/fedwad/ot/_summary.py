@@ -16,10 +16,11 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["Form", "Summary", "smallest_cell", "summarise", "summarise_plan"]
+__all__ = ["CovarianceType", "Summary", "min_cell_size", "summarise", "summarise_plan"]
 
-#: How much of a covariance is told: all of it, its RANK main directions and its diagonal, its diagonal, or its trace.
-Form = Literal["auto", "full", "lowrank", "diagonal", "isotropic"]
+#: How much of a covariance is told: all of it, its RANK main directions and its diagonal, its
+#: diagonal, or its trace.
+CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
 
 RANK = 40
 _FULL_UP_TO = 1024  # features; beyond, "auto" sends the diagonal only
@@ -37,18 +38,17 @@ class Summary:
         Mass of each cell, sum one.
     means : array (S, d)
         Mean of each cell.
-    covariance : array (d, d), (d,) or ()
-        Covariance within cells, pooled over them (population form): the full matrix, its diagonal, or
-        the mean of the diagonal alone.
+    covariance : array (d, d), (d,) or () Covariance within cells, pooled over them (population
+        form): the full matrix, its diagonal, or the mean of the diagonal alone.
     factors : array (r, d) or None
         Main directions F of a covariance F^T F + diag(covariance), whose diagonal is exact.
     count : int
         Number of samples, or Kish's effective number when they are weighted.
-    spread : float
+    within_std : float
         (mean of |x - own cell's mean|^p)^(1/p), for p = 2 the root of the covariance's trace.
     p : float
-        The order that `spread` belongs to.
-    smallest : int
+        The order that `within_std` belongs to.
+    min_cell_size : int
         Number of samples in the smallest cell, Kish's effective number when they are weighted.
     """
 
@@ -56,9 +56,9 @@ class Summary:
     means: Floats
     covariance: Floats
     count: int
-    spread: float
+    within_std: float
     p: float
-    smallest: int
+    min_cell_size: int
     factors: Floats | None = None
 
     @property
@@ -76,26 +76,34 @@ class Summary:
         return self.cells.mean
 
     @property
-    def form(self) -> Form:
+    def covariance_type(self) -> CovarianceType:
         """Which part of the covariance is known: "full", "lowrank", "diagonal" or "isotropic"."""
         if self.factors is not None:
             return "lowrank"
-        forms: tuple[Form, ...] = ("isotropic", "diagonal", "full")
-        return forms[self.covariance.ndim]
+        covariance_types: tuple[CovarianceType, ...] = ("spherical", "diag", "full")
+        return covariance_types[self.covariance.ndim]
 
     @property
     def within(self) -> Floats:
-        """The part of the covariance within cells that is exact: the matrix, its diagonal, or the diagonal's mean."""
-        return self.covariance if self.factors is None else self.covariance + (self.factors**2).sum(axis=0)
+        """The part of the covariance within cells that is exact: the matrix, its diagonal, or the
+        diagonal's mean."""
+        return (
+            self.covariance
+            if self.factors is None
+            else self.covariance + (self.factors**2).sum(axis=0)
+        )
 
     @property
     def variance(self) -> float:
         """Trace of the covariance within cells."""
         within = self.within
-        return float(np.trace(within) if within.ndim == 2 else np.broadcast_to(within, self.dimension).sum())
+        return float(
+            np.trace(within) if within.ndim == 2 else np.broadcast_to(within, self.dimension).sum()
+        )
 
     def total_covariance(self) -> Floats:
-        """Covariance of the data in the form that is known exactly: within cells plus between them."""
+        """Covariance of the data in the form that is known exactly: within cells plus between
+        them."""
         centred = self.means - self.mean
         within = self.within
         if within.ndim == 2:
@@ -105,32 +113,54 @@ class Summary:
 
     @cached_property
     def key(self) -> bytes:
-        """A digest of every bit: two summaries with the same come from the same data, or from data alike to them."""
-        sha = hashlib.sha256(f"{self.count} {self.form} {self.means.shape}".encode())
+        """A digest of every bit: two summaries with the same come from the same data, or from data
+        alike to them."""
+        sha = hashlib.sha256(f"{self.count} {self.covariance_type} {self.means.shape}".encode())
         for array in (self.weights, self.means, self.covariance, self.factors):
             sha.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
         return sha.digest()
 
 
 def summarise(
-    measure: Measure, cells: int = 10, form: Form = "auto", p: float = 2.0, floor: int = 10, seed: int = 0
+    measure: Measure,
+    cells: int = 10,
+    covariance_type: CovarianceType = "auto",
+    p: float = 2.0,
+    floor: int = 10,
+    seed: int = 0,
 ) -> Summary:
-    """Summary of a sample from k-means cells, each of at least `floor` samples where there are that many."""
+    """Summary of a sample from k-means cells, each of at least `floor` samples where there are that
+    many."""
     labels = kmeans_cells(measure, cells, floor, seed)
     groups = int(labels.max()) + 1
     origin = measure.points[0]
     weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
-    means = origin + group_sums(measure.weights[:, None] * (measure.points - origin), labels, groups) / weights[:, None]
-    return _summary(measure, np.arange(len(measure)), labels, measure.weights, weights, means, form, p)
+    means = (
+        origin
+        + group_sums(measure.weights[:, None] * (measure.points - origin), labels, groups)
+        / weights[:, None]
+    )
+    return _summary(
+        measure,
+        np.arange(len(measure)),
+        labels,
+        measure.weights,
+        weights,
+        means,
+        covariance_type,
+        p,
+    )
 
 
-def summarise_plan(plan: Plan, form: Form = "auto") -> Summary:
+def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summary:
     """Summary of plan.source whose cells are what each point of plan.target receives."""
     weights = plan.received
     kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
     labels = np.searchsorted(kept, plan.cols)
     means = plan.target_means()[kept]
-    return _summary(plan.source, plan.rows, labels, plan.mass, weights[kept], means, form, plan.p)
+    return _summary(
+        plan.source, plan.rows, labels, plan.mass, weights[kept], means, covariance_type, plan.p
+    )
 
 
 def _summary(
@@ -140,20 +170,22 @@ def _summary(
     mass: Floats,
     weights: Floats,
     means: Floats,
-    form: Form,
+    covariance_type: CovarianceType,
     p: float,
 ) -> Summary:
-    check_choice(form, "form", get_args(Form))
-    if form == "auto":
-        form = "full" if measure.dimension <= _FULL_UP_TO else "diagonal"
+    check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
+    if covariance_type == "auto":
+        covariance_type = "full" if measure.dimension <= _FULL_UP_TO else "diag"
     factors = None
-    if form == "lowrank" and len(rows) < measure.dimension:
-        diagonal, spread = _within(measure, rows, labels, mass, means, "diagonal", p)
-        factors = _main_directions_of_few((measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None])
+    if covariance_type == "lowrank" and len(rows) < measure.dimension:
+        diagonal, within_std = _within(measure, rows, labels, mass, means, "diag", p)
+        factors = _main_directions_of_few(
+            (measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None]
+        )
         pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
     else:
-        pooled, spread = _within(measure, rows, labels, mass, means, form, p)
-    if form == "lowrank" and factors is None:
+        pooled, within_std = _within(measure, rows, labels, mass, means, covariance_type, p)
+    if covariance_type == "lowrank" and factors is None:
         diagonal, factors = np.diag(pooled), _main_directions(pooled)
         pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
     return Summary(
@@ -161,9 +193,9 @@ def _summary(
         means=means,
         covariance=pooled,
         count=_effective_count(measure),
-        spread=spread,
+        within_std=within_std,
         p=p,
-        smallest=smallest_cell(labels, mass),
+        min_cell_size=min_cell_size(labels, mass),
         factors=factors,
     )
 
@@ -174,14 +206,15 @@ def _within(
     labels: NDArray[np.int64],
     mass: Floats,
     means: Floats,
-    form: Form,
+    covariance_type: CovarianceType,
     p: float,
 ) -> tuple[Floats, float]:
-    """Pooled covariance in the wanted form and (mean of |x - cell mean|^p)^(1/p), from differences."""
-    if isinstance(measure, LabelledMeasure) and p == 2 and form in ("diagonal", "isotropic"):
-        return _within_classes(measure, rows, labels, mass, means, form)
+    """Pooled covariance in the wanted form and (mean of |x - cell mean|^p)^(1/p), from
+    differences."""
+    if isinstance(measure, LabelledMeasure) and p == 2 and covariance_type in ("diag", "spherical"):
+        return _within_classes(measure, rows, labels, mass, means, covariance_type)
     d = measure.dimension
-    square = form in ("full", "lowrank")
+    square = covariance_type in ("full", "lowrank")
     pooled = np.zeros((d, d) if square else d)
     lengths = np.empty(len(rows))
     for start in range(0, len(rows), _ROWS):
@@ -192,8 +225,8 @@ def _within(
         largest = float(np.abs(deviation).max()) or 1.0
         lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
     longest = float(lengths.max()) or 1.0
-    spread = longest * float(mass @ (lengths / longest) ** p) ** (1 / p)
-    return (np.asarray(pooled.mean()) if form == "isotropic" else pooled), spread
+    within_std = longest * float(mass @ (lengths / longest) ** p) ** (1 / p)
+    return (np.asarray(pooled.mean()) if covariance_type == "spherical" else pooled), within_std
 
 
 def _within_classes(
@@ -202,12 +235,13 @@ def _within_classes(
     labels: NDArray[np.int64],
     mass: Floats,
     means: Floats,
-    form: Form,
+    covariance_type: CovarianceType,
 ) -> tuple[Floats, float]:
-    """The same for p = 2 without writing out the class columns: those are equal for all samples of a class.
+    """The same for p = 2 without writing out the class columns: those are equal for all samples of
+    a class.
 
-    Within cells is what is left of the whole when the part between cells is taken away; only where almost nothing is
-    left, which would cost digits, are differences taken.
+    Within cells is what is left of the whole when the part between cells is taken away; only where
+    almost nothing is left, which would cost digits, are differences taken.
     """
     weights = np.bincount(labels, mass, len(means))
     whole = measure.variances
@@ -215,12 +249,16 @@ def _within_classes(
     if not variances.sum() > _LEFT * whole.sum() > 0:
         variances = _by_differences(measure, rows, labels, mass, means)
     variances = np.maximum(variances, 0.0)
-    spread = float(np.sqrt(variances.sum()))
-    return np.asarray(variances.mean() if form == "isotropic" else variances), spread
+    within_std = float(np.sqrt(variances.sum()))
+    return np.asarray(variances.mean() if covariance_type == "spherical" else variances), within_std
 
 
 def _by_differences(
-    measure: LabelledMeasure, rows: NDArray[np.int64], labels: NDArray[np.int64], mass: Floats, means: Floats
+    measure: LabelledMeasure,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    mass: Floats,
+    means: Floats,
 ) -> Floats:
     split = measure.features.shape[1]
     features = np.zeros(split)
@@ -255,10 +293,11 @@ def _main_directions_of_few(deviations: Floats) -> Floats:
     return found
 
 
-def smallest_cell(labels: NDArray[np.int64], mass: Floats) -> int:
+def min_cell_size(labels: NDArray[np.int64], mass: Floats) -> int:
     """Effective number of samples in the cell that has fewest.
 
-    A cell of ten equal samples counts ten, one of a single heavy sample among light ones counts one.
+    A cell of ten equal samples counts ten, one of a single heavy sample among light ones counts
+    one.
     """
     return int(effective_counts(labels, mass).min() + 1e-9)
 

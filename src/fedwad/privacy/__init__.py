@@ -1,9 +1,10 @@
-"""Differential privacy: the mechanism, what it costs, one release of a client's data, and what a server makes of it."""
+"""Differential privacy: the mechanism, what it costs, one release of a client's data, and what a
+server makes of it."""
 
-from fedwad.privacy._accounting import check_promise, composed, delta_of, epsilon_of, mu_of
+from fedwad.privacy._accounting import check_budget, composed, delta_of, epsilon_of, mu_of
+from fedwad.privacy._denoise import DenoisedMoments, class_means, denoise
+from fedwad.privacy._feasibility import FeasibilityReport, Verdict, plan
 from fedwad.privacy._noise import Effect, noise_effect
-from fedwad.privacy._picture import Picture, class_means, picture
-from fedwad.privacy._plan import Plan, Verdict, plan
 from fedwad.privacy._release import Release, release
 from fedwad.privacy._split import MOST_FEATURES, Split, split
 from fedwad.privacy.dp import DP
@@ -11,20 +12,20 @@ from fedwad.privacy.dp import DP
 __all__ = [
     "DP",
     "MOST_FEATURES",
+    "DenoisedMoments",
     "Effect",
-    "Picture",
-    "Plan",
+    "FeasibilityReport",
     "Release",
     "Split",
     "Verdict",
-    "check_promise",
+    "check_budget",
     "class_means",
     "composed",
     "delta_of",
+    "denoise",
     "epsilon_of",
     "mu_of",
     "noise_effect",
-    "picture",
     "plan",
     "release",
     "split",

@@ -1,12 +1,14 @@
 """What releases cost, in closed form.
 
-A Gaussian mechanism of sensitivity D and noise s is mu-GDP with mu = D / s: telling neighbouring data apart by its
-output is as hard as telling N(0, 1) from N(mu, 1) by one draw. Costs add up exactly: mu^2 = mu_1^2 + mu_2^2 + ..., also
-when a later question depends on earlier answers. In the usual words that is (epsilon, delta)-differential privacy with
+A Gaussian mechanism of sensitivity D and noise s is mu-GDP with mu = D / s: telling neighbouring
+data apart by its output is as hard as telling N(0, 1) from N(mu, 1) by one draw. Costs add up
+exactly: mu^2 = mu_1^2 + mu_2^2 + ..., also when a later question depends on earlier answers. In the
+usual words that is (epsilon, delta)-differential privacy with
 
     delta = F(mu / 2 - epsilon / mu) - e^epsilon F(-mu / 2 - epsilon / mu)
 
-for every epsilon at once, F the normal distribution function (Dong, Roth, Su, Gaussian Differential Privacy, 2022).
+for every epsilon at once, F the normal distribution function (Dong, Roth, Su, Gaussian Differential
+Privacy, 2022).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable
 
 from fedwad.errors import InputError
 
-__all__ = ["LARGEST_EPSILON", "check_promise", "composed", "delta_of", "epsilon_of", "mu_of"]
+__all__ = ["LARGEST_EPSILON", "check_budget", "composed", "delta_of", "epsilon_of", "mu_of"]
 
 #: Beyond, a promise is worth nothing, and e^epsilon leaves the range of numbers.
 LARGEST_EPSILON = 100.0
@@ -35,7 +37,7 @@ def delta_of(mu: float, epsilon: float) -> float:
 
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest cost mu that still is (epsilon, delta)-differential privacy."""
-    check_promise(epsilon, delta)
+    check_budget(epsilon, delta)
     low, high = _LEAST_MU, _LARGEST_MU  # delta grows with mu
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
@@ -67,12 +69,16 @@ def composed(costs: Iterable[float]) -> float:
     return math.sqrt(math.fsum(cost**2 for cost in costs))
 
 
-def check_promise(epsilon: float, delta: float) -> None:
+def check_budget(epsilon: float, delta: float) -> None:
     """InputError unless (epsilon, delta) is a promise that can be kept and is worth something."""
     if not _is_number(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
-        raise InputError(f"epsilon is {epsilon!r}; give a number above 0 and up to {LARGEST_EPSILON:g}.")
+        raise InputError(
+            f"epsilon is {epsilon!r}; give a number above 0 and up to {LARGEST_EPSILON:g}."
+        )
     if not _is_number(delta) or not 1e-15 <= delta <= 0.1:
-        raise InputError(f"delta is {delta!r}; give a number from 1e-15 to 0.1, well below one over the samples.")
+        raise InputError(
+            f"delta is {delta!r}; give a number from 1e-15 to 0.1, well below one over the samples."
+        )
 
 
 def _is_number(value: object) -> bool:

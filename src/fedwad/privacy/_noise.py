@@ -1,4 +1,5 @@
-"""What the noise of releases does to distances between them, from releases of data alike, drawn again and again."""
+"""What the noise of releases does to distances between them, from releases of data alike, drawn
+again and again."""
 
 from __future__ import annotations
 
@@ -8,19 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedwad.ot import Floats
-from fedwad.privacy._picture import Picture
+from fedwad.privacy._denoise import DenoisedMoments
 
 __all__ = ["Effect", "noise_effect"]
 
 _WIDTH = 1.96  # normal deviations to both sides that hold 95%
 _MOST_BIAS = 0.9  # share of a squared distance that is taken off at most
-_MODEL = 0.16  # of a squared distance (8% of a distance): what an estimate from moments is often off without any noise
+# of a squared distance (8% of a distance): what an estimate from moments is often off without any
+# noise
+_MODEL = 0.16
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What noise does to squared distances between Gaussians, each (N, N): how large they are (`laws`), by how much
-    noise makes them too large on average, and how much they vary."""
+    """What noise does to squared distances between Gaussians, each (N, N): how large they are
+    (`laws`), by how much noise makes them too large on average, and how much they vary."""
 
     laws: Floats
     bias: Floats
@@ -29,10 +32,10 @@ class Effect:
     def corrected(self, values: Floats) -> tuple[Floats, Floats, Floats]:
         """Distances with the bias taken off, and the range in which the true ones are likely to be.
 
-        The distance between samples is part distance between their laws and part randomness of the samples, which
-        hides noise: so much of the bias is taken off as the first part is of the whole. The range is two standard
-        deviations of the noise, half of what was taken off, and 8% for what a summary leaves out. It is no
-        certificate.
+        The distance between samples is part distance between their laws and part randomness of the
+        samples, which hides noise: so much of the bias is taken off as the first part is of the
+        whole. The range is two standard deviations of the noise, half of what was taken off, and 8%
+        for what a summary leaves out. It is no certificate.
         """
         squares = values**2
         share = np.clip(self.laws / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
@@ -43,19 +46,25 @@ class Effect:
         return np.sqrt(right), low, high
 
 
-def noise_effect(pictures: Sequence[Picture], seed: int = 0, draws: int | None = None) -> Effect:
-    """The effect of noise on the distances between the Gaussians of these pictures, for which there is a formula.
+def noise_effect(
+    denoised: Sequence[DenoisedMoments], seed: int = 0, draws: int | None = None
+) -> Effect:
+    """The effect of noise on the distances between the Gaussians of these pictures, for which there
+    is a formula.
 
-    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_*, from the pictures themselves and from pictures of further
-    releases of such data.
+    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_*, from the pictures themselves and from
+    pictures of further releases of such data.
     """
-    count = len(pictures)
+    count = len(denoised)
     if draws is None:
         draws = 200 if count == 2 else 40
-    known = _squares([picture.moments for picture in pictures])
+    known = _squares([denoise.moments for denoise in denoised])
     rngs = [np.random.default_rng([seed, index]) for index in range(count)]
     found = np.array(
-        [_squares([picture.redrawn(rng) for picture, rng in zip(pictures, rngs, strict=True)]) for _ in range(draws)]
+        [
+            _squares([denoise.redrawn(rng) for denoise, rng in zip(denoised, rngs, strict=True)])
+            for _ in range(draws)
+        ]
     )
     return Effect(known, np.maximum(found.mean(axis=0) - known, 0.0), found.std(axis=0))
 

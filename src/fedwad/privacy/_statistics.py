@@ -1,7 +1,7 @@
 """What is summed over records, and by how much one record can change it.
 
-All records lie in the unit ball: whoever calls has clipped them to a radius and divided by it. Neighbouring data
-differ in one record, which is replaced; the number of records is public.
+All records lie in the unit ball: whoever calls has clipped them to a radius and divided by it.
+Neighbouring data differ in one record, which is replaced; the number of records is public.
 """
 
 from __future__ import annotations
@@ -14,17 +14,29 @@ from numpy.typing import NDArray
 from fedwad.ot import Floats
 from fedwad.privacy._mechanism import UNIT
 
-__all__ = ["CELLS", "MOMENTS", "cell_sums", "class_sums", "clipped", "moment_sums", "transformed", "unfolded"]
+__all__ = [
+    "CELLS",
+    "MOMENTS",
+    "cell_sums",
+    "class_sums",
+    "clipped",
+    "moment_sums",
+    "transformed",
+    "unfolded",
+]
 
-#: Sensitivity of the moments. For unit vectors with u.v = s the square is 2 (1 - s) + 2 (1 - s^2), largest at s = -1/2.
+#: Sensitivity of the moments. For unit vectors with u.v = s the square is 2 (1 - s) + 2 (1 - s^2),
+#: largest at s = -1/2.
 MOMENTS = math.sqrt(4.5)
-#: Sensitivity of the sums of (x, 1) over cells: sqrt(2 + 2) if the record changes cells, |u - v| <= 2 if it does not.
+#: Sensitivity of the sums of (x, 1) over cells: sqrt(2 + 2) if the record changes cells, |u - v| <=
+#: 2 if it does not.
 CELLS = 2.0
 _ENTRIES = 1 << 22
 
 
 def clipped(points: Floats) -> Floats:
-    """Points drawn back to the unit ball along their direction; those too far away for numbers go to its centre."""
+    """Points drawn back to the unit ball along their direction; those too far away for numbers go
+    to its centre."""
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.sqrt(_row_sums(points**2))[:, None]
         inside = points / np.maximum(length, 1.0)
@@ -32,7 +44,8 @@ def clipped(points: Floats) -> Floats:
 
 
 def moment_sums(points: Floats) -> NDArray[np.int64]:
-    """Sums of (x, x x^T) in UNITs, the matrix folded to its upper triangle with sqrt(2) off the diagonal.
+    """Sums of (x, x x^T) in UNITs, the matrix folded to its upper triangle with sqrt(2) off the
+    diagonal.
 
     Folded like that, its length is the matrix's Frobenius norm.
     """
@@ -57,7 +70,8 @@ def unfolded(vector: Floats, d: int) -> tuple[Floats, Floats]:
 
 
 def cell_sums(points: Floats, centres: Floats) -> NDArray[np.int64]:
-    """For each centre the sum of (x, 1) in UNITs over the points that are nearest to it, (S, d + 1)."""
+    """For each centre the sum of (x, 1) in UNITs over the points that are nearest to it, (S, d +
+    1)."""
     d = points.shape[1]
     total = np.zeros((len(centres), d + 1), dtype=np.int64)
     block = max(1, _ENTRIES // (len(centres) + d))
@@ -70,7 +84,8 @@ def cell_sums(points: Floats, centres: Floats) -> NDArray[np.int64]:
 
 
 def class_sums(points: Floats, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """For each class the sum of (x, 1) in UNITs over its points, (count, d + 1); class -1 is none of them.
+    """For each class the sum of (x, 1) in UNITs over its points, (count, d + 1); class -1 is none
+    of them.
 
     Its sensitivity is that of cells: a record is replaced together with its label.
     """
@@ -85,8 +100,8 @@ def class_sums(points: Floats, classes: NDArray[np.int64], count: int) -> NDArra
 def transformed(points: Floats, matrix: Floats) -> Floats:
     """points @ matrix, each row by itself.
 
-    The last bits of a matrix product can depend on what stands in other rows; these do not, so that replacing one
-    record changes the contribution of no other.
+    The last bits of a matrix product can depend on what stands in other rows; these do not, so that
+    replacing one record changes the contribution of no other.
     """
     found = np.zeros((len(points), matrix.shape[1]))
     for column, row in zip(points.T, matrix, strict=True):

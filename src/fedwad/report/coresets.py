@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwad._coreset_result import CoresetResult
+from fedwad._coreset.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.flat import flattened
@@ -24,10 +24,17 @@ _COLOURS = ("#1f6f8b", "#c1440e", "#7a9e35", "#8c5fa8", "#222222")
 
 
 def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-    """The shape of an image of so many numbers: the given one, a square if they make one, None if they make none."""
+    """The shape of an image of so many numbers: the given one, a square if they make one, None if
+    they make none."""
     if shape is not None:
-        if math.prod(shape) != features or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
-            raise InputError(f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features} numbers.")
+        if (
+            math.prod(shape) != features
+            or len(shape) not in (2, 3)
+            or (len(shape) == 3 and shape[2] != 3)
+        ):
+            raise InputError(
+                f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features} numbers."
+            )
         return shape
     side = math.isqrt(features)
     return (side, side) if side * side == features >= _FEWEST_PIXELS else None
@@ -38,23 +45,26 @@ def coreset_picture(
 ) -> None:
     """Draw one or several coresets of the same data, by name, into a .png, .svg or .pdf file.
 
-    Points whose features make an image become a row of images each, the heaviest first; others are drawn in the two
-    main directions of all of them, larger the heavier they are.
+    Points whose features make an image become a row of images each, the heaviest first; others are
+    drawn in the two main directions of all of them, larger the heavier they are.
     """
     if not results:
         raise InputError("No coreset came; give at least one to draw.")
     features = {result.points.shape[1] for result in results.values()}
     if len(features) > 1:
-        raise InputError("The coresets have different numbers of features; draw those of one data set together.")
-    form = image_shape(features.pop(), shape)
-    if form is None:
+        raise InputError(
+            "The coresets have different numbers of features; draw those of one data set together."
+        )
+    covariance_type = image_shape(features.pop(), shape)
+    if covariance_type is None:
         _draw_points(results, path)
     else:
-        _draw_sheet(results, path, form)
+        _draw_sheet(results, path, covariance_type)
 
 
 def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high: float) -> Floats:
-    """Images side by side in one array, grey levels from 0 to 1, with a rim of one pixel between them."""
+    """Images side by side in one array, grey levels from 0 to 1, with a rim of one pixel between
+    them."""
     rows = -(-len(points) // columns)
     height, width = shape[0] + 1, shape[1] + 1
     canvas = np.ones((rows * height - 1, columns * width - 1, *shape[2:]))
@@ -65,13 +75,21 @@ def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high
     return canvas
 
 
-def _draw_sheet(results: Mapping[str, CoresetResult], path: str | Path, shape: tuple[int, ...]) -> None:
-    first = next(iter(results.values())).points  # sets the grey levels; what lies outside is black or white
+def _draw_sheet(
+    results: Mapping[str, CoresetResult], path: str | Path, shape: tuple[int, ...]
+) -> None:
+    first = next(
+        iter(results.values())
+    ).points  # sets the grey levels; what lies outside is black or white
     low, high = float(first.min()), float(first.max())
     columns = min(_MOST_COLUMNS, max(len(result) for result in results.values()))
     heights = [-(-len(result) // columns) for result in results.values()]
-    figure = new_figure(0.55 * columns + 0.2, sum(0.55 * height * shape[0] / shape[1] + 0.3 for height in heights))
-    rows = figure.subplots(len(results), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    figure = new_figure(
+        0.55 * columns + 0.2, sum(0.55 * height * shape[0] / shape[1] + 0.3 for height in heights)
+    )
+    rows = figure.subplots(len(results), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[
+        :, 0
+    ]
     for axes, (name, result) in zip(rows, results.items(), strict=True):
         order = np.argsort(-result.weights, kind="stable")
         picture = sheet(result.points[order], shape, columns, low, high)
@@ -103,23 +121,38 @@ def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None
 
 
 def _title(name: str, result: CoresetResult) -> str:
-    told = f"W2 {result.value:.4g}" if result.upper - result.lower <= 1e-3 * result.upper else (
-        f"W2 {result.lower:.4g} to {result.upper:.4g}"
-    )  # fmt: skip
+    told = (
+        f"W2 {result.value:.4g}"
+        if result.upper - result.lower <= 1e-3 * result.upper
+        else (f"W2 {result.lower:.4g} to {result.upper:.4g}")
+    )
     return f"{name}: {told}" if name else told
 
 
 def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> None:
-    """Draw what each method made small, round by round, and for the union its certified interval."""
+    """Draw what each method made small, round by round, and for the union its certified
+    interval."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     for number, (name, result) in enumerate(results.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         rounds = [record.number for record in result.history]
-        axes.plot(rounds, [record.loss for record in result.history], "-", color=colour, label=name or result.method)
-        known = [record for record in result.history if record.lower is not None and record.upper is not None]
+        axes.plot(
+            rounds,
+            [record.loss for record in result.history],
+            "-",
+            color=colour,
+            label=name or result.method,
+        )
+        known = [
+            record
+            for record in result.history
+            if record.lower is not None and record.upper is not None
+        ]
         lows, highs = ([getattr(record, side) for record in known] for side in ("lower", "upper"))
-        axes.fill_between([record.number for record in known], lows, highs, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(
+            [record.number for record in known], lows, highs, color=colour, alpha=0.2, linewidth=0
+        )
     axes.set(xlabel="round", ylabel="$W_2$", title="What each method makes small")
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)

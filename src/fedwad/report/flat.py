@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedwad._coreset_result import CoresetResult
+from fedwad._coreset.result import CoresetResult
 from fedwad.ot import Floats
 
 __all__ = ["feature_names", "flattened"]
@@ -20,28 +20,42 @@ def feature_names(result: CoresetResult) -> tuple[str, ...]:
 
 
 def flattened(results: Mapping[str, CoresetResult]) -> tuple[dict[str, Floats], tuple[str, str]]:
-    """Coordinates (S, 2) of the points of each coreset, all on the same axes, and the names of the axes.
+    """Coordinates (S, 2) of the points of each coreset, all on the same axes, and the names of the
+    axes.
 
-    One or two features are the axes themselves. Of more, the axes are the two main directions of all points around
-    their mean, called after the features that make most of them.
+    One or two features are the axes themselves. Of more, the axes are the two main directions of
+    all points around their mean, called after the features that make most of them.
     """
     first = next(iter(results.values()))
     names, stacked = feature_names(first), np.concatenate([one.points for one in results.values()])
     count = stacked.shape[1]
     if count <= 2:
-        flat = {name: np.column_stack([one.points, np.zeros(len(one))])[:, :2] for name, one in results.items()}
+        flat = {
+            name: np.column_stack([one.points, np.zeros(len(one))])[:, :2]
+            for name, one in results.items()
+        }
         return flat, (names[0], names[1] if count == 2 else "")
     centre = stacked.mean(axis=0)
-    scale = float(np.abs(stacked - centre).max()) or 1.0  # keeps squares of very large numbers finite
+    scale = (
+        float(np.abs(stacked - centre).max()) or 1.0
+    )  # keeps squares of very large numbers finite
     directions = np.linalg.svd((stacked - centre) / scale, full_matrices=False)[2][:2].T
     if directions.shape[1] < 2:  # a single point
         directions = np.column_stack([directions, np.zeros(count)])
-    flat = {name: scale * (((one.points - centre) / scale) @ directions) for name, one in results.items()}
+    flat = {
+        name: scale * (((one.points - centre) / scale) @ directions)
+        for name, one in results.items()
+    }
     told = names if first.features else ()
-    return flat, (_called("first", directions[:, 0], told), _called("second", directions[:, 1], told))
+    return flat, (
+        _called("first", directions[:, 0], told),
+        _called("second", directions[:, 1], told),
+    )
 
 
 def _called(which: str, direction: Floats, names: tuple[str, ...]) -> str:
     """'first main direction, mostly age and dose'."""
-    heavy = [names[k] for k in np.argsort(-np.abs(direction))[:2] if names and direction[k] ** 2 > _HEAVY]
+    heavy = [
+        names[k] for k in np.argsort(-np.abs(direction))[:2] if names and direction[k] ** 2 > _HEAVY
+    ]
     return f"{which} main direction" + (f", mostly {' and '.join(heavy)}" if heavy else "")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedwad._distance.result import DistanceResult
 from fedwad._files import write_atomically
-from fedwad._result import DistanceResult
 from fedwad.clusters import Suggestion
 from fedwad.errors import InputError
 from fedwad.ot import Floats, Measure
@@ -26,7 +26,8 @@ _ENDINGS = (".png", ".svg", ".pdf")
 
 
 def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
-    """Draw the rounds of a distance: the paper's estimate, our bounds and estimate, and the exact value if known."""
+    """Draw the rounds of a distance: the paper's estimate, our bounds and estimate, and the exact
+    value if known."""
     figure = _figure(6.4, 4.2)
     _draw_convergence(figure.subplots(), result, exact)
     _write(figure, path)
@@ -40,28 +41,44 @@ def demo_picture(
     supports: Mapping[int, Measure],
     path: str | Path,
 ) -> None:
-    """Left: estimates against rounds. Right: both clouds and the support on its way, in their two main directions."""
+    """Left: estimates against rounds. Right: both clouds and the support on its way, in their two
+    main directions."""
     figure = _figure(11.5, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_convergence(left, result, exact)
-    left.axhline(summary.value, color=_OURS, linestyle=":", linewidth=1.6, label="our estimate from one message each")
+    left.axhline(
+        summary.value,
+        color=_OURS,
+        linestyle=":",
+        linewidth=1.6,
+        label="our estimate from one message each",
+    )
     left.legend(fontsize=8, frameon=False)
     _draw_clouds(right, clouds, supports)
     _write(figure, path)
 
 
 def eigengap(suggestion: Suggestion, path: str | Path) -> None:
-    """Draw the smallest eigenvalues of the graph of clients: k of them before the largest gap suggest k clusters."""
+    """Draw the smallest eigenvalues of the graph of clients: k of them before the largest gap
+    suggest k clusters."""
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
     numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
     inside = numbers <= suggestion.k
     axes.plot(
-        numbers[inside], suggestion.eigenvalues[inside], "o", color=_OURS, label=f"before the gap: {suggestion.k}"
+        numbers[inside],
+        suggestion.eigenvalues[inside],
+        "o",
+        color=_OURS,
+        label=f"before the gap: {suggestion.k}",
     )
-    axes.plot(numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it")
+    axes.plot(
+        numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it"
+    )
     axes.axvline(suggestion.k + 0.5, color=_EXACT, linestyle="--", linewidth=1)
-    axes.set(xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?")
+    axes.set(
+        xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?"
+    )
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
     _tidy(axes)
@@ -83,10 +100,18 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
         values = np.array([getattr(record, name) for record in result.history], dtype=float)
         known = np.isfinite(values)
         axes.plot(rounds[known], values[known], "o-", markersize=3, color=colour, label=label)
-    axes.axhspan(result.lower, result.upper, color=_OURS, alpha=0.08, label="certified interval at the end")
+    axes.axhspan(
+        result.lower, result.upper, color=_OURS, alpha=0.08, label="certified interval at the end"
+    )
     axes.axhline(result.value, color=_OURS, linewidth=1.2, label="our estimate")
     if exact is not None:
-        axes.axhline(exact, color=_EXACT, linestyle="--", linewidth=1.2, label="exact (data brought together)")
+        axes.axhline(
+            exact,
+            color=_EXACT,
+            linestyle="--",
+            linewidth=1.2,
+            label="exact (data brought together)",
+        )
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
@@ -109,10 +134,19 @@ def _draw_clouds(axes: Axes, clouds: Mapping[str, Floats], supports: Mapping[int
         plural = "s" if number > 1 else ""
         x, y = flat(support.points).T
         axes.scatter(
-            x, y, s=16, color=str(shade), edgecolors="white", linewidths=0.4,
+            x,
+            y,
+            s=16,
+            color=str(shade),
+            edgecolors="white",
+            linewidths=0.4,
             label=f"travelling support after {number} round{plural}",
-        )  # fmt: skip
-    axes.set(title=f"What travels ({stacked.shape[1]} dimensions, seen from one side)", xticks=[], yticks=[])
+        )
+    axes.set(
+        title=f"What travels ({stacked.shape[1]} dimensions, seen from one side)",
+        xticks=[],
+        yticks=[],
+    )
     axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
     _tidy(axes)
 
@@ -124,12 +158,15 @@ def _tidy(axes: Axes) -> None:
 def _write(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in _ENDINGS:
-        raise InputError(f"{path} ends in '{path.suffix}'; pictures can be written as {' '.join(_ENDINGS)}.")
+        raise InputError(
+            f"{path} ends in '{path.suffix}'; pictures can be written as {' '.join(_ENDINGS)}."
+        )
     write_atomically(path, rendered(figure, path.suffix.lower().lstrip(".")))
 
 
 def rendered(figure: Figure, ending: str, dpi: int = 150) -> bytes:
-    """A picture in a file format; the same bytes for the same picture: no date, and no names by chance."""
+    """A picture in a file format; the same bytes for the same picture: no date, and no names by
+    chance."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

@@ -1,7 +1,9 @@
-"""Layers for images with channels last, (n, side, side, channels), made of operations that are fast in stacks.
+"""Layers for images with channels last, (n, side, side, channels), made of operations that are fast
+in stacks.
 
-A convolution is a matrix product with all patches of an image. Stacked, that is one product of stacks, while stacked
-convolutions of PyTorch become grouped ones: on an H200 a step of 800 networks took 5.8 times as long with them.
+A convolution is a matrix product with all patches of an image. Stacked, that is one product of
+stacks, while stacked convolutions of PyTorch become grouped ones: on an H200 a step of 800 networks
+took 5.8 times as long with them.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class _Patches(torch.autograd.Function):
 
 
 class Pool(nn.Module):
-    """The largest of each 2x2 block: (n, s, s, c) to (n, s / 2, s / 2, c); an odd last row and column are left out."""
+    """The largest of each 2x2 block: (n, s, s, c) to (n, s / 2, s / 2, c); an odd last row and
+    column are left out."""
 
     def forward(self, x: Tensor) -> Tensor:
         half = x.shape[1] // 2

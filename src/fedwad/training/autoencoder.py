@@ -5,8 +5,9 @@ Two fully connected layers down to the code and two up again, a rectifier inside
     encode(x) = B2 max(0, B1 x' + b1) + b2,    x' = (x - mean) / scale,
     decode(z) = mean + scale (C2 max(0, C1 z + c1) + c2),
 
-trained to make |x' - decode'(encode(x))|^2 small on average. `mean` is the mean sample and `scale` one number, the root
-mean square of x - mean over all features, so the geometry of the data stays as it is.
+trained to make |x' - decode'(encode(x))|^2 small on average. `mean` is the mean sample and `scale`
+one number, the root mean square of x - mean over all features, so the geometry of the data stays as
+it is.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class Autoencoder:
     ----------
     mean, scale : array (d,) and number
         What samples are centred and divided by.
-    down, up : tuples of arrays
-        Matrix and offset of each layer: (d, hidden), (hidden,), (hidden, dimension), (dimension,), and back.
-    losses : array (epochs,)
-        Mean squared error of a feature over each epoch, in units of scale^2: 1 is what telling the mean alone has.
+    down, up : tuples of arrays Matrix and offset of each layer: (d, hidden), (hidden,), (hidden,
+        dimension), (dimension,), and back.
+    losses : array (epochs,) Mean squared error of a feature over each epoch, in units of scale^2: 1
+        is what telling the mean alone has.
     """
 
     mean: Singles
@@ -66,17 +67,32 @@ class Autoencoder:
 
     def encode(self, X: Any) -> Singles:
         """The codes (n, dimension) of samples (n, d), in float32."""
-        return _in_chunks(lambda some: _apply(self.down, (some - self.mean) / np.float32(self.scale)), X, self.features)
+        return _in_chunks(
+            lambda some: _apply(self.down, (some - self.mean) / np.float32(self.scale)),
+            X,
+            self.features,
+        )
 
     def decode(self, Z: Any) -> Singles:
         """The samples (n, d) that codes (n, dimension) stand for, in float32."""
-        return _in_chunks(lambda some: self.mean + np.float32(self.scale) * _apply(self.up, some), Z, self.dimension)
+        return _in_chunks(
+            lambda some: self.mean + np.float32(self.scale) * _apply(self.up, some),
+            Z,
+            self.dimension,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write a .npz file, all of it or nothing."""
         content = io.BytesIO()
-        layers = {f"down{k}": part for k, part in enumerate(self.down)} | {f"up{k}": p for k, p in enumerate(self.up)}
-        plain = {"format": np.array(_FORMAT), "mean": self.mean, "scale": np.array(self.scale), "losses": self.losses}
+        layers = {f"down{k}": part for k, part in enumerate(self.down)} | {
+            f"up{k}": p for k, p in enumerate(self.up)
+        }
+        plain = {
+            "format": np.array(_FORMAT),
+            "mean": self.mean,
+            "scale": np.array(self.scale),
+            "losses": self.losses,
+        }
         np.savez(content, allow_pickle=False, **plain, **layers)
         write_atomically(path, content.getvalue())
 
@@ -98,12 +114,23 @@ class Autoencoder:
             if not loaded._fits():
                 raise ValueError("shapes")
         except (KeyError, TypeError, ValueError, IndexError):
-            raise InputError(f"{path} is damaged: parts of the autoencoder are missing or were changed.") from None
+            raise InputError(
+                f"{path} is damaged: parts of the autoencoder are missing or were changed."
+            ) from None
         return loaded
 
     def _fits(self) -> bool:
         d, code, hidden = self.features, self.dimension, len(self.down[1])
-        shapes = [(d, hidden), (hidden,), (hidden, code), (code,), (code, hidden), (hidden,), (hidden, d), (d,)]
+        shapes = [
+            (d, hidden),
+            (hidden,),
+            (hidden, code),
+            (code,),
+            (code, hidden),
+            (hidden,),
+            (hidden, d),
+            (d,),
+        ]
         arrays = [self.mean, *self.down, *self.up]
         proper = all(part.dtype == np.float32 and bool(np.isfinite(part).all()) for part in arrays)
         return proper and self.scale > 0 and [part.shape for part in arrays] == [(d,), *shapes]
@@ -116,23 +143,24 @@ def fit(
     *,
     hidden: int = 256,
     epochs: int = 10,
-    batch: int = 256,
-    rate: float = 2e-3,
-    on_epoch: Callable[[int, float], None] | None = None,
+    batch_size: int = 256,
+    learning_rate: float = 2e-3,
+    callback: Callable[[int, float], None] | None = None,
 ) -> Autoencoder:
     """Train an autoencoder on samples X (n, d) with Adam; needs the extra `learn` (torch).
 
-    The paper reduces MNIST this way, trained on half of the training samples, without saying which network; this one
-    is ours. The same samples, options and seed give the same bits on one machine, whatever its number of cores: it
-    trains on one thread.
+    The paper reduces MNIST this way, trained on half of the training samples, without saying which
+    network; this one is ours. The same samples, options and seed give the same bits on one machine,
+    whatever its number of cores: it trains on one thread.
 
     Parameters
     ----------
     X : numbers (n, d), one sample per row
     dimension : of the code
     hidden : width of the layer between
-    epochs, batch, rate : passes over the data, samples of a step, and length of Adam's steps, a tenth at the end
-    on_epoch : called with the number of each epoch and its loss
+    epochs, batch_size, learning_rate : passes over the data, samples of a step, and length of
+        Adam's steps, a tenth at the end
+    callback : called with the number of each epoch and its loss
 
     Examples
     --------
@@ -141,31 +169,49 @@ def fit(
     (200, 1)
     """
     samples = _samples(X, None)
-    d, dimension, hidden = samples.shape[1], check_whole(dimension, "dimension"), check_whole(hidden, "hidden")
-    epochs, batch, seed = check_whole(epochs, "epochs"), check_whole(batch, "batch"), check_whole(seed, "seed", 0)
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1:
-        raise InputError(f"rate is {rate!r}; give a number between 0 and 1.")
+    d, dimension, hidden = (
+        samples.shape[1],
+        check_whole(dimension, "dimension"),
+        check_whole(hidden, "hidden"),
+    )
+    epochs, batch_size, seed = (
+        check_whole(epochs, "epochs"),
+        check_whole(batch_size, "batch_size"),
+        check_whole(seed, "seed", 0),
+    )
+    if (
+        isinstance(learning_rate, bool)
+        or not isinstance(learning_rate, int | float)
+        or not 0 < learning_rate < 1
+    ):
+        raise InputError(f"rate is {learning_rate!r}; give a number between 0 and 1.")
     mean = samples.mean(axis=0, dtype=np.float64)
     scale = float(np.sqrt(np.mean((samples - mean) ** 2))) or 1.0
     centred = ((samples - mean) / scale).astype(np.float32)
     rng = np.random.default_rng(seed)
     widths = (d, hidden, dimension, hidden, d)
     start = [part for ins, outs in pairwise(widths) for part in _layer(rng, ins, outs)]
-    trained, losses = _train(centred, start, epochs, batch, float(rate), rng, on_epoch or (lambda *_: None))
-    return Autoencoder(mean.astype(np.float32), scale, tuple(trained[:4]), tuple(trained[4:]), np.array(losses))
+    trained, losses = _train(
+        centred, start, epochs, batch_size, float(learning_rate), rng, callback or (lambda *_: None)
+    )
+    return Autoencoder(
+        mean.astype(np.float32), scale, tuple(trained[:4]), tuple(trained[4:]), np.array(losses)
+    )
 
 
 def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Singles, Singles]:
     """He's start: variance 2 / ins keeps the scale through a rectifier."""
-    return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(outs, dtype=np.float32)
+    return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(
+        outs, dtype=np.float32
+    )
 
 
 def _train(
     samples: Singles,
     start: list[Singles],
     epochs: int,
-    batch: int,
-    rate: float,
+    batch_size: int,
+    learning_rate: float,
     rng: np.random.Generator,
     tell: Callable[[int, float], None],
 ) -> tuple[list[Singles], list[float]]:
@@ -178,13 +224,17 @@ def _train(
     try:
         data = torch.from_numpy(samples)
         parts = [torch.from_numpy(part.copy()).requires_grad_() for part in start]
-        steps = epochs * -(-len(samples) // batch)
-        optimiser = torch.optim.Adam(parts, lr=rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - 0.9 * min(step / steps, 1.0))
+        steps = epochs * -(-len(samples) // batch_size)
+        optimiser = torch.optim.Adam(parts, lr=learning_rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: 1 - 0.9 * min(step / steps, 1.0)
+        )
         losses = []
         for epoch in range(1, epochs + 1):
             total = 0.0
-            for rows in np.split(rng.permutation(len(samples)), range(batch, len(samples), batch)):
+            for rows in np.split(
+                rng.permutation(len(samples)), range(batch_size, len(samples), batch_size)
+            ):
                 chosen = data[torch.from_numpy(rows)]
                 inner = torch.relu(chosen @ parts[0] + parts[1]) @ parts[2] + parts[3]
                 outer = torch.relu(inner @ parts[4] + parts[5]) @ parts[6] + parts[7]
@@ -208,16 +258,22 @@ def _apply(layers: tuple[Singles, ...], samples: Singles) -> Singles:
 
 def _in_chunks(work: Callable[[Singles], Singles], X: Any, width: int) -> Singles:
     samples = _samples(X, width)
-    parts = [work(samples[at : at + _CHUNK].astype(np.float32)) for at in range(0, len(samples), _CHUNK)]
+    parts = [
+        work(samples[at : at + _CHUNK].astype(np.float32)) for at in range(0, len(samples), _CHUNK)
+    ]
     return np.concatenate(parts)
 
 
 def _samples(X: Any, width: int | None) -> NDArray[Any]:
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":
-        raise InputError(f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row.")
+        raise InputError(
+            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row."
+        )
     if width is not None and samples.shape[1] != width:
-        raise InputError(f"X has {samples.shape[1]} features where {width} are expected; give those.")
+        raise InputError(
+            f"X has {samples.shape[1]} features where {width} are expected; give those."
+        )
     if not np.isfinite(samples).all():
         raise InputError("X holds NaN or infinite values; remove or fill them first.")
     return samples

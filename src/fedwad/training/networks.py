@@ -1,4 +1,5 @@
-"""Networks by a word: those of the paper's experiments, and any of the user's by the place it is imported from."""
+"""Networks by a word: those of the paper's experiments, and any of the user's by the place it is
+imported from."""
 
 from __future__ import annotations
 
@@ -26,10 +27,11 @@ _drawing = Lock()  # initial weights come from PyTorch's one generator
 
 
 def mlp(features: int, classes: int) -> nn.Module:
-    """Fully connected: features-512-256-64-classes with rectifiers between, the paper's network for MNIST.
+    """Fully connected: features-512-256-64-classes with rectifiers between, the paper's network for
+    MNIST.
 
-    It gives logits. The authors' own code puts them through a softmax and then into a cross-entropy that takes logits,
-    which trains slowly and never to certainty.
+    It gives logits. The authors' own code puts them through a softmax and then into a cross-entropy
+    that takes logits, which trains slowly and never to certainty.
     """
     sizes = {"first": (features, 512), "second": (512, 256), "third": (256, 64)}
     layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -41,9 +43,11 @@ def mlp(features: int, classes: int) -> nn.Module:
 
 
 def cnn(features: int, classes: int) -> nn.Module:
-    """Two 5x5 convolutions of 64 channels, each with pooling by 2, then 120-64-classes: the paper's for CIFAR-10.
+    """Two 5x5 convolutions of 64 channels, each with pooling by 2, then 120-64-classes: the paper's
+    for CIFAR-10.
 
-    For square images of one or three channels, whose rows have side * side * channels features, channels last.
+    For square images of one or three channels, whose rows have side * side * channels features,
+    channels last.
     """
     channels = 3 if features % 3 == 0 and math.isqrt(features // 3) ** 2 == features // 3 else 1
     side = math.isqrt(features // channels)
@@ -58,7 +62,9 @@ def cnn(features: int, classes: int) -> nn.Module:
         layers[f"{name}_patches"] = Patches()
         layers[name] = nn.Linear(25 * into, 64)
         layers[f"{name}_pool"] = Pool()
-        layers[f"{name}_rectifier"] = nn.ReLU()  # after pooling: both orders give the same, this one is cheaper
+        layers[f"{name}_rectifier"] = (
+            nn.ReLU()
+        )  # after pooling: both orders give the same, this one is cheaper
     layers["flat"] = nn.Flatten()
     for name, into, out in (("third", 64 * left * left, 120), ("fourth", 120, 64)):
         layers[name] = nn.Linear(into, out)
@@ -73,10 +79,11 @@ BUILT_IN: dict[str, Callable[[int, int], nn.Module]] = {"mlp": mlp, "cnn": cnn}
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network, and which of its parameters are personal: they stay with the client that trained them.
+    """A network, and which of its parameters are personal: they stay with the client that trained
+    them.
 
-    Weights go as one vector of float32, all parameters one after another in the network's own order. `personal`
-    marks the places in that vector which do not travel.
+    Weights go as one vector of float32, all parameters one after another in the network's own
+    order. `personal` marks the places in that vector which do not travel.
     """
 
     module: nn.Module
@@ -94,7 +101,9 @@ class Network:
         """The weights that the network was built with."""
         return np.concatenate([p.detach().numpy().ravel() for p in self.module.parameters()])
 
-    def joined(self, travelling: NDArray[np.float32], personal: NDArray[np.float32]) -> NDArray[np.float32]:
+    def joined(
+        self, travelling: NDArray[np.float32], personal: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """The whole vector from the part that travels and the part that does not."""
         whole = np.empty(self.size, dtype=np.float32)
         whole[~self.personal], whole[self.personal] = travelling, personal
@@ -113,7 +122,8 @@ class Network:
         return torch.cat([tensors[name].flatten(1) for name in self.names], dim=1)
 
     def halves(self) -> tuple[nn.Sequential, nn.Sequential] | None:
-        """What comes before the personal layers and those layers, for a chain of layers that ends in them."""
+        """What comes before the personal layers and those layers, for a chain of layers that ends
+        in them."""
         if not isinstance(self.module, nn.Sequential):
             return None
         children = list(self.module.named_children())
@@ -121,7 +131,9 @@ class Network:
             {f"{name}.{inner}" in self.personal_names for inner, _ in child.named_parameters()}
             for name, child in children
         ]
-        first = next((place for place, owner in enumerate(owners) if owner == {True}), len(children))
+        first = next(
+            (place for place, owner in enumerate(owners) if owner == {True}), len(children)
+        )
         if not 0 < first < len(children) or any(False in owner for owner in owners[first:]):
             return None
         if any(True in owner for owner in owners[:first]):
@@ -132,14 +144,18 @@ class Network:
         )
 
 
-def build(word: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None) -> Network:
+def build(
+    word: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None
+) -> Network:
     """The network of this word with random weights: the same seed, the same weights.
 
     Parameters
     ----------
-    word : "mlp", "cnn", or the place of a function "package.module:name" that is called with the numbers of
-        features and classes and returns a `torch.nn.Module` which takes rows (n, features) to logits (n, classes)
-    personal : names of layers or parameters that stay with each client; the last layer when left out, none when empty
+    word : "mlp", "cnn", or the place of a function "package.module:name" that is called with the
+        numbers of features and classes and returns a `torch.nn.Module` which takes rows (n,
+        features) to logits (n, classes)
+    personal : names of layers or parameters that stay with each client; the last layer when left
+        out, none when empty
     """
     factory = BUILT_IN.get(word) or _imported(word)
     with _drawing, torch.random.fork_rng(devices=[]):
@@ -156,7 +172,11 @@ def build(word: str, features: int, classes: int, seed: int = 0, personal: Seque
     chosen = _personal(tuple(parameters), personal)
     marks = [np.full(p.numel(), name in chosen) for name, p in parameters.items()]
     return Network(
-        module, tuple(parameters), tuple(p.shape for p in parameters.values()), chosen, np.concatenate(marks)
+        module,
+        tuple(parameters),
+        tuple(p.shape for p in parameters.values()),
+        chosen,
+        np.concatenate(marks),
     )
 
 
@@ -174,7 +194,9 @@ def _imported(word: str) -> Callable[[int, int], Any]:
     try:
         factory = getattr(importlib.import_module(place), name)
     except Exception:
-        raise InputError(f"The model {word!r} cannot be imported here; install its package.") from None
+        raise InputError(
+            f"The model {word!r} cannot be imported here; install its package."
+        ) from None
     if not callable(factory):
         raise InputError(f"{word!r} is no function that makes a model.")
     return cast("Callable[[int, int], Any]", factory)
@@ -186,9 +208,13 @@ def _made(factory: Callable[[int, int], Any], word: str, features: int, classes:
     except InputError:
         raise
     except Exception:
-        raise InputError(f"The model {word!r} cannot be made for {features} features and {classes} classes.") from None
+        raise InputError(
+            f"The model {word!r} cannot be made for {features} features and {classes} classes."
+        ) from None
     if not isinstance(module, nn.Module):
-        raise InputError(f"{word!r} made a {type(module).__name__}; it must make a torch.nn.Module.")
+        raise InputError(
+            f"{word!r} made a {type(module).__name__}; it must make a torch.nn.Module."
+        )
     return module
 
 

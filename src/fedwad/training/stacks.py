@@ -1,7 +1,8 @@
 """Many networks of the same shape trained at once.
 
-Weights are stacked, W: (M, out, in), and a step is one product of stacks instead of M small ones (`torch.func.vmap`).
-The sums are those of the plain way, in another order, so results differ by rounding alone.
+Weights are stacked, W: (M, out, in), and a step is one product of stacks instead of M small ones
+(`torch.func.vmap`). The sums are those of the plain way, in another order, so results differ by
+rounding alone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def train_stack(
     alter: Alter | None = None,
     half: bool = False,
 ) -> list[Trained]:
-    """Train all tasks at once. They must come with the most samples first: those still at work are the first ones."""
+    """Train all tasks at once. They must come with the most samples first: those still at work are
+    the first ones."""
     where = pool.X.device
     network.module.train()
     flat = torch.stack([task.weights.to(where) for task in tasks])
@@ -48,7 +50,18 @@ def train_stack(
         else:
             learning = moving(network, phase.layers)
             used = None if phase.layers == "personal" else alter
-            losses = _descend(network.module, weights, learning, pool, tasks, recipe, epoch, phase.epochs, used, half)
+            losses = _descend(
+                network.module,
+                weights,
+                learning,
+                pool,
+                tasks,
+                recipe,
+                epoch,
+                phase.epochs,
+                used,
+                half,
+            )
         epoch += phase.epochs
     told = [None if np.isnan(loss) else float(loss) for loss in losses]
     return [Trained(row, loss) for row, loss in zip(network.flat(weights), told, strict=True)]
@@ -66,12 +79,15 @@ def _descend(
     alter: Alter | None,
     half: bool,
 ) -> NDArray[np.float64]:
-    """Move the stacked weights of these names in place; the mean loss of each task over the last epoch."""
+    """Move the stacked weights of these names in place; the mean loss of each task over the last
+    epoch."""
     layers = None if half or alter is not None else chain(module)
     if layers is not None:
         return _descend_chain(layers, weights, learning, pool, tasks, recipe, first, epochs)
 
-    def loss(learned: dict[str, Tensor], rest: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+    def loss(
+        learned: dict[str, Tensor], rest: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
+    ) -> Tensor:
         values = learned | rest
         if half:
             values, x = {name: value.bfloat16() for name, value in values.items()}, x.bfloat16()
@@ -82,10 +98,10 @@ def _descend(
     momentum = {name: torch.zeros_like(weights[name]) for name in learning}
     chance = torch.Generator(pool.X.device).manual_seed(tasks[0].seed + first)
     total = torch.zeros(len(tasks), device=pool.X.device)
-    shares = _shares(tasks, recipe.batch, pool.X.device)
-    steps = np.array([-(-len(task.rows) // recipe.batch) for task in tasks])
+    shares = _shares(tasks, recipe.batch_size, pool.X.device)
+    steps = np.array([-(-len(task.rows) // recipe.batch_size) for task in tasks])
     for epoch in range(first, first + epochs):
-        rows = _rows(tasks, epoch, recipe.batch, pool.X.device)
+        rows = _rows(tasks, epoch, recipe.batch_size, pool.X.device)
         total.zero_()
         for now in range(steps[0]):
             active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
@@ -100,7 +116,10 @@ def _descend(
 
 
 def _move(
-    weights: dict[str, Tensor], gradients: dict[str, Tensor], momentum: dict[str, Tensor], recipe: Recipe
+    weights: dict[str, Tensor],
+    gradients: dict[str, Tensor],
+    momentum: dict[str, Tensor],
+    recipe: Recipe,
 ) -> None:
     """One step in place: v <- momentum v + gradient, w <- w - rate v."""
     sgd(
@@ -110,31 +129,36 @@ def _move(
         fused=True,
         weight_decay=0.0,
         momentum=recipe.momentum,
-        lr=recipe.rate,
+        lr=recipe.learning_rate,
         dampening=0.0,
         nesterov=False,
         maximize=False,
     )
 
 
-def _rows(tasks: Sequence[Task], epoch: int, batch: int, where: torch.device) -> Tensor:
+def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, where: torch.device) -> Tensor:
     """Rows (steps, M, batch) of each batch; what fills up a task's batches repeats a row of it."""
-    longest = -(-len(tasks[0].rows) // batch)
-    rows = np.empty((len(tasks), longest * batch), dtype=np.int64)
+    longest = -(-len(tasks[0].rows) // batch_size)
+    rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
     for place, task in enumerate(tasks):
         rows[place, : len(task.rows)] = order(task, epoch)
         rows[place, len(task.rows) :] = task.rows[0]
-    return torch.as_tensor(rows, device=where).reshape(len(tasks), longest, batch).transpose(0, 1)
+    return (
+        torch.as_tensor(rows, device=where).reshape(len(tasks), longest, batch_size).transpose(0, 1)
+    )
 
 
-def _shares(tasks: Sequence[Task], batch: int, where: torch.device) -> Tensor:
-    """The share (steps, M, batch) of each row in its batch's mean loss: zero where a batch is filled up."""
-    longest = -(-len(tasks[0].rows) // batch)
+def _shares(tasks: Sequence[Task], batch_size: int, where: torch.device) -> Tensor:
+    """The share (steps, M, batch) of each row in its batch's mean loss: zero where a batch is
+    filled up."""
+    longest = -(-len(tasks[0].rows) // batch_size)
     counts = torch.tensor([len(task.rows) for task in tasks], device=where)[:, None]
-    place = torch.arange(longest * batch, device=where)
-    size = torch.where(place < counts - counts % batch, batch, (counts % batch).clamp(min=1))
+    place = torch.arange(longest * batch_size, device=where)
+    size = torch.where(
+        place < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
+    )
     shares = torch.where(place < counts, 1 / size, 0.0)
-    return shares.reshape(len(tasks), longest, batch).transpose(0, 1)
+    return shares.reshape(len(tasks), longest, batch_size).transpose(0, 1)
 
 
 def _train_ends(
@@ -146,7 +170,8 @@ def _train_ends(
     first: int,
     epochs: int,
 ) -> NDArray[np.float64]:
-    """Train the last layers: what comes before them stays, so it is worked out once for each sample."""
+    """Train the last layers: what comes before them stays, so it is worked out once for each
+    sample."""
     body, end = halves
     found, moved, start = [], [], 0
     with torch.no_grad():
@@ -173,19 +198,20 @@ def _descend_chain(
     first: int,
     epochs: int,
 ) -> NDArray[np.float64]:
-    """`_descend` for linear layers with rectifiers between, x_k = relu(W_k x_{k-1} + b_k), whose gradient is known.
+    """`_descend` for linear layers with rectifiers between, x_k = relu(W_k x_{k-1} + b_k), whose
+    gradient is known.
 
-    The last layer's error is (softmax - e_y) times a row's share; the layer before has W^T error where x > 0, and the
-    gradient of W is error x^T, which goes right into the momentum. Such steps are so small that finding the gradient
-    takes about as long as doing them.
+    The last layer's error is (softmax - e_y) times a row's share; the layer before has W^T error
+    where x > 0, and the gradient of W is error x^T, which goes right into the momentum. Such steps
+    are so small that finding the gradient takes about as long as doing them.
     """
-    shares = _shares(tasks, recipe.batch, pool.X.device)
-    steps = np.array([-(-len(task.rows) // recipe.batch) for task in tasks])
+    shares = _shares(tasks, recipe.batch_size, pool.X.device)
+    steps = np.array([-(-len(task.rows) // recipe.batch_size) for task in tasks])
     momentum = {name: torch.zeros_like(weights[name]) for name in learning}
     lowest = min(layers.index(name.rpartition(".")[0]) for name in learning)
     total = torch.zeros(len(tasks), device=pool.X.device)
     for epoch in range(first, first + epochs):
-        rows = _rows(tasks, epoch, recipe.batch, pool.X.device)
+        rows = _rows(tasks, epoch, recipe.batch_size, pool.X.device)
         total.zero_()
         for now in range(steps[0]):
             active = int(np.searchsorted(-steps, -now))
@@ -193,7 +219,10 @@ def _descend_chain(
             y = pool.y[some][..., None]
             reached = [pool.X[some]]
             for layer in layers:
-                weight, bias = weights[f"{layer}.weight"][:active], weights[f"{layer}.bias"][:active]
+                weight, bias = (
+                    weights[f"{layer}.weight"][:active],
+                    weights[f"{layer}.bias"][:active],
+                )
                 value = torch.baddbmm(bias[:, None], reached[-1], weight.mT)
                 reached.append(value if layer == layers[-1] else value.relu_())
             chances = torch.log_softmax(reached.pop(), 2)
@@ -204,17 +233,22 @@ def _descend_chain(
                 weight = weights[f"{layer}.weight"][:active]
                 below = torch.where(x > 0, error @ weight, 0.0) if place > lowest else error
                 if f"{layer}.weight" in momentum:
-                    moved = momentum[f"{layer}.weight"][:active].baddbmm_(error.mT, x, beta=recipe.momentum)
-                    weight.sub_(moved, alpha=recipe.rate)
+                    moved = momentum[f"{layer}.weight"][:active].baddbmm_(
+                        error.mT, x, beta=recipe.momentum
+                    )
+                    weight.sub_(moved, alpha=recipe.learning_rate)
                 if f"{layer}.bias" in momentum:
-                    shift = momentum[f"{layer}.bias"][:active].mul_(recipe.momentum).add_(error.sum(1))
-                    weights[f"{layer}.bias"][:active].sub_(shift, alpha=recipe.rate)
+                    shift = (
+                        momentum[f"{layer}.bias"][:active].mul_(recipe.momentum).add_(error.sum(1))
+                    )
+                    weights[f"{layer}.bias"][:active].sub_(shift, alpha=recipe.learning_rate)
                 error = below
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
 def chain(module: nn.Module) -> list[str] | None:
-    """Names of the layers of a module that is linear layers with rectifiers between, and nothing else."""
+    """Names of the layers of a module that is linear layers with rectifiers between, and nothing
+    else."""
     if type(module) is not nn.Sequential:
         return None
     kinds = [type(part) for part in module]

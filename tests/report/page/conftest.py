@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedwad import MatrixResult
-from fedwad._matrix_result import MatrixRound
+from fedwad._matrix.result import MatrixRound
 from fedwad.federation import Traffic
 
 
@@ -17,7 +17,8 @@ def when():
 
 @pytest.fixture(scope="session")
 def make_matrix():
-    """Clients in k groups in the plane; values to two decimals, bounds 0.31 below and 0.45 above."""
+    """Clients in k groups in the plane; values to two decimals, bounds 0.31 below and 0.45
+    above."""
 
     def make(size, groups=4, names=None, seed=0, **changes):
         rng = np.random.default_rng(seed)
@@ -27,7 +28,7 @@ def make_matrix():
         np.fill_diagonal(value, 0)
         off = 1 - np.eye(size)
         parts = {
-            "ids": tuple(names) if names else tuple(f"site{k:03d}" for k in range(size)),
+            "sites": tuple(names) if names else tuple(f"site{k:03d}" for k in range(size)),
             "value": value,
             "lower": value - 0.31 * off,
             "upper": value + 0.45 * off,
@@ -38,8 +39,8 @@ def make_matrix():
             "labels": True,
             "history": tuple(MatrixRound(k, 0.25, 0.5**k) for k in (1, 2, 3)),
             "traffic": Traffic(1_234_567, 89_000, 3 * size),
-            "smallest": 12,
-            "forms": ("diagonal", "full"),
+            "min_cell_size": 12,
+            "covariance_types": ("diag", "full"),
         }
         return MatrixResult(**(parts | changes)), clusters
 

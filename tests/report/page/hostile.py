@@ -13,5 +13,5 @@ NASTY = (
     "\udcff lone half",
     "\u202etxt.exe\u202c",
     '=HYPERLINK("x")',
-    "comma, \"quote\"",
-)  # fmt: skip
+    'comma, "quote"',
+)

@@ -32,7 +32,9 @@ def test_heights_are_those_of_average_linkage(size, seed):
     for branch in reversed(tree(value).branches):
         meets[np.ix_(branch.members, branch.members)] = branch.height
     np.fill_diagonal(meets, 0)
-    np.testing.assert_allclose(squareform(meets), cophenet(linkage(pdist(points(size, seed)), "average")), rtol=1e-9)
+    np.testing.assert_allclose(
+        squareform(meets), cophenet(linkage(pdist(points(size, seed)), "average")), rtol=1e-9
+    )
 
 
 @given(size=st.integers(2, 14), groups=st.integers(1, 5), seed=st.integers(0, 1000))

@@ -30,7 +30,9 @@ def show(browser, tmp_path):
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": media, "features": [scheme]}
+        )
         browser.get_log("browser")
         browser.get_log("performance")
         browser.get(path.as_uri())
@@ -38,11 +40,14 @@ def show(browser, tmp_path):
         return browser
 
     yield show
-    assert browser.get_log("browser") == []  # no error, and nothing that the page's own policy had to stop
+    assert (
+        browser.get_log("browser") == []
+    )  # no error, and nothing that the page's own policy had to stop
 
 
 def drawn(page, name):
-    """Wait until the named page is loaded and on the screen: `get` may come back earlier on a busy machine."""
+    """Wait until the named page is loaded and on the screen: `get` may come back earlier on a busy
+    machine."""
     end = time.monotonic() + 60
     loaded = "return document.readyState === 'complete' && location.pathname.endsWith(arguments[0])"
     while not page.execute_script(loaded, name) and time.monotonic() < end:
@@ -53,7 +58,9 @@ def drawn(page, name):
 
 def order_of(page):
     """Clients along the axes, as the page names them."""
-    return page.execute_script("return [...document.querySelectorAll('.down span')].map((label) => label.textContent)")
+    return page.execute_script(
+        "return [...document.querySelectorAll('.down span')].map((label) => label.textContent)"
+    )
 
 
 def place_of(page, row, column, size):
@@ -64,8 +71,10 @@ def place_of(page, row, column, size):
         window.scrollBy(0, box.top + (row + .5) / size * box.height - window.innerHeight / 2);
         box = cells.getBoundingClientRect();
         return [box.left + (column + .5) / size * box.width, box.top + (row + .5) / size * box.height];""",
-        row, column, size,
-    )  # fmt: skip
+        row,
+        column,
+        size,
+    )
 
 
 def hover(page, x, y):
@@ -78,7 +87,7 @@ def told(page):
 
 def sentence(matrix, a, b):
     """What the page must say of a pair, worked out from the matrix alone."""
-    i, j = matrix.ids.index(a), matrix.ids.index(b)
+    i, j = matrix.sites.index(a), matrix.sites.index(b)
     bounds = f"{matrix.lower[i, j]:.2f} to {matrix.upper[i, j]:.2f}"
     return f"{a} \N{EN DASH} {b}: {matrix.value[i, j]:.2f}, certified {bounds}"
 
@@ -88,7 +97,11 @@ def test_it_loads_without_a_network_and_asks_for_nothing(show, make_matrix):
     page = show(matrix, clusters=clusters)
     assert page.title == "How alike are 12 data sets?"
     events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    asked = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
     assert asked  # the log works: the page itself is in it
     assert all(url.startswith(("file:", "data:")) for url in asked)
     assert sum(url.startswith("file:") for url in asked) == 1
@@ -98,10 +111,10 @@ def test_hovering_tells_the_pair_and_its_interval(show, make_matrix):
     matrix, clusters = make_matrix(12)
     page = show(matrix, clusters=clusters)
     names = order_of(page)
-    assert sorted(names) == sorted(matrix.ids)
+    assert sorted(names) == sorted(matrix.sites)
     off_diagonal = matrix.value + 99 * np.eye(12)
     i, j = np.unravel_index(off_diagonal.argmin(), (12, 12))
-    assert told(page) == sentence(matrix, matrix.ids[i], matrix.ids[j])
+    assert told(page) == sentence(matrix, matrix.sites[i], matrix.sites[j])
     for row, column in ((0, 11), (11, 0), (3, 7), (7, 2)):
         hover(page, *place_of(page, row, column, 12))
         assert told(page) == sentence(matrix, names[row], names[column])
@@ -121,10 +134,14 @@ def test_the_colour_under_the_pointer_is_that_of_the_value(show, make_matrix):
             const hit = [...document.querySelectorAll('#half path')].find((path) =>
               path.isPointInFill(new DOMPoint(Math.max(x, y) + .5, Math.min(x, y) + .5)));
             return Number(hit.className.baseVal.slice(1));""",
-            column, row,
-        )  # fmt: skip
+            column,
+            row,
+        )
         fills.append(shade)
-    values = [matrix.value[matrix.ids.index(names[row]), matrix.ids.index(names[column])] for row, column in pairs]
+    values = [
+        matrix.value[matrix.sites.index(names[row]), matrix.sites.index(names[column])]
+        for row, column in pairs
+    ]
     assert np.argsort(fills).tolist() == np.argsort(values).tolist()
 
 
@@ -135,7 +152,12 @@ def test_arrow_keys_walk_from_cell_to_cell(show, make_matrix):
     hover(page, *place_of(page, 2, 5, 9))
     cells = page.find_element("id", "cells")
     page.execute_script("arguments[0].focus()", cells)
-    for key, (row, column) in {"\ue014": (2, 6), "\ue015": (3, 6), "\ue012": (3, 5), "\ue013": (2, 5)}.items():
+    for key, (row, column) in {
+        "\ue014": (2, 6),
+        "\ue015": (3, 6),
+        "\ue012": (3, 5),
+        "\ue013": (2, 5),
+    }.items():
         cells.send_keys(key)
         assert told(page) == sentence(matrix, names[row], names[column])
     for _ in range(12):
@@ -149,7 +171,9 @@ def test_tapping_on_a_telephone(show, make_matrix, size):
     page = show(matrix, PHONE, clusters=clusters)
     names = order_of(page)
     x, y = place_of(page, 1, 0, size)
-    page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    page.execute_cdp_cmd(
+        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
+    )
     page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     wanted, end = sentence(matrix, names[1], names[0]), time.monotonic() + 10
     while told(page) != wanted and time.monotonic() < end:
@@ -164,7 +188,9 @@ def test_tapping_on_a_telephone(show, make_matrix, size):
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 @pytest.mark.parametrize("size", [1, 2, 12, 60, 100])
 def test_the_page_never_scrolls_sideways(show, make_matrix, size, width):
-    matrix, clusters = make_matrix(size, names=[f"a rather long name of client {k}" for k in range(size)])
+    matrix, clusters = make_matrix(
+        size, names=[f"a rather long name of client {k}" for k in range(size)]
+    )
     page = show(matrix, width, clusters=clusters, command="fedwad matrix " + "x" * 300)
     page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
     wide = page.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -174,7 +200,9 @@ def test_the_page_never_scrolls_sideways(show, make_matrix, size, width):
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_a_distance_never_scrolls_sideways(show, width):
     rng = np.random.default_rng(0)
-    result = fedwad.distance(rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), support=5, rounds=4)
+    result = fedwad.distance(
+        rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), support=5, rounds=4
+    )
     page = show(result, width, exact=2.0)
     page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
@@ -199,7 +227,9 @@ def test_paper_shows_the_table_and_all_of_the_heat_map(show, make_matrix):
         assert paper == "rgb(255, 255, 255)"
         ink = page.execute_script("return getComputedStyle(document.querySelector('h1')).color")
         assert ink == "rgb(28, 35, 39)"  # dark words, although the screen would be dark
-        pdf = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+        pdf = base64.b64decode(
+            page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+        )
         assert pdf.startswith(b"%PDF")
 
 
@@ -214,9 +244,11 @@ def test_the_map_tells_the_nearest(show, make_matrix):
     )
     hover(page, x, y)
     near = np.argsort(matrix.value[4])[1:4]
-    first, *rest = [f"{matrix.ids[k]} ({matrix.value[4, k]:.2f})" for k in near]
+    first, *rest = [f"{matrix.sites[k]} ({matrix.value[4, k]:.2f})" for k in near]
     said = page.execute_script("return document.getElementById('told-client').textContent")
-    assert said == f"{matrix.ids[4]}: nearest is {first}" + "".join(f", then {other}" for other in rest)
+    assert said == f"{matrix.sites[4]}: nearest is {first}" + "".join(
+        f", then {other}" for other in rest
+    )
 
 
 def test_hostile_names_stay_names(show, make_matrix):
@@ -225,7 +257,9 @@ def test_hostile_names_stay_names(show, make_matrix):
     for place in range(len(NASTY)):
         hover(page, *place_of(page, place, 0, len(NASTY)))
     assert page.execute_script("return window.pwned") is None
-    assert page.execute_script("return document.querySelectorAll('script, img, iframe').length") == 2
+    assert (
+        page.execute_script("return document.querySelectorAll('script, img, iframe').length") == 2
+    )
     assert page.title == NASTY[0]
     names = order_of(page)
     row = names.index(NASTY[0])
@@ -236,7 +270,9 @@ def test_hostile_names_stay_names(show, make_matrix):
 def test_the_csv_file_comes_down_whole(show, make_matrix, tmp_path):
     matrix, _ = make_matrix(100)
     page = show(matrix)
-    page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     page.execute_script("document.querySelector('.download a').click()")
     path = tmp_path / "distances.csv"
     end = time.monotonic() + 30
@@ -246,7 +282,7 @@ def test_the_csv_file_comes_down_whole(show, make_matrix, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == 100 * 99 // 2
     for row in rows[::500]:
-        i, j = matrix.ids.index(row["a"]), matrix.ids.index(row["b"])
+        i, j = matrix.sites.index(row["a"]), matrix.sites.index(row["b"])
         np.testing.assert_allclose(float(row["value"]), matrix.value[i, j], rtol=1e-7)
 
 
@@ -254,7 +290,9 @@ def test_the_csv_file_comes_down_whole(show, make_matrix, tmp_path):
 def test_pictures(show, make_matrix, tmp_path, width, dark):
     matrix, clusters = make_matrix(12)
     page = show(matrix, width, dark=dark, clusters=clusters)
-    picture = base64.b64decode(page.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+    picture = base64.b64decode(
+        page.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+    )
     path = tmp_path / f"report-{width}.png"
     path.write_bytes(picture)
     from matplotlib.image import imread

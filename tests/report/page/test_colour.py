@@ -11,9 +11,21 @@ from fedwad.report.page._colour import CLUSTERS, LEVELS, colour_css, contrast, l
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, on linear light.
 BLINDNESS = {
-    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritan": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 
 
@@ -32,7 +44,10 @@ def test_steps_are_even_and_lightness_only_rises():
 
 @pytest.mark.parametrize("kind", BLINDNESS)
 def test_the_ramp_reads_without_one_kind_of_cone(kind):
-    seen = [np.clip(np.array(BLINDNESS[kind]) @ linear(shade), 0, 1) @ [0.2126, 0.7152, 0.0722] for shade in ramp()]
+    seen = [
+        np.clip(np.array(BLINDNESS[kind]) @ linear(shade), 0, 1) @ [0.2126, 0.7152, 0.0722]
+        for shade in ramp()
+    ]
     assert (np.diff(np.cbrt(seen)) > 0).all()
 
 
@@ -67,5 +82,7 @@ def test_words_and_marks_stand_out_from_the_page(mode):
 
 
 def test_levels_span_the_range():
-    np.testing.assert_array_equal(level_of(np.array([1.0, 2.0, 3.0]), 1.0, 3.0), [0, LEVELS // 2, LEVELS - 1])
+    np.testing.assert_array_equal(
+        level_of(np.array([1.0, 2.0, 3.0]), 1.0, 3.0), [0, LEVELS // 2, LEVELS - 1]
+    )
     np.testing.assert_array_equal(level_of(np.array([5.0, 5.0]), 5.0, 5.0), [0, 0])

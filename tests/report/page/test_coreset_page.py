@@ -1,4 +1,5 @@
-"""The page of a coreset: pictures that are the points, numbers that are the result's, nothing unescaped."""
+"""The page of a coreset: pictures that are the points, numbers that are the result's, nothing
+unescaped."""
 
 import base64
 import re
@@ -61,13 +62,21 @@ def test_points_of_few_features_are_a_scatter(tmp_path):
 
 def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.normal(50, 20, 60), "<dose>": rng.normal(9, 1, 60), "bmi": rng.normal(25, 8, 60)})
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(50, 20, 60),
+            "<dose>": rng.normal(9, 1, 60),
+            "bmi": rng.normal(25, 8, 60),
+        }
+    )
     found = fedwad.coreset({"a": table}, 3)
     write_report(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "first main direction, mostly age" in page
     assert "second main direction, mostly bmi" in page
-    row = "".join(f'<td class="n">{number:.4g}</td>' for number in found.points[np.argmax(found.weights)])
+    row = "".join(
+        f'<td class="n">{number:.4g}</td>' for number in found.points[np.argmax(found.weights)]
+    )
     assert row in page
     assert '<th scope="col">&lt;dose&gt;</th>' in page
     found.plot(tmp_path / "points.svg")
@@ -81,7 +90,9 @@ def test_two_features_are_the_axes_and_both_have_the_same_scale():
     assert axes == ("age", "dose")
     assert flat[""].tolist() == found.points.tolist()
     drawn = scatter({"": found}).split("</svg>")[0]
-    dots = np.array([[float(n) for n in dot] for dot in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)])
+    dots = np.array(
+        [[float(n) for n in dot] for dot in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', drawn)]
+    )
     pixels = np.linalg.norm(dots[:, None] - dots, axis=2)[np.triu_indices(4, 1)]
     lengths = np.linalg.norm(found.points[:, None] - found.points, axis=2)[np.triu_indices(4, 1)]
     np.testing.assert_allclose(pixels / lengths, (pixels / lengths)[0], rtol=0.02)
@@ -101,7 +112,9 @@ def test_what_does_not_belong_is_refused(result, tmp_path):
     with pytest.raises(fedwad.InputError, match="belong to a matrix"):
         write_report(result, tmp_path / "page.html", clusters=[0, 1])
     with pytest.raises(fedwad.InputError, match="different numbers"):
-        write_report(result, tmp_path / "page.html", others={"x": fedwad.coreset(np.ones((5, 3)), 2)})
+        write_report(
+            result, tmp_path / "page.html", others={"x": fedwad.coreset(np.ones((5, 3)), 2)}
+        )
     with pytest.raises(fedwad.InputError, match="No coreset"):
         coreset_picture({}, tmp_path / "x.png")
     with pytest.raises(fedwad.InputError, match="different numbers"):

@@ -20,15 +20,18 @@ from fedwad.report.page import Section, write_page, write_report
 
 VOID = {"meta", "link", "input"}
 WEB = re.compile(r"https?:|//\w+\.|@import|url\(", re.IGNORECASE)
-TOUCHY = re.compile(r"localStorage|sessionStorage|indexedDB|cookie|fetch\(|XMLHttpRequest|innerHTML|eval\(|WebSocket")
+TOUCHY = re.compile(
+    r"localStorage|sessionStorage|indexedDB|cookie|fetch\(|XMLHttpRequest|innerHTML|eval\(|WebSocket"
+)
 
 
 class Page(HTMLParser):
-    """What a browser would make of the file: tags, attributes, text by tag; unbalanced tags are an error."""
+    """What a browser would make of the file: tags, attributes, text by tag; unbalanced tags are an
+    error."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.open, self.texts, self.ids = [], [], [], [], []
+        self.tags, self.attributes, self.open, self.texts, self.sites = [], [], [], [], []
         self.feed(text)
         self.close()
         assert not self.open, f"not closed: {self.open}"
@@ -36,7 +39,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes += [(tag, key, value) for key, value in attrs]
-        self.ids += [value for key, value in attrs if key == "id"]
+        self.sites += [value for key, value in attrs if key == "id"]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -65,14 +68,18 @@ def check(path, largest):
     assert not WEB.search(re.sub(r"data:text/csv[^\"]*", "", text))
     assert not TOUCHY.search(text)
     assert "NaN" not in text
-    assert "nan" not in re.findall(r"[a-z]+", " ".join(value or "" for _, key, value in page.attributes if key == "d"))
-    assert len(page.ids) == len(set(page.ids))
+    assert "nan" not in re.findall(
+        r"[a-z]+", " ".join(value or "" for _, key, value in page.attributes if key == "d")
+    )
+    assert len(page.sites) == len(set(page.sites))
     assert page.tags.count("script") == 2
     for tag, key, value in page.attributes:
         assert not key.startswith("on"), (tag, key, value)
         if key in ("href", "src"):
             assert value == "#half" or value.startswith("data:"), (tag, value)
-    policy = next(value for _, key, value in page.attributes if key == "content" and "default-src" in value)
+    policy = next(
+        value for _, key, value in page.attributes if key == "content" and "default-src" in value
+    )
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policy.startswith("default-src 'none'")
@@ -81,7 +88,8 @@ def check(path, largest):
 
 
 @pytest.mark.parametrize(
-    ("size", "largest"), [(1, 60_000), (2, 70_000), (3, 70_000), (12, 120_000), (100, 800_000), (200, 2_500_000)]
+    ("size", "largest"),
+    [(1, 60_000), (2, 70_000), (3, 70_000), (12, 120_000), (100, 800_000), (200, 2_500_000)],
 )
 @pytest.mark.parametrize("clustered", [False, True])
 def test_matrix_pages_of_every_size(make_matrix, tmp_path, size, largest, clustered):
@@ -111,7 +119,9 @@ def test_every_pair_is_in_the_data_the_table_and_the_csv(make_matrix, tmp_path):
             assert (row["a"], row["b"]) == (f"site{i:03d}", f"site{j:03d}")
             numbers = [float(row[key]) for key in ("value", "lower", "upper", "exact")]
             np.testing.assert_allclose(numbers, [value, low, high, value + 0.1], rtol=1e-7)
-            assert f"site{i:03d}site{j:03d}{value:.2f}{low:.2f} to {high:.2f}" in re.sub(r"<[^>]+>", "", text)
+            assert f"site{i:03d}site{j:03d}{value:.2f}{low:.2f} to {high:.2f}" in re.sub(
+                r"<[^>]+>", "", text
+            )
             k += 1
     assert len(rows) == k == 36
     assert data["order"] != sorted(data["order"])
@@ -134,8 +144,16 @@ def test_bounds_stay_bounds_in_the_csv(make_matrix, tmp_path):
 
 
 def test_names_are_harmless_everywhere(make_matrix, tmp_path):
-    matrix, clusters = make_matrix(len(NASTY), names=NASTY, lost={HOSTILE: f"said {HOSTILE}"}, forms=(HOSTILE,))
-    write_report(matrix, tmp_path / "report.html", clusters=clusters, command=f"fedwad {HOSTILE}", title=HOSTILE)
+    matrix, clusters = make_matrix(
+        len(NASTY), names=NASTY, lost={HOSTILE: f"said {HOSTILE}"}, covariance_types=(HOSTILE,)
+    )
+    write_report(
+        matrix,
+        tmp_path / "report.html",
+        clusters=clusters,
+        command=f"fedwad {HOSTILE}",
+        title=HOSTILE,
+    )
     text, page = check(tmp_path / "report.html", 150_000)
     assert HOSTILE in page.text  # as words
     assert "<script>window" not in text
@@ -164,14 +182,23 @@ def test_a_distance_with_rounds(tmp_path, when, reveal):
     X, Y = rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3))
     result = fedwad.distance(X, Y, support=5, rounds=4, reveal=reveal)
     exact = fedwad.wasserstein(X, Y)
-    write_report(result, tmp_path / "report.html", exact=exact, command="fedwad distance a b", when=when)
+    write_report(
+        result, tmp_path / "report.html", exact=exact, command="fedwad distance a b", when=when
+    )
     _, page = check(tmp_path / "report.html", 60_000)
     assert f"{result.value:.3f}" in page.text
     assert f"exact, data pooled · {exact:.3f}" in page.text
     assert "Show 4 rounds" in page.text
     assert "The command: fedwad distance a b" in page.text
-    assert f"Made on 2024-02-29 23:59 UTC by fedwad {fedwad.__version__}, numpy {np.__version__}, Python" in page.text
-    curves = [value for tag, key, value in page.attributes if (tag, key) == ("path", "class") and "curve " in value]
+    assert (
+        f"Made on 2024-02-29 23:59 UTC by fedwad {fedwad.__version__}, numpy {np.__version__}, Python"
+        in page.text
+    )
+    curves = [
+        value
+        for tag, key, value in page.attributes
+        if (tag, key) == ("path", "class") and "curve " in value
+    ]
     assert len(curves) == 2 * 3  # the paper's, ours and the running estimate, in two widths
 
 
@@ -185,7 +212,10 @@ def test_a_distance_without_rounds_and_from_itself(tmp_path):
 
 def test_a_real_matrix(tmp_path):
     rng = np.random.default_rng(0)
-    data = {name: (rng.normal(k // 2, 1, (80, 3)), rng.integers(0, 2, 80)) for k, name in enumerate("abcd")}
+    data = {
+        name: (rng.normal(k // 2, 1, (80, 3)), rng.integers(0, 2, 80))
+        for k, name in enumerate("abcd")
+    }
     for method in ("summary", "hub", "pairs"):
         matrix = fedwad.matrix(data, method=method, labels=True, support=4, rounds=2)
         write_report(matrix, tmp_path / "report.html", clusters=matrix.cluster(2))
@@ -200,10 +230,10 @@ def test_few_samples_and_missing_clients_are_pointed_out(make_matrix, tmp_path):
         write_report(make_matrix(4, **changes)[0], tmp_path / "report.html")
         return read(tmp_path / "report.html")[1].text
 
-    assert "stand for only 3 samples" in text(smallest=3)
-    assert "a single sample as it is" in text(smallest=1)
+    assert "stand for only 3 samples" in text(min_cell_size=3)
+    assert "a single sample as it is" in text(min_cell_size=1)
     for enough in (10, None):
-        assert "real parties" not in text(smallest=enough)
+        assert "real parties" not in text(min_cell_size=enough)
     assert "1 client did not answer and is missing" in text(lost={"bergen": "took too long"})
     assert "bergen: took too long" in text(lost={"bergen": "took too long"})
     assert "did not answer" not in text()
@@ -214,7 +244,9 @@ def test_what_is_not_known_is_said(make_matrix, tmp_path):
     value, upper = matrix.value.copy(), matrix.upper.copy()
     value[1, 2] = value[2, 1] = np.nan
     upper[0, 3] = upper[3, 0] = np.inf
-    write_report(replace(matrix, value=value, upper=upper), tmp_path / "report.html", clusters=clusters)
+    write_report(
+        replace(matrix, value=value, upper=upper), tmp_path / "report.html", clusters=clusters
+    )
     text, page = check(tmp_path / "report.html", 80_000)
     assert "unknown" in page.text
     assert f"at least {matrix.lower[0, 3]:.2f}" in page.text
@@ -242,7 +274,9 @@ def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path)
     matrix, _ = make_matrix(4)
     path = tmp_path / "report.html"
     path.write_text("old")
-    with pytest.raises(fedwad.InputError, match=r"clusters has shape \(3,\); give one whole number for each client"):
+    with pytest.raises(
+        fedwad.InputError, match=r"clusters has shape \(3,\); give one whole number for each client"
+    ):
         write_report(matrix, path, clusters=[0, 1, 2])
     with pytest.raises(fedwad.InputError, match="whole number for each client"):
         write_report(matrix, path, clusters=[0.5, 1, 2, 3])

@@ -28,7 +28,8 @@ CHANNEL, READY, LETTER = "fedwad", "ready", "letter"
 #: What a site says when it is asked whether it is ready, before and after it has read its data.
 OPENING, OPEN = b"opening", b"open"
 
-#: Topic under which the analyst's session asks the server's process for progress and for the outcome.
+#: Topic under which the analyst's session asks the server's process for progress and for the
+#: outcome.
 COLLECT = "fedwad.collect"
 
 #: File in the server's folder of a job that holds the outcome, also after the job.

@@ -23,7 +23,8 @@ def running_in(place: str) -> list[Any]:
 
 
 def end_all(process: subprocess.Popen[Any]) -> None:
-    """End a process and those that it started: FLARE gives them sessions of their own, so their group is not enough."""
+    """End a process and those that it started: FLARE gives them sessions of their own, so their
+    group is not enough."""
     psutil = _psutil()
     with suppress(psutil.Error):
         started = psutil.Process(process.pid).children(recursive=True)

@@ -1,4 +1,5 @@
-"""The server's side: runs the analyst's job on the sites, and keeps the outcome until the analyst has collected it.
+"""The server's side: runs the analyst's job on the sites, and keeps the outcome until the analyst
+has collected it.
 
 FLARE starts `Conductor` by its name in the process that the server gives a job.
 """
@@ -33,7 +34,8 @@ _LOOK = 0.2
 
 
 class Conductor(Controller):  # type: ignore[misc]
-    """A workflow of one step: run the job, and leave its result, or {"error": ..., "sentence": ...}.
+    """A workflow of one step: run the job, and leave its result, or {"error": ..., "sentence":
+    ...}.
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ class Conductor(Controller):  # type: ignore[misc]
     names : the sites to ask
     timeout : most seconds that a site may take over one letter
     start : most seconds that the sites' processes may take to start
-    resume : whether to go on from the answers that an earlier run of the same job left at the server
+    resume : whether to go on from the answers that an earlier run of the same job left at the
+        server
     collect : whether an analyst's session will come for the outcome
     """
 
@@ -73,9 +76,12 @@ class Conductor(Controller):  # type: ignore[misc]
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
         workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         outcome = self._conduct(abort_signal, fl_ctx, Path(workspace.get_root_dir()))
-        write_atomically(Path(workspace.get_run_dir(fl_ctx.get_job_id())) / OUTCOME, json.dumps(outcome))
+        write_atomically(
+            Path(workspace.get_run_dir(fl_ctx.get_job_id())) / OUTCOME, json.dumps(outcome)
+        )
         self._outcome = outcome
-        # After the job FLARE takes seconds to hand out files, and minutes when a site was lost: the outcome waits here.
+        # After the job FLARE takes seconds to hand out files, and minutes when a site was lost: the
+        # outcome waits here.
         if self._collect:
             self._await_collection(abort_signal)
 
@@ -90,7 +96,12 @@ class Conductor(Controller):  # type: ignore[misc]
             job = Job.from_json(self._job)
             warm_up()  # while the sites start
             self._federation = federation = FlareFederation(
-                fl_ctx.get_engine(), fl_ctx.get_job_id(), abort, self._names, self._timeout, self._tell
+                fl_ctx.get_engine(),
+                fl_ctx.get_job_id(),
+                abort,
+                self._names,
+                self._timeout,
+                self._tell,
             )
             federation.gather(min(self._start, self._timeout))
             checkpoint = self._checkpoint(root, fl_ctx.get_prop(FLContextKey.JOB_META) or {})
@@ -102,10 +113,14 @@ class Conductor(Controller):  # type: ignore[misc]
             return {"error": failure.code, "sentence": failure.sentence}
         except Exception as error:
             self.log_exception(fl_ctx, "the run failed")
-            return {"error": "internal", "sentence": f"The server failed with {type(error).__name__}; see its log."}
+            return {
+                "error": "internal",
+                "sentence": f"The server failed with {type(error).__name__}; see its log.",
+            }
 
     def _checkpoint(self, root: Path, meta: dict[str, Any]) -> Path:
-        """The file of the answers so far to this analyst's job: there if the run is to go on from it, else not."""
+        """The file of the answers so far to this analyst's job: there if the run is to go on from
+        it, else not."""
         variable, name = CHECKPOINTS
         folder = Path(os.environ.get(variable) or root / name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,15 +135,21 @@ class Conductor(Controller):  # type: ignore[misc]
         self.logger.info(TOLD + line)
 
     def _show(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
-        """What the analyst's session gets to see: the lines after the `seen` first ones, and the outcome once there.
+        """What the analyst's session gets to see: the lines after the `seen` first ones, and the
+        outcome once there.
 
-        FLARE lets only those ask whom the server's authorization.json allows "app_command" on this job.
+        FLARE lets only those ask whom the server's authorization.json allows "app_command" on this
+        job.
         """
         asked = data if isinstance(data, dict) else {}
         if asked.get("collected"):
             self._collected.set()
         lost = sorted(self._federation.lost) if self._federation is not None else []
-        return {"lines": self._lines[int(asked.get("seen", 0)) :], "outcome": self._outcome, "lost": lost}
+        return {
+            "lines": self._lines[int(asked.get("seen", 0)) :],
+            "outcome": self._outcome,
+            "lost": lost,
+        }
 
     def process_result_of_unknown_task(self, *_: Any) -> None:
         """Sites have no tasks; a result of one is dropped."""

@@ -1,8 +1,9 @@
-"""A FLARE federation on this machine, of real processes with mutual TLS: to try things out, for tests and for timing.
+"""A FLARE federation on this machine, of real processes with mutual TLS: to try things out, for
+tests and for timing.
 
-`python -m fedwad.engines.flare.loopback` provisions it in a temporary folder, asks for a distance and a matrix through
-`submit`, compares them with those in one process, and takes it down again. `--time` measures the seconds of a round
-instead. All ports are on 127.0.0.1.
+`python -m fedwad.engines.flare.loopback` provisions it in a temporary folder, asks for a distance
+and a matrix through `submit`, compares them with those in one process, and takes it down again.
+`--time` measures the seconds of a round instead. All ports are on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ builders:
 
 
 class Loopback:
-    """Server, sites and the analyst's kit in `folder`; started at the beginning of a `with` block, gone at its end.
+    """Server, sites and the analyst's kit in `folder`; started at the beginning of a `with` block,
+    gone at its end.
 
     Parameters
     ----------
@@ -69,7 +71,9 @@ class Loopback:
         self._provision()
         prepare_server(self.kit("localhost"))
         for name in self.names:
-            prepare_site(self.kit(name), data[name], policy[name], self.folder / f"{name}.ledger.jsonl")
+            prepare_site(
+                self.kit(name), data[name], policy[name], self.folder / f"{name}.ledger.jsonl"
+            )
 
     def kit(self, party: str) -> Path:
         """The startup kit of the server ("localhost"), of a site, or of the analyst."""
@@ -92,12 +96,16 @@ class Loopback:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.stop()
 
     def start(self, party: str, **variables: str) -> None:
-        """Start the node of a party as its operator would, but in the foreground of a process group of its own."""
+        """Start the node of a party as its operator would, but in the foreground of a process group
+        of its own."""
         here = str(Path(sys.executable).parent)
         path = os.pathsep.join([here, os.environ.get("PATH", os.defpath)])
         with (self.folder / f"{party}.log").open("ab") as log:
@@ -132,7 +140,9 @@ class Loopback:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1.0):
                 return
             time.sleep(0.2)
-        raise FederationError(f"The FLARE server did not start; {self.folder / 'localhost.log'} says why.")
+        raise FederationError(
+            f"The FLARE server did not start; {self.folder / 'localhost.log'} says why."
+        )
 
     def await_sites(self, names: Sequence[str]) -> None:
         """Wait until the server knows these sites."""
@@ -141,22 +151,41 @@ class Loopback:
             with suppress(FederationError):
                 if set(names) <= set(sites(self.connect)):
                     return
-        raise FederationError(f"Not all of {', '.join(names)} came up; their logs are in {self.folder}.")
+        raise FederationError(
+            f"Not all of {', '.join(names)} came up; their logs are in {self.folder}."
+        )
 
     def _provision(self) -> None:
         need_flare()
-        listed = "\n".join(f'  - {{name: "{name}", type: client, org: "{name}"}}' for name in self.names)
+        listed = "\n".join(
+            f'  - {{name: "{name}", type: client, org: "{name}"}}' for name in self.names
+        )
         project = self.folder / "project.yml"
-        project.write_text(_PROJECT.format(port=self.port, analyst=ANALYST, sites=listed), encoding="utf-8")
-        command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", str(project), "-w", str(self.folder)]
+        project.write_text(
+            _PROJECT.format(port=self.port, analyst=ANALYST, sites=listed), encoding="utf-8"
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "nvflare.cli",
+            "provision",
+            "-p",
+            str(project),
+            "-w",
+            str(self.folder),
+        ]
         done = subprocess.run(  # noqa: S603 - words of our own, no shell
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if done.returncode or not self.connect.is_dir():
-            raise FederationError(f"FLARE's provisioning failed: {(done.stderr or done.stdout).strip()[-300:]}")
+            raise FederationError(
+                f"FLARE's provisioning failed: {(done.stderr or done.stdout).strip()[-300:]}"
+            )
 
 
-def _files(folder: Path, samples: int, features: int, names: Sequence[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+def _files(
+    folder: Path, samples: int, features: int, names: Sequence[str]
+) -> tuple[dict[str, Path], dict[str, Path]]:
     """Gaussian data and a policy for each site."""
     import numpy as np
 
@@ -165,7 +194,9 @@ def _files(folder: Path, samples: int, features: int, names: Sequence[str]) -> t
         data[name], policy[name] = folder / f"{name}.npy", folder / f"{name}.toml"
         np.save(data[name], rng.normal(shift, 1.0, (samples, features)))
         words = ["describe", "moments", "summary", "transport", "cells"]
-        policy[name].write_text(f'name = "{name}"\nallow = {words}\nsmallest_cell = 1\n', encoding="utf-8")
+        policy[name].write_text(
+            f'name = "{name}"\nallow = {words}\nsmallest_cell = 1\n', encoding="utf-8"
+        )
     return data, policy
 
 
@@ -175,7 +206,8 @@ def _show(line: str) -> None:
 
 
 def _try(folder: Path) -> bool:
-    """A distance and a matrix over the federation and in this process; whether they agree to the last bit."""
+    """A distance and a matrix over the federation and in this process; whether they agree to the
+    last bit."""
     data, policy = _files(folder, 300, 2, ("paris", "oslo", "rome"))
     jobs = (
         Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 20}),
@@ -184,15 +216,23 @@ def _try(folder: Path) -> bool:
     here = [run(job, local(data)) for job in jobs]
     with Loopback(folder, data, policy) as federation:
         _show(f"up on 127.0.0.1:{federation.port}: {', '.join(sites(federation.connect))}")
-        there = [submit(job, connect=federation.connect, timeout=300.0, on_line=_show) for job in jobs]
-    same = [all(a[key] == b[key] for key in ("value", "lower", "upper")) for a, b in zip(here, there, strict=True)]
+        there = [
+            submit(job, connect=federation.connect, timeout=300.0, on_line=_show) for job in jobs
+        ]
+    same = [
+        all(a[key] == b[key] for key in ("value", "lower", "upper"))
+        for a, b in zip(here, there, strict=True)
+    ]
     for job, result, agrees in zip(jobs, there, same, strict=True):
-        _show(f"{job.algorithm}: {result['value']}, {'the same' if agrees else 'NOT the same'} as in one process")
+        _show(
+            f"{job.algorithm}: {result['value']}, {'the same' if agrees else 'NOT the same'} as in one process"
+        )
     return all(same)
 
 
 def _time(folder: Path) -> None:
-    """Median seconds of a round of FedWaD between two sites, in this process, in the simulator, and over mutual TLS."""
+    """Median seconds of a round of FedWaD between two sites, in this process, in the simulator, and
+    over mutual TLS."""
     for samples, features, support, rounds in ((300, 2, 10, 40), (1000, 784, 1000, 10)):
         place = folder / str(features)
         place.mkdir()
@@ -201,14 +241,23 @@ def _time(folder: Path) -> None:
         seconds = {"in process": run(job, local(data)), "simulator": simulate(job, data)}
         with Loopback(place, data, policy) as federation:
             seconds["mutual TLS"] = submit(job, connect=federation.connect)
-        medians = (f"{key} {median(r['seconds'] for r in result['history']):.3f}" for key, result in seconds.items())
-        _show(f"support {support} x {features}, {samples} samples a site, seconds a round: {', '.join(medians)}")
+        medians = (
+            f"{key} {median(r['seconds'] for r in result['history']):.3f}"
+            for key, result in seconds.items()
+        )
+        _show(
+            f"support {support} x {features}, {samples} samples a site, seconds a round: {', '.join(medians)}"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 when the numbers differ, 2 with a sentence when something fails."""
-    parser = argparse.ArgumentParser(prog="python -m fedwad.engines.flare.loopback", description=__doc__)
-    parser.add_argument("--time", action="store_true", help="measure the seconds of a round instead")
+    parser = argparse.ArgumentParser(
+        prog="python -m fedwad.engines.flare.loopback", description=__doc__
+    )
+    parser.add_argument(
+        "--time", action="store_true", help="measure the seconds of a round instead"
+    )
     given = parser.parse_args(arguments)
     try:
         with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:

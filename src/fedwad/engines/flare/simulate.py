@@ -28,11 +28,11 @@ __all__ = ["simulate"]
 _STARTS = 120.0  # seconds that all sites' processes may take to start
 _OPEN = {  # the same as Policy.open(), in words of TOML
     "allow": list(KINDS.values()),
-    "smallest_cell": 1,
-    "largest_support": 10**9,
+    "min_cell_size": 1,
+    "max_support": 10**9,
     "exact_interpolant": True,
     "uniform_support": False,
-    "largest_p": 100.0,
+    "max_p": 100.0,
     "classes": True,
     "epsilon": math.inf,
     "models": ["*"],
@@ -56,7 +56,8 @@ def simulate(
     ----------
     job : what to compute, on which of the sites
     data : file of each site; names are letters, digits, hyphens and underscores
-    policy : TOML file with the policy of all sites; open when left out, as the data are on this machine anyway
+    policy : TOML file with the policy of all sites; open when left out, as the data are on this
+        machine anyway
     label_column : column of tables that is a label and not a feature
     drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
@@ -65,10 +66,18 @@ def simulate(
     names = list(job.clients) or list(data)
     unknown = [name for name in names if name not in data]
     if unknown or not names:
-        raise InputError(f"There is no file for {', '.join(unknown) or 'any site'}; name one for each.")
-    odd = [name for name in names if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or name == "server"]
+        raise InputError(
+            f"There is no file for {', '.join(unknown) or 'any site'}; name one for each."
+        )
+    odd = [
+        name
+        for name in names
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or name == "server"
+    ]
     if odd:  # FLARE joins names by dots
-        raise InputError(f"FLARE cannot call a site {odd[0]!r}; take letters, digits, hyphens and underscores.")
+        raise InputError(
+            f"FLARE cannot call a site {odd[0]!r}; take letters, digits, hyphens and underscores."
+        )
     columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
@@ -87,20 +96,32 @@ def simulate(
         if outcome.is_file():
             return raised(json.loads(outcome.read_text(encoding="utf-8")))
     if not in_time:
-        raise FederationError(f"No result came within {timeout:g} seconds; the simulation was ended.")
-    raise FederationError("FLARE's simulator ended without a result; run it with fewer or smaller sites.")
+        raise FederationError(
+            f"No result came within {timeout:g} seconds; the simulation was ended."
+        )
+    raise FederationError(
+        "FLARE's simulator ended without a result; run it with fewer or smaller sites."
+    )
 
 
-def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns) -> Path:
+def _write_site(
+    folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns
+) -> Path:
     """The site's own file, and a policy if none is given. JSON's words and lists are TOML's too."""
     whole = Path(data).expanduser().resolve()
     if not whole.is_file():
         raise InputError(f"There is no readable file at {data}; check the path.")
     folder.mkdir(exist_ok=True)
-    rules = folder / f"{name}.policy.toml" if policy is None else Path(policy).expanduser().resolve()
+    rules = (
+        folder / f"{name}.policy.toml" if policy is None else Path(policy).expanduser().resolve()
+    )
     if policy is None:
         rules.write_text(toml({"name": name, **_OPEN}), encoding="utf-8")
-    words = {"data": str(whole), "policy": str(rules), "ledger": str(folder / f"{name}.ledger.jsonl")}
+    words = {
+        "data": str(whole),
+        "policy": str(rules),
+        "ledger": str(folder / f"{name}.ledger.jsonl"),
+    }
     place = folder / f"{name}.toml"
     place.write_text(toml(words | columns.words()), encoding="utf-8")
     return place
@@ -109,7 +130,11 @@ def _write_site(folder: Path, name: str, data: str | Path, policy: str | Path | 
 def _write_resources(local: Path) -> None:
     """FLARE starts none but listed classes in a job, in the simulator as at a site."""
     local.mkdir(parents=True)
-    resources = {"format_version": 2, "class_allow_list": [CONDUCTOR, NODE], "allow_log_streaming": False}
+    resources = {
+        "format_version": 2,
+        "class_allow_list": [CONDUCTOR, NODE],
+        "allow_log_streaming": False,
+    }
     (local / "resources.json").write_text(json.dumps(resources), encoding="utf-8")
 
 
@@ -120,7 +145,8 @@ def _run(
     on_line: Callable[[str], None] | None,
     outcome: Path,
 ) -> bool:
-    """Run the simulator until the outcome is there, passing on the lines about progress; whether it ended in time."""
+    """Run the simulator until the outcome is there, passing on the lines about progress; whether it
+    ended in time."""
     process = subprocess.Popen(  # noqa: S603 - words of our own, no shell
         command,
         env=dict(variables),

@@ -1,4 +1,5 @@
-"""A site's own file: which data, policy and ledger its node opens. It never leaves the site, and no job can name it."""
+"""A site's own file: which data, policy and ledger its node opens. It never leaves the site, and no
+job can name it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _KEYS = ("data", "policy", "ledger", "label_column", "drop")
 
 @dataclass(frozen=True)
 class Site:
-    """What `fedwad.toml` says: paths of data, policy and ledger, and what the columns of tables are."""
+    """What `fedwad.toml` says: paths of data, policy and ledger, and what the columns of tables
+    are."""
 
     data: Path
     policy: Path
@@ -33,7 +35,8 @@ class Site:
 
 
 def find(folder: str | Path, name: str) -> Path:
-    """The site's file: where the variable FEDWAD_SITE says, in which {name} stands for the name, or in `folder`."""
+    """The site's file: where the variable FEDWAD_SITE says, in which {name} stands for the name, or
+    in `folder`."""
     named = os.environ.get(SITE_VARIABLE)
     return Path(named.replace("{name}", name)) if named else Path(folder) / SITE_FILE
 
@@ -44,23 +47,34 @@ def read(path: str | Path) -> Site:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError:
-        raise InputError(f"There is no file at {path}; write one that names data and policy.") from None
+        raise InputError(
+            f"There is no file at {path}; write one that names data and policy."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise InputError(f"{path} is not TOML; write lines such as data = '/srv/data.csv'.") from None
+        raise InputError(
+            f"{path} is not TOML; write lines such as data = '/srv/data.csv'."
+        ) from None
     unknown = [key for key in content if key not in _KEYS]
     if unknown:
         raise InputError(f"{path} names {', '.join(unknown)}; its keys are {', '.join(_KEYS)}.")
-    odd = [key for key, value in content.items() if not (_is_text(value) or (key == "drop" and _is_list(value)))]
+    odd = [
+        key
+        for key, value in content.items()
+        if not (_is_text(value) or (key == "drop" and _is_list(value)))
+    ]
     missing = [key for key in ("data", "policy") if key not in content]
     if odd or missing:
         raise InputError(f"{path} has no text for {', '.join(odd + missing)}; give it in quotes.")
-    paths = {key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content}
+    paths = {
+        key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content
+    }
     columns = Columns.of(content.get("label_column"), content.get("drop"))
     return Site(paths["data"], paths["policy"], paths.get("ledger"), columns)
 
 
 def toml(content: Mapping[str, Any]) -> str:
-    """Words, numbers and lists as lines of TOML, which are those of JSON but for these letters and for infinity."""
+    """Words, numbers and lists as lines of TOML, which are those of JSON but for these letters and
+    for infinity."""
     lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())
     return "".join(lines).replace("\x7f", "\\u007f").replace("= Infinity\n", "= inf\n")
 

@@ -21,7 +21,11 @@ __all__ = ["need_flare", "raised", "sites", "submit"]
 
 _STARTS = 60.0  # seconds that the sites' processes may take to start
 _ABORT = 20.0  # seconds to abort a job
-_ERRORS: dict[str, type[FedwadError]] = {"input": InputError, "policy": PolicyError, "certificate": CertificateError}
+_ERRORS: dict[str, type[FedwadError]] = {
+    "input": InputError,
+    "policy": PolicyError,
+    "certificate": CertificateError,
+}
 
 
 def submit(
@@ -38,7 +42,8 @@ def submit(
     Parameters
     ----------
     job : what to compute, on which sites; the sites go by the names in their certificates
-    connect : the analyst's startup kit, a folder made by provisioning; it holds the server's address and certificates
+    connect : the analyst's startup kit, a folder made by provisioning; it holds the server's
+        address and certificates
     timeout : seconds to wait for the result; the job is aborted after that
     round_timeout : seconds that a site may take for one answer
     on_line : called with each line about the progress of the run
@@ -59,7 +64,8 @@ def submit(
 
 
 def sites(connect: str | Path, timeout: float = 60.0) -> tuple[str, ...]:
-    """Names of the sites that are connected to the server of the analyst's startup kit `connect`."""
+    """Names of the sites that are connected to the server of the analyst's startup kit
+    `connect`."""
     for said in _session(connect, {}, timeout):
         if "sites" in said:
             return tuple(said["sites"])
@@ -84,20 +90,29 @@ def _read_kit(kit: Path) -> dict[str, str]:
     """Where the analyst's startup kit is, for whom, and for which server."""
     place = kit.expanduser().resolve()
     try:
-        admin = json.loads((place / "startup" / "fed_admin.json").read_text(encoding="utf-8"))["admin"]
-        return {"kit": str(place), "user": admin["username"], "address": f"{admin['host']}:{admin['port']}"}
+        admin = json.loads((place / "startup" / "fed_admin.json").read_text(encoding="utf-8"))[
+            "admin"
+        ]
+        return {
+            "kit": str(place),
+            "user": admin["username"],
+            "address": f"{admin['host']}:{admin['port']}",
+        }
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{kit} is not an analyst's startup kit of FLARE; name the folder that holds startup/fed_admin.json."
         ) from None
 
 
-def _session(connect: str | Path, order: dict[str, Any], timeout: float) -> Iterator[dict[str, Any]]:
-    """Give the order to a courier, and bring what it says. However this ends, the courier ends too."""
+def _session(
+    connect: str | Path, order: dict[str, Any], timeout: float
+) -> Iterator[dict[str, Any]]:
+    """Give the order to a courier, and bring what it says. However this ends, the courier ends
+    too."""
     need_flare()
     order = _read_kit(Path(connect)) | order
     process = subprocess.Popen(
-        [sys.executable, "-m", "fedwad.engines.flare.courier"],
+        [sys.executable, "-m", "fedwad.engines.flare.admin"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -111,7 +126,8 @@ def _session(connect: str | Path, order: dict[str, Any], timeout: float) -> Iter
 
 
 def _heard(process: subprocess.Popen[str], order: str, timeout: float) -> Iterator[dict[str, Any]]:
-    """What the courier says until it ends or the time is up; FederationError when it says that it failed."""
+    """What the courier says until it ends or the time is up; FederationError when it says that it
+    failed."""
     deadline = time.monotonic() + timeout
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_read_out, args=(process, lines), daemon=True).start()
@@ -123,7 +139,9 @@ def _heard(process: subprocess.Popen[str], order: str, timeout: float) -> Iterat
         try:
             line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise FederationError(f"No result came within {timeout:g} seconds; the job was aborted.") from None
+            raise FederationError(
+                f"No result came within {timeout:g} seconds; the job was aborted."
+            ) from None
         if line is None:
             return
         said = json.loads(line)

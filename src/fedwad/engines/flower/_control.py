@@ -1,4 +1,5 @@
-"""Flower's own command line, used from a folder of its own: start a run, follow its log, ask how it stands, stop it."""
+"""Flower's own command line, used from a folder of its own: start a run, follow its log, ask how it
+stands, stop it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any, cast
 
-from fedwad.engines.flower._reach import host_and_port, obstacle
+from fedwad.engines.flower._ports import host_and_port, obstacle
 from fedwad.errors import FederationError, InputError
 
 __all__ = ["QUIET", "Control", "environment", "need_flower"]
@@ -43,7 +44,8 @@ def need_flower(*modules: str) -> None:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Variables for Flower's processes: quiet, offline, with a home of their own, and this Python's commands first."""
+    """Variables for Flower's processes: quiet, offline, with a home of their own, and this Python's
+    commands first."""
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", os.defpath)])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path, **more}
@@ -53,7 +55,11 @@ class Control:
     """One SuperLink's control, by way of the `flwr` command."""
 
     def __init__(
-        self, folder: Path, connect: str, root_certificates: str | Path | None, insecure: bool = False
+        self,
+        folder: Path,
+        connect: str,
+        root_certificates: str | Path | None,
+        insecure: bool = False,
     ) -> None:
         host_and_port(connect)
         self.address = connect
@@ -66,10 +72,15 @@ class Control:
         if root_certificates is not None:
             path = Path(root_certificates).expanduser().resolve()
             if not path.is_file():
-                raise InputError(f"There is no root certificate at {root_certificates}; check the path.")
+                raise InputError(
+                    f"There is no root certificate at {root_certificates}; check the path."
+                )
             link["root-certificates"] = str(path)
             self._root = path
-        lines = [f"[superlink.{_LINK}]", *(f"{key} = {json.dumps(value)}" for key, value in link.items())]
+        lines = [
+            f"[superlink.{_LINK}]",
+            *(f"{key} = {json.dumps(value)}" for key, value in link.items()),
+        ]
         (self._home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def start(self, app: Path, options: Sequence[str] = ()) -> str:
@@ -77,7 +88,9 @@ class Control:
         process = self._begin("run", str(app), _LINK, "--format", "json", *options)
         try:
             return self._started(process, _COMMAND)
-        except KeyboardInterrupt:  # the run may already have begun: let it, so that it can be stopped
+        except (
+            KeyboardInterrupt
+        ):  # the run may already have begun: let it, so that it can be stopped
             with suppress(FederationError):
                 self.stop(self._started(process, _COMMAND))
             raise
@@ -85,12 +98,16 @@ class Control:
     def _started(self, process: subprocess.Popen[str], seconds: float) -> str:
         run = self._answer(process, seconds).get("run-id")
         if not isinstance(run, str):
-            raise FederationError(f"The SuperLink at {self.address} did not start the run; its log says why.")
+            raise FederationError(
+                f"The SuperLink at {self.address} did not start the run; its log says why."
+            )
         return run
 
     def register(self, public_key: Path, name: str) -> None:
         """Tell the SuperLink a node's key and name."""
-        process = self._begin("supernode", "register", str(public_key), _LINK, "--name", name, "--format", "json")
+        process = self._begin(
+            "supernode", "register", str(public_key), _LINK, "--name", name, "--format", "json"
+        )
         self._answer(process, _COMMAND)
 
     def status(self, run: str) -> str:
@@ -100,7 +117,9 @@ class Control:
         try:
             return str(answer["runs"][0]["status"])
         except (KeyError, IndexError, TypeError):
-            raise FederationError(f"The SuperLink at {self.address} knows nothing of run {run}.") from None
+            raise FederationError(
+                f"The SuperLink at {self.address} knows nothing of run {run}."
+            ) from None
 
     def stop(self, run: str) -> None:
         """Stop a run, if it can still be reached."""
@@ -109,7 +128,8 @@ class Control:
             self._answer(process, _COMMAND / 2)
 
     def log(self, run: str, deadline: float) -> Generator[str, None, None]:
-        """Lines of a run's log from its beginning, as they come, until it ends; TimeoutError at the deadline."""
+        """Lines of a run's log from its beginning, as they come, until it ends; TimeoutError at the
+        deadline."""
         process = self._begin("log", run, _LINK, "--stream")
         stream = cast("IO[str]", process.stdout)
         queue: SimpleQueue[str | None] = SimpleQueue()
@@ -140,7 +160,9 @@ class Control:
     def _begin(self, *words: str) -> subprocess.Popen[str]:
         command = shutil.which("flwr", path=environment(self._home)["PATH"])
         if command is None:
-            raise FederationError("The flwr command was not found; run: pip install 'fedwad[flower]'.")
+            raise FederationError(
+                "The flwr command was not found; run: pip install 'fedwad[flower]'."
+            )
         return subprocess.Popen(  # noqa: S603 - words of our own, no shell
             [command, *words],
             stdout=subprocess.PIPE,
@@ -170,7 +192,9 @@ class Control:
             answer = {}
         if not answer.get("success"):
             reason = _said(str(answer.get("error-message") or err or out))
-            if "SuperLink is unavailable" in reason:  # which is all that Flower says of a wrong certificate, too
+            if (
+                "SuperLink is unavailable" in reason
+            ):  # which is all that Flower says of a wrong certificate, too
                 found = None if self._insecure else obstacle(self.address, self._root)
                 reason = found or "it did not answer at first; ask once more."
             raise FederationError(f"The SuperLink at {self.address} cannot be used: {reason}")
@@ -178,7 +202,8 @@ class Control:
 
 
 def _said(text: str) -> str:
-    """What a command said, on one line, without colours, frames and the lines that it always says."""
+    """What a command said, on one line, without colours, frames and the lines that it always
+    says."""
     plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", text)
     told = [line for line in plain.splitlines() if not re.match(_ALWAYS, line.strip())]
     return " ".join(" ".join(told).split())[-300:] or "no reason was given."

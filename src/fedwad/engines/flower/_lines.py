@@ -1,4 +1,5 @@
-"""A result on its way through a log: lines that begin with a mark, each a piece, and a checksum at the end.
+"""A result on its way through a log: lines that begin with a mark, each a piece, and a checksum at
+the end.
 
 Flower brings nothing back from a run but its log, which others write to as well.
 """
@@ -64,12 +65,18 @@ class Reader:
 
     def _whole(self, count: int, checksum: str) -> dict[str, Any]:
         try:
-            packed = base64.b64decode("".join(self._pieces[number] for number in range(count)), validate=True)
+            packed = base64.b64decode(
+                "".join(self._pieces[number] for number in range(count)), validate=True
+            )
             if hashlib.sha256(packed).hexdigest() != checksum:
                 raise ValueError("checksum")
             result = json.loads(zlib.decompress(packed))
         except (KeyError, ValueError, zlib.error):
-            raise FederationError("The result was damaged on its way through the log; run it again.") from None
+            raise FederationError(
+                "The result was damaged on its way through the log; run it again."
+            ) from None
         if not isinstance(result, dict):
-            raise FederationError("The run sent something that is no result; its version may differ from this one.")
+            raise FederationError(
+                "The run sent something that is no result; its version may differ from this one."
+            )
         return result

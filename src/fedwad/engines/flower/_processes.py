@@ -1,4 +1,5 @@
-"""Flower's processes on this machine: started on a free port, and gone at the end with all that they started."""
+"""Flower's processes on this machine: started on a free port, and gone at the end with all that
+they started."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ _START = 60.0  # seconds for a server to come up
 
 
 class Process(subprocess.Popen[bytes]):
-    """A process in a session of its own, with its output in a file, that does not outlive the one that started it.
+    """A process in a session of its own, with its output in a file, that does not outlive the one
+    that started it.
 
-    Flower puts what it starts into further sessions, so `end` looks for the whole family. Should this process be
-    killed before it gets there, a watcher does it.
+    Flower puts what it starts into further sessions, so `end` looks for the whole family. Should
+    this process be killed before it gets there, a watcher does it.
     """
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
@@ -38,7 +40,11 @@ class Process(subprocess.Popen[bytes]):
             )
         watcher = [sys.executable, "-I", "-S", _watch.__file__, str(self.pid)]
         self._watcher = subprocess.Popen(  # noqa: S603 - words of our own, no shell
-            watcher, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            watcher,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def end(self) -> None:
@@ -53,7 +59,9 @@ class Process(subprocess.Popen[bytes]):
 
 
 @contextmanager
-def running(command: Sequence[str], variables: Mapping[str, str], log: Path, port: int) -> Iterator[bool]:
+def running(
+    command: Sequence[str], variables: Mapping[str, str], log: Path, port: int
+) -> Iterator[bool]:
     """A server on this machine for the time of a block; whether it came up."""
     process = Process(command, variables, log)
     try:

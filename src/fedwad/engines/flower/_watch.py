@@ -2,8 +2,8 @@
 
     python _watch.py PID
 
-waits for its input to end. If nothing was written, its starter died without tidying up, and PID ends with its family.
-It needs nothing but Python, so that it starts at once.
+waits for its input to end. If nothing was written, its starter died without tidying up, and PID
+ends with its family. It needs nothing but Python, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def end_family(pid: int) -> None:
 
 
 def _left(family: set[int], seconds: float) -> set[int]:
-    """Who of a family is left after so many seconds, or as soon as nobody is; those born meanwhile included."""
+    """Who of a family is left after so many seconds, or as soon as nobody is; those born meanwhile
+    included."""
     deadline = time.monotonic() + seconds
     while (family := _grown(family)) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,5 @@
-"""A whole deployment on this machine, for tests and measurements: certificates, keys, a SuperLink, and nodes.
+"""A whole deployment on this machine, for tests and measurements: certificates, keys, a SuperLink,
+and nodes.
 
 `scripts/flower-loopback.sh` does the same with the commands that the documentation gives.
 """
@@ -23,7 +24,8 @@ __all__ = ["Loopback"]
 
 
 class Loopback:
-    """A SuperLink with TLS and node authentication on a free port of this machine, for the time of a `with` block.
+    """A SuperLink with TLS and node authentication on a free port of this machine, for the time of
+    a `with` block.
 
     Parameters
     ----------
@@ -32,7 +34,9 @@ class Loopback:
     database : whether the SuperLink keeps what it knows on disk, so that it can be started again
     """
 
-    def __init__(self, folder: Path, variables: Mapping[str, str] | None = None, database: bool = False) -> None:
+    def __init__(
+        self, folder: Path, variables: Mapping[str, str] | None = None, database: bool = False
+    ) -> None:
         need_flower()
         self.folder = folder
         self.authority = folder / "ca.crt"
@@ -49,7 +53,10 @@ class Loopback:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -58,12 +65,21 @@ class Loopback:
         self.superlink = self._start(
             "superlink",
             *["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), *self._database],
-            *["--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"],
+            *[
+                "--ssl-ca-certfile",
+                "ca.crt",
+                "--ssl-certfile",
+                "server.pem",
+                "--ssl-keyfile",
+                "server.key",
+            ],
             *["--enable-supernode-auth", "--disable-runtime-dependency-installation"],
         )
         if not is_up(self.superlink, self.port):
             self.close()
-            raise FederationError(f"The SuperLink did not start; {self.folder / 'superlink.log'} says why.")
+            raise FederationError(
+                f"The SuperLink did not start; {self.folder / 'superlink.log'} says why."
+            )
 
     def close(self) -> None:
         """End all processes."""
@@ -78,18 +94,42 @@ class Loopback:
             self.control.register(path.with_suffix(".pub"), name)
         return path
 
-    def site(self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = "") -> Process:
+    def site(
+        self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = ""
+    ) -> Process:
         """Start a node that runs fedwad and nothing else."""
         key = self.key(name) if key is None else key
-        options = ["--superlink", self.address, "--root-certificates", str(self.authority), "--key", str(key)]
+        options = [
+            "--superlink",
+            self.address,
+            "--root-certificates",
+            str(self.authority),
+            "--key",
+            str(key),
+        ]
         options += ["--data", str(data), "--policy", str(policy)]
         return self._start(log or name, sys.executable, "-m", "fedwad", "node", "flower", *options)
 
-    def stock_site(self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = "") -> Process:
+    def stock_site(
+        self, name: str, data: Path, policy: Path, key: Path | None = None, log: str = ""
+    ) -> Process:
         """Start one of Flower's own SuperNodes."""
         key = self.key(name) if key is None else key
-        words = ["flower-supernode", "--superlink", self.address, "--root-certificates", str(self.authority)]
-        words += ["--auth-supernode-private-key", str(key), "--host", "127.0.0.1", "--port", str(free_port())]
+        words = [
+            "flower-supernode",
+            "--superlink",
+            self.address,
+            "--root-certificates",
+            str(self.authority),
+        ]
+        words += [
+            "--auth-supernode-private-key",
+            str(key),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(free_port()),
+        ]
         return self._start(log or name, *words, "--node-config", f'data="{data}" policy="{policy}"')
 
     def submit(self, job: Job, **options: Any) -> dict[str, Any]:
@@ -116,18 +156,25 @@ def _write_certificates(folder: Path) -> None:
     def named(word: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, word)])
 
-    authority_key, server_key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
+    authority_key, server_key = (
+        ec.generate_private_key(ec.SECP384R1()),
+        ec.generate_private_key(ec.SECP384R1()),
+    )
     now = datetime.now(UTC)
 
     def builder(subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         start, end = now - timedelta(minutes=5), now + timedelta(days=1)
-        fresh = x509.CertificateBuilder(named("fedwad loopback"), named(subject), key, x509.random_serial_number())
+        fresh = x509.CertificateBuilder(
+            named("fedwad loopback"), named(subject), key, x509.random_serial_number()
+        )
         return fresh.not_valid_before(start).not_valid_after(end)
 
     root = builder("fedwad loopback", authority_key.public_key())
     root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     leaf = builder("127.0.0.1", server_key.public_key())
-    leaf = leaf.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+    leaf = leaf.add_extension(
+        x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+    )
     _write_pem(folder / "ca.crt", root.sign(authority_key, hashes.SHA256()))
     _write_pem(folder / "server.pem", leaf.sign(authority_key, hashes.SHA256()))
     _write_private(folder / "server.key", server_key, "TraditionalOpenSSL")
@@ -139,11 +186,13 @@ def _write_pem(path: Path, certificate: Any) -> None:
     path.write_bytes(certificate.public_bytes(Encoding.PEM))
 
 
-def _write_private(path: Path, key: Any, form: str) -> None:
+def _write_private(path: Path, key: Any, covariance_type: str) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(Encoding.PEM, getattr(PrivateFormat, form), NoEncryption()))
+    path.write_bytes(
+        key.private_bytes(Encoding.PEM, getattr(PrivateFormat, covariance_type), NoEncryption())
+    )
 
 
 def _write_key(path: Path) -> None:
@@ -153,4 +202,6 @@ def _write_key(path: Path) -> None:
 
     key = ec.generate_private_key(ec.SECP384R1())
     _write_private(path, key, "OpenSSH")
-    path.with_suffix(".pub").write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    path.with_suffix(".pub").write_bytes(
+        key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    )

@@ -1,8 +1,10 @@
-"""Seconds per round of FedWaD in process, in Flower's simulation and between processes of this machine.
+"""Seconds per round of FedWaD in process, in Flower's simulation and between processes of this
+machine.
 
     python -m fedwad.engines.flower.measure
 
-prints the table of docs/deploy-flower.md. Two sites of 1000 samples; median (fastest) of the rounds after the first.
+prints the table of docs/deploy-flower.md. Two sites of 1000 samples; median (fastest) of the rounds
+after the first.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def measure(
             result = _WAYS[way](job, data, folder, home)
             taken = [record["seconds"] for record in result["history"][1:]]
             seconds[way].append((statistics.median(taken), min(taken)))
-            on_line(f"{way}, S={support}, d={features}: {min(taken):.3f} to {max(taken):.3f} s a round")
+            on_line(
+                f"{way}, S={support}, d={features}: {min(taken):.3f} to {max(taken):.3f} s a round"
+            )
     return seconds
 
 
@@ -89,16 +93,26 @@ _WAYS: dict[str, Callable[[Job, dict[str, Path], Path, Path], dict[str, Any]]] =
 
 def main() -> None:
     """Measure, and print a table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m fedwad.engines.flower.measure", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m fedwad.engines.flower.measure", description=__doc__
+    )
     parser.add_argument("--rounds", type=int, default=8, help="rounds to measure (8)")
     parser.add_argument("--ways", nargs="+", choices=list(_WAYS), default=list(_WAYS))
     options = parser.parse_args()
     with TemporaryDirectory() as name:
-        found = measure(Path(name), options.rounds, options.ways, lambda line: print(line, file=sys.stderr))
-    print("| seconds per round |" + "".join(f" S={support}, d={features} |" for support, features in CASES))
+        found = measure(
+            Path(name), options.rounds, options.ways, lambda line: print(line, file=sys.stderr)
+        )
+    print(
+        "| seconds per round |"
+        + "".join(f" S={support}, d={features} |" for support, features in CASES)
+    )
     print("|---|" + "---|" * len(CASES))
     for way, seconds in found.items():
-        print(f"| {way} |" + "".join(f" {median:.2g} ({fastest:.2g}) |" for median, fastest in seconds))
+        print(
+            f"| {way} |"
+            + "".join(f" {median:.2g} ({fastest:.2g}) |" for median, fastest in seconds)
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """A Flower node that runs fedwad and nothing else, and that stays in memory between messages.
 
-A stock SuperNode installs and runs whatever app an analyst submits. This one takes messages from the SuperLink as a
-SuperNode does, with the same key and certificate, but never fetches the submitted app: each letter goes to the one
-client that was opened at the start, past its policy and into its ledger. And since the process stays, a round needs no
-new Python and no new reading of the data.
+A stock SuperNode installs and runs whatever app an analyst submits. This one takes messages from
+the SuperLink as a SuperNode does, with the same key and certificate, but never fetches the
+submitted app: each letter goes to the one client that was opened at the start, past its policy and
+into its ledger. And since the process stays, a round needs no new Python and no new reading of the
+data.
 
     fedwad node flower --superlink hub.example.org:443 --ca ca.crt --key paris \\
         --data paris.csv --policy paris.toml
@@ -21,16 +22,19 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from fedwad.engines.flower._control import QUIET, need_flower
-from fedwad.engines.flower._reach import host_and_port
+from fedwad.engines.flower._ports import host_and_port
 from fedwad.errors import FederationError
 from fedwad.federation import Client, open_client
 
 if TYPE_CHECKING:
-    from fedwad.engines.flower._fleet import Fleet
+    from fedwad.engines.flower._superlink import SuperLinkClient
 
 __all__ = ["run", "serve"]
 
-_BUSY, _IDLE = 0.2, 2.0  # seconds between two looks for letters: during a run, and when none has come for a while
+_BUSY, _IDLE = (
+    0.2,
+    2.0,
+)  # seconds between two looks for letters: during a run, and when none has come for a while
 _RUN = 120.0  # seconds without a letter after which no run is thought to go on
 _RETRY = 5.0
 
@@ -51,7 +55,8 @@ def serve(
     ----------
     client : the opened client
     superlink : address of the SuperLink as host:port
-    root_certificates : file with the certificate that signed the SuperLink's; the system's own when left out
+    root_certificates : file with the certificate that signed the SuperLink's; the system's own when
+        left out
     key : file with this node's private key, whose public half is registered with the SuperLink
     patience : seconds to go on trying when the SuperLink is away or refuses
     stop : set it to end
@@ -61,45 +66,55 @@ def serve(
     host_and_port(superlink)
     os.environ.update(QUIET)
     try:
-        from fedwad.engines.flower._fleet import Fleet, LostError, RefusedError
+        from fedwad.engines.flower._superlink import LostError, RefusedError, SuperLinkClient
     except ImportError as error:
-        missing = f"This version of Flower lacks {error.name or 'parts of 1.41'} that this node needs"
-        raise FederationError(f"{missing}; run: pip install 'flwr==1.41.*', or use flower-supernode.") from None
+        missing = (
+            f"This version of Flower lacks {error.name or 'parts of 1.41'} that this node needs"
+        )
+        raise FederationError(
+            f"{missing}; run: pip install 'flwr==1.41.*', or use flower-supernode."
+        ) from None
 
     stop, say = stop or Event(), on_line or (lambda _: None)
     deadline = time.monotonic() + patience
     while not stop.is_set():
         try:
-            with Fleet(superlink, root_certificates, key) as fleet:
+            with SuperLinkClient(superlink, root_certificates, key) as link:
                 say(f"Connected to {superlink} as '{client.policy.name}'.")
                 deadline = float("inf")
-                _loop(client, fleet, stop, say)
+                _loop(client, link, stop, say)
         except LostError as error:
             say(f"The SuperLink at {superlink} was lost: {error}")
             deadline = time.monotonic() + patience
         except RefusedError as error:
             if time.monotonic() + _RETRY > deadline:
-                raise FederationError(f"The SuperLink at {superlink} does not take this node: {error}") from None
+                raise FederationError(
+                    f"The SuperLink at {superlink} does not take this node: {error}"
+                ) from None
             say(f"Not connected yet: {error}")
         stop.wait(_RETRY)
 
 
-def _loop(client: Client, fleet: Fleet, stop: Event, say: Callable[[str], None]) -> None:
-    from fedwad.engines.flower._letters import KIND
+def _loop(
+    client: Client, superlink: SuperLinkClient, stop: Event, say: Callable[[str], None]
+) -> None:
+    from fedwad.engines.flower._messages import KIND
     from fedwad.engines.flower.node import NO_LETTER, answer, refusal
 
     last = float("-inf")
     while not stop.is_set():
-        arrived = fleet.receive()
+        arrived = superlink.receive()
         if arrived is None:
             stop.wait(_BUSY if time.monotonic() < last + _RUN else _IDLE)
             continue
         started = last = time.monotonic()
-        message = fleet.fetch(*arrived) if arrived[0].metadata.message_type == KIND else None
+        message = superlink.fetch(*arrived) if arrived[0].metadata.message_type == KIND else None
         reply = refusal(arrived[0], NO_LETTER) if message is None else answer(client, message)
         seconds = time.monotonic() - started
-        sent = fleet.send(reply, seconds)
-        say(f"Run {reply.metadata.run_id}: one letter, {seconds:.2f} s{'' if sent else ', no longer wanted'}.")
+        sent = superlink.send(reply, seconds)
+        say(
+            f"Run {reply.metadata.run_id}: one letter, {seconds:.2f} s{'' if sent else ', no longer wanted'}."
+        )
 
 
 def run(
@@ -114,7 +129,8 @@ def run(
     key: str | Path,
     patience: float = 120.0,
 ) -> None:
-    """Open the data and answer letters until Ctrl-C or SIGTERM, with a sentence on standard error now and then."""
+    """Open the data and answer letters until Ctrl-C or SIGTERM, with a sentence on standard error
+    now and then."""
     need_flower()
     host_and_port(superlink)
     stop = Event()

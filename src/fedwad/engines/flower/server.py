@@ -1,4 +1,5 @@
-"""The app that the SuperLink runs: reads the job, finds the sites, runs the algorithm, writes the result to the log."""
+"""The app that the SuperLink runs: reads the job, finds the sites, runs the algorithm, writes the
+result to the log."""
 
 from __future__ import annotations
 
@@ -43,21 +44,25 @@ def main(grid: Grid, context: Context) -> None:
         sys.stdout.write(told(mark, next(numbers), sentence) + "\n")
 
     for line in lines(mark, _result(grid, settings, say)):
-        sys.stdout.write(line + "\n")  # one call a line: Flower ships what each call writes in one piece
+        sys.stdout.write(
+            line + "\n"
+        )  # one call a line: Flower ships what each call writes in one piece
     sys.stdout.flush()
 
 
 def _result(grid: Grid, settings: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
     try:
         job = Job.from_json(str(settings["job"]))
-        nodes = find_sites(grid, json.loads(str(settings["sites"])), float(settings["patience"]), say)
+        nodes = find_sites(
+            grid, json.loads(str(settings["sites"])), float(settings["patience"]), say
+        )
         say(f"Found {', '.join(nodes)}.")
         seconds = float(settings["round-timeout"])
 
-        def on_round(answered: int, asked: int, took: float) -> None:
+        def callback(answered: int, asked: int, took: float) -> None:
             say(f"{answered} of {asked} sites answered in {took:.1f} s.")
 
-        federation = GridFederation(grid, nodes, seconds, on_round)
+        federation = GridFederation(grid, nodes, seconds, callback)
         resume = bool(settings["resume"])
         journal = journal_of(job, resume)
         result = run(job, federation, checkpoint=journal, resume=resume)
@@ -78,7 +83,11 @@ def _result(grid: Grid, settings: Mapping[str, Any], say: Callable[[str], None])
 def journal_of(job: Job, resume: bool) -> Path | None:
     """Where this job keeps its rounds, if the SuperLink's operator named a folder for that."""
     folder = os.environ.get("FEDWAD_CHECKPOINTS")
-    path = Path(folder) / f"{hashlib.sha256(job.to_json().encode()).hexdigest()[:24]}.journal" if folder else None
+    path = (
+        Path(folder) / f"{hashlib.sha256(job.to_json().encode()).hexdigest()[:24]}.journal"
+        if folder
+        else None
+    )
     if resume and (path is None or not path.exists()):
         raise InputError("The SuperLink keeps no rounds of this job; start it without resuming.")
     if path is not None and not resume:

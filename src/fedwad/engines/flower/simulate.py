@@ -40,7 +40,8 @@ def simulate(
     ----------
     job : what to compute, on which of the sites
     data : file of each site
-    policy : TOML file with the policy of all sites; open when left out, as the data are on this machine anyway
+    policy : TOML file with the policy of all sites; open when left out, as the data are on this
+        machine anyway
     label_column : column of tables that is a label and not a feature
     drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
@@ -50,7 +51,9 @@ def simulate(
 
     unknown = [name for name in job.clients if name not in data]
     if unknown or not data:
-        raise InputError(f"There is no file for {', '.join(unknown) or 'any site'}; name one for each.")
+        raise InputError(
+            f"There is no file for {', '.join(unknown) or 'any site'}; name one for each."
+        )
     columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
@@ -65,18 +68,42 @@ def simulate(
         settings = {"round-timeout": float(round_timeout), "patience": _PATIENCE, "resume": False}
         app = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _APP)
         port = free_port()
-        command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
+        command = [
+            "flower-superlink",
+            "--insecure",
+            "--simulation",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
         command += ["--disable-runtime-dependency-installation"]
         variables = environment(folder / "superlink", **{SITES: str(listing)})
         with running(command, variables, folder / "superlink.log", port) as up:
             if not up:
-                raise FederationError("Flower's simulation did not start; see whether flower-superlink runs here.")
+                raise FederationError(
+                    "Flower's simulation did not start; see whether flower-superlink runs here."
+                )
             control = Control(folder, f"127.0.0.1:{port}", None, insecure=True)
-            return follow(control, app, timeout, on_line, ["--federation-config", f"num-supernodes={len(sites)}"])
+            return follow(
+                control,
+                app,
+                timeout,
+                on_line,
+                ["--federation-config", f"num-supernodes={len(sites)}"],
+            )
 
 
-def _site(name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path) -> dict[str, Any]:
+def _site(
+    name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path
+) -> dict[str, Any]:
     """One site as the simulated app reads it."""
     whole = Path(path).expanduser().resolve()
     rules = None if policy is None else str(Path(policy).expanduser().resolve())
-    return {"name": name, "data": str(whole), "policy": rules, "ledger": str(ledger), **columns.words()}
+    return {
+        "name": name,
+        "data": str(whole),
+        "policy": rules,
+        "ledger": str(ledger),
+        **columns.words(),
+    }

@@ -1,6 +1,8 @@
-"""Ask for a job from the analyst's machine: submit it to a SuperLink, follow it, and bring the result back.
+"""Ask for a job from the analyst's machine: submit it to a SuperLink, follow it, and bring the
+result back.
 
-What is submitted is an app without code: it names the two apps of the fedwad that is installed on the other side.
+What is submitted is an app without code: it names the two apps of the fedwad that is installed on
+the other side.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ NODE_APP = "fedwad.engines.flower.node:app"
 _SERVER_APP = "fedwad.engines.flower.server:app"
 _LARGEST_JOB = 900_000  # bytes; Flower takes files of a megabyte
 _PAUSE = 2.0  # seconds before the SuperLink is asked once more
-_ERRORS: dict[str, type[FedwadError]] = {"input": InputError, "policy": PolicyError, "certificate": CertificateError}
+_ERRORS: dict[str, type[FedwadError]] = {
+    "input": InputError,
+    "policy": PolicyError,
+    "certificate": CertificateError,
+}
 
 
 def submit(
@@ -45,12 +51,14 @@ def submit(
     ----------
     job : what to compute, on which sites
     connect : address of the SuperLink as host:port
-    root_certificates : file with the certificate that signed the SuperLink's; the system's own when left out
+    root_certificates : file with the certificate that signed the SuperLink's; the system's own when
+        left out
     timeout : seconds to wait for the result; the run is stopped after that
     round_timeout : seconds that a site may take for one answer
     patience : seconds to wait for all sites to show up
     on_line : called with each sentence about the progress of the run
-    resume : go on from the last round that the SuperLink kept (its operator sets FEDWAD_CHECKPOINTS)
+    resume : go on from the last round that the SuperLink kept (its operator sets
+        FEDWAD_CHECKPOINTS)
 
     Raises
     ------
@@ -60,7 +68,11 @@ def submit(
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
         control = Control(folder, connect, root_certificates)
-        settings = {"round-timeout": float(round_timeout), "patience": float(patience), "resume": bool(resume)}
+        settings = {
+            "round-timeout": float(round_timeout),
+            "patience": float(patience),
+            "resume": bool(resume),
+        }
         app = write_app(folder, job, job.clients, settings)
         return follow(control, app, timeout, on_line)
 
@@ -68,7 +80,8 @@ def submit(
 def write_app(
     folder: Path, job: Job, sites: Sequence[str], settings: dict[str, Any], node_app: str = NODE_APP
 ) -> tuple[Path, str]:
-    """Write the app to submit; its folder, and the mark that the run's own lines in the log begin with."""
+    """Write the app to submit; its folder, and the mark that the run's own lines in the log begin
+    with."""
     from fedwad import __version__
 
     mark = f"fedwad-{secrets.token_hex(8)}"
@@ -81,11 +94,15 @@ def write_app(
             '[tool.flwr.app]\npublisher = "fedwad"',
             f'[tool.flwr.app.components]\nserverapp = "{_SERVER_APP}"\nclientapp = "{node_app}"',
             "[tool.flwr.app.config]",
-            *(f"{key} = {json.dumps(value)}" for key, value in content.items()),  # plain values are the same in TOML
+            *(
+                f"{key} = {json.dumps(value)}" for key, value in content.items()
+            ),  # plain values are the same in TOML
         ]
     )
     if len(text.encode()) > _LARGEST_JOB:
-        raise InputError("The job is too large for Flower, which takes a megabyte; give a smaller support.")
+        raise InputError(
+            "The job is too large for Flower, which takes a megabyte; give a smaller support."
+        )
     app = folder / "app"
     app.mkdir()
     (app / "pyproject.toml").write_text(text + "\n", encoding="utf-8")
@@ -107,17 +124,25 @@ def follow(
         result = _awaited(control, run, Reader(mark), deadline, on_line)
     except TimeoutError:
         control.stop(run)
-        raise FederationError(f"Run {run} gave no result within {timeout:g} seconds and was stopped.") from None
+        raise FederationError(
+            f"Run {run} gave no result within {timeout:g} seconds and was stopped."
+        ) from None
     except BaseException:
         control.stop(run)
         raise
     if "error" in result:
-        raise _ERRORS.get(str(result["error"]), FederationError)(str(result.get("sentence", "The run failed.")))
+        raise _ERRORS.get(str(result["error"]), FederationError)(
+            str(result.get("sentence", "The run failed."))
+        )
     return result
 
 
 def _awaited(
-    control: Control, run: str, reader: Reader, deadline: float, on_line: Callable[[str], None] | None
+    control: Control,
+    run: str,
+    reader: Reader,
+    deadline: float,
+    on_line: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Read the log until it holds the result. A stream that breaks off is taken up again."""
     finished = False
@@ -130,7 +155,9 @@ def _awaited(
                 if reader.result is not None:
                     return reader.result
         if finished:  # and the log has been read to its end since
-            raise FederationError(f"Run {run} ended without a result; the SuperLink's log says more.")
+            raise FederationError(
+                f"Run {run} ended without a result; the SuperLink's log says more."
+            )
         finished = _has_finished(control, run, deadline)
 
 

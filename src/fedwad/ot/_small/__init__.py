@@ -20,11 +20,13 @@ __all__ = ["small_support"]
 _TOTAL_UNITS = 2**60  # weights that are not in whole ratios are cut into this many units
 _WHOLE_TOLERANCE = 1e-15  # weights this close to whole units count as whole
 _FLOOR = 2**8  # of 2**60: a sink this little over-full is full (2e-16 of the total mass)
-_FAR = 0.12  # a warm start with more than this share of the mass misplaced is slower than a cold one (measured)
+# a warm start with more than this share of the mass misplaced is slower than a cold one (measured)
+_FAR = 0.12
 
 
 class _Units(NamedTuple):
-    """Integer masses: `sample` and `sink` sum to the same total; imbalances up to `floor` are noise."""
+    """Integer masses: `sample` and `sink` sum to the same total; imbalances up to `floor` are
+    noise."""
 
     sample: NDArray[np.int64]
     sink: NDArray[np.int64]
@@ -34,15 +36,24 @@ class _Units(NamedTuple):
 def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = None) -> Solution:
     """Exact plan between n samples (rows, weights `a`) and few sinks (columns, weights `b`).
 
-    Every sample goes to the sink that minimises c_is - g_s; what over-full sinks have in excess is pushed
-    along shortest paths between sinks, which lowers potentials until all is balanced (successive shortest
-    paths, with the samples folded into the edges of a graph of S nodes). Good potentials leave little to
-    push: they come from `start`, the potentials of a similar problem, or from nested subsamples of the rows.
+    Every sample goes to the sink that minimises c_is - g_s; what over-full sinks have in excess is
+    pushed along shortest paths between sinks, which lowers potentials until all is balanced
+    (successive shortest paths, with the samples folded into the edges of a graph of S nodes). Good
+    potentials leave little to push: they come from `start`, the potentials of a similar problem, or
+    from nested subsamples of the rows.
 
-    The potentials f that come back are min_s c_is - g_s. Raises CertificateError when the number of steps exceeds its
-    bound or the duality gap its tolerance; the caller then has another solver to ask.
+    The potentials f that come back are min_s c_is - g_s. Raises CertificateError when the number of
+    steps exceeds its bound or the duality gap its tolerance; the caller then has another solver to
+    ask.
     """
-    from fedwad.ot._small.levels import DONE, TOO_FAR, Level, cold_potentials, sample_potentials, solve_level
+    from fedwad.ot._small.levels import (
+        DONE,
+        TOO_FAR,
+        Level,
+        cold_potentials,
+        sample_potentials,
+        solve_level,
+    )
 
     units = _integer_units(a, b)
     level = Level(TOO_FAR, 0, None)
@@ -61,7 +72,8 @@ def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = Non
 
 
 def _integer_units(a: Floats, b: Floats) -> _Units:
-    """Cut the weights into integer units: whole ratios exactly, anything else to 2**-60 of the total."""
+    """Cut the weights into integer units: whole ratios exactly, anything else to 2**-60 of the
+    total."""
     n, n_sinks = len(a), len(b)
     uniform = bool((a == a[0]).all())
     if uniform and (b == b[0]).all():

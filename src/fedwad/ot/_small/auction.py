@@ -1,10 +1,10 @@
 """Compiled auction: potentials that are optimal up to a tolerance, from scratch.
 
-Samples bid for room in sinks. Sample i bids for the sink s that minimises c_is + p_s, up to the price at
-which it would be indifferent to its second choice, plus eps. A sink keeps its highest bids as far as it has
-room, and its price is the lowest bid it keeps. When all samples are placed, g = -p is optimal up to eps per
-sample (Bertsekas). The exact solver needs no more than that to start from, so bids are capped and the
-rooms are approximate.
+Samples bid for room in sinks. Sample i bids for the sink s that minimises c_is + p_s, up to the
+price at which it would be indifferent to its second choice, plus eps. A sink keeps its highest bids
+as far as it has room, and its price is the lowest bid it keeps. When all samples are placed, g = -p
+is optimal up to eps per sample (Bertsekas). The exact solver needs no more than that to start from,
+so bids are capped and the rooms are approximate.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,8 @@ WIDE = 32  # sinks from which on it pays to pass over a row several times in vec
 
 
 class Bids(NamedTuple):
-    """The bids a sink keeps form a pairing heap, lowest on top; a sample has one bid, so it is the node."""
+    """The bids a sink keeps form a pairing heap, lowest on top; a sample has one bid, so it is the
+    node."""
 
     level: NDArray[np.float64]  # (n,)
     child: NDArray[np.int64]  # (n,)
@@ -92,7 +93,13 @@ def two_best(row, g, scratch):
 def auction(cost, weight, room, g, eps, max_bids):
     """Raise the prices -g of the sinks until all samples are placed; returns the number of bids."""
     n, n_sinks = cost.shape
-    bids = Bids(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64), np.full(n_sinks, NONE), np.zeros(n_sinks))
+    bids = Bids(
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.full(n_sinks, NONE),
+        np.zeros(n_sinks),
+    )
     scratch = np.empty(n_sinks)
     waiting, n_waiting, count = np.arange(n), n, 0
     while n_waiting > 0 and count < max_bids:

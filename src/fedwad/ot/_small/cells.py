@@ -1,12 +1,13 @@
 """Compiled primal side of the small-support solver: which units of which sample lie in which sink.
 
 A *cell* says that `units` of `sample` lie in `sink`. Units are integers, so every sum of masses is
-exact and no loop can stall on rounding. Two linked lists thread the cells: the members of a sink (doubly
-linked, as cells come and go) and the cells of one sample (`sibling`; nearly always a list of one, because
-an optimal plan splits fewer samples than there are sinks).
+exact and no loop can stall on rounding. Two linked lists thread the cells: the members of a sink
+(doubly linked, as cells come and go) and the cells of one sample (`sibling`; nearly always a list
+of one, because an optimal plan splits fewer samples than there are sinks).
 
-Most samples sit deep inside the territory of their sink and never move. They stay *idle*, off the member
-lists that the searches scan, until the potential of their sink has fallen far enough to concern them.
+Most samples sit deep inside the territory of their sink and never move. They stay *idle*, off the
+member lists that the searches scan, until the potential of their sink has fallen far enough to
+concern them.
 """
 
 from typing import NamedTuple
@@ -39,8 +40,9 @@ class Plan(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """Samples `member[start[s]:stop[s]]` lie idle in sink s. They preferred s by `gap` to any other sink
-    at first, so none can want to leave before the potential of s has fallen by more than `reach[s]`."""
+    """Samples `member[start[s]:stop[s]]` lie idle in sink s. They preferred s by `gap` to any other
+    sink at first, so none can want to leave before the potential of s has fallen by more than
+    `reach[s]`."""
 
     member: NDArray[np.int64]
     gap: NDArray[np.float64]
@@ -144,7 +146,8 @@ def _split(plan, k, sink, amount):
 
 @njit(nogil=True, cache=True)
 def move(plan, k, sink, amount):
-    """Move `amount` units of cell k to `sink`. Returns (ok, the cell that joined `sink` or NONE)."""
+    """Move `amount` units of cell k to `sink`. Returns (ok, the cell that joined `sink` or
+    NONE)."""
     cells = plan.cells
     target = plan.of_sample[cells[k].sample]
     while target != NONE and cells[target].sink != sink:
@@ -172,7 +175,11 @@ def collect(plan):
     total = 0
     for k in range(len(cells)):
         total += cells[k].units > 0
-    rows, cols, units = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    rows, cols, units = (
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+    )
     e = 0
     for i in range(len(plan.of_sample)):
         k = plan.of_sample[i]

@@ -1,8 +1,8 @@
 """Compiled transport between two small measures, with its proof, in one call that needs no Python.
 
-A matrix over many clients takes thousands of transports of ten or a hundred points each, and around such a small one
-the steps of Python cost more than the transport. `prove` takes what is ready of both sides, and tells the
-cost of an optimal plan, its relative duality gap and its marginal error.
+A matrix over many clients takes thousands of transports of ten or a hundred points each, and around
+such a small one the steps of Python cost more than the transport. `prove` takes what is ready of
+both sides, and tells the cost of an optimal plan, its relative duality gap and its marginal error.
 """
 
 import numpy as np
@@ -29,7 +29,8 @@ def _square(x, y):
 
 @njit(nogil=True, cache=True)
 def _squares(product, x, y, x_norms, y_norms):
-    """All |x_i - y_j|^2 from the products and squares of points about a common centre; `product` is overwritten."""
+    """All |x_i - y_j|^2 from the products and squares of points about a common centre; `product` is
+    overwritten."""
     n, m = product.shape
     for i in range(n):
         for j in range(m):
@@ -40,7 +41,8 @@ def _squares(product, x, y, x_norms, y_norms):
 
 @njit(nogil=True, cache=True)
 def _assigned(cost):
-    """Optimal assignment for n x n points of equal weight: the column of each row, and the potentials of columns."""
+    """Optimal assignment for n x n points of equal weight: the column of each row, and the
+    potentials of columns."""
     n = len(cost)
     reduced = np.empty((n, n))
     for i in range(n):
@@ -56,11 +58,13 @@ def _assigned(cost):
 
 @njit(nogil=True, cache=True)
 def _flows(cost, a, b):
-    """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if it does not end.
+    """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if it does
+    not end.
 
-    Successive shortest paths: what a row has left is sent along the shortest path of reduced costs c_ij - u_i - v_j,
-    forward over any pair and backward where something flows, to a column that has room left. Potentials follow
-    the distances, so that no reduced cost is negative and those of flowing pairs are zero.
+    Successive shortest paths: what a row has left is sent along the shortest path of reduced costs
+    c_ij - u_i - v_j, forward over any pair and backward where something flows, to a column that has
+    room left. Potentials follow the distances, so that no reduced cost is negative and those of
+    flowing pairs are zero.
     """
     n, m = cost.shape
     flow = np.zeros((n, m))
@@ -68,9 +72,15 @@ def _flows(cost, a, b):
     u, v = np.empty(n), np.zeros(m)
     for i in range(n):
         u[i] = cost[i].min()
-    dist, parent = np.empty(m), np.empty(m, np.int64)  # of columns, and from which row they were reached
+    dist, parent = (
+        np.empty(m),
+        np.empty(m, np.int64),
+    )  # of columns, and from which row they were reached
     done = np.empty(m, np.bool_)
-    depth, came = np.empty(n), np.empty(n, np.int64)  # of rows (inf: not reached), and from which column
+    depth, came = (
+        np.empty(n),
+        np.empty(n, np.int64),
+    )  # of rows (inf: not reached), and from which column
     steps = 0
     for source in range(n):
         while left[source] > _SPLINTER:
@@ -129,9 +139,10 @@ def _flows(cost, a, b):
 def prove(uniform, a, b, features, classes):
     """(cost, relative duality gap, marginal error) of an optimal plan for the cost |x - y|^2.
 
-    `features` and `classes` hold, for features and for the rows of class tables: products of both sides about a common
-    centre (overwritten), the points of both, their squares about the centre; `classes` also the rows that
-    points have in the tables. `uniform` says that both sides have equally many points of equal weight.
+    `features` and `classes` hold, for features and for the rows of class tables: products of both
+    sides about a common centre (overwritten), the points of both, their squares about the centre;
+    `classes` also the rows that points have in the tables. `uniform` says that both sides have
+    equally many points of equal weight.
     """
     cost, x, y, x_norms, y_norms = features
     between, x_table, y_table, x_table_norms, y_table_norms, x_codes, y_codes = classes

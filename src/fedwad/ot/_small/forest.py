@@ -11,13 +11,16 @@ _Ints = NDArray[np.int64]
 def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints, _Ints, _Ints]:
     """An equally good plan whose bipartite graph is a forest: at most n + S - 1 entries.
 
-    All entries of an optimal plan are tight, so shifting units around a cycle of entries, plus and minus in
-    turn, costs nothing; the shift that empties an entry removes the cycle. Only split samples can be on a
-    cycle, and ties that produce cycles are rare, so plain Python is fast enough.
+    All entries of an optimal plan are tight, so shifting units around a cycle of entries, plus and
+    minus in turn, costs nothing; the shift that empties an entry removes the cycle. Only split
+    samples can be on a cycle, and ties that produce cycles are rare, so plain Python is fast
+    enough.
     """
     units = units.copy()
     entries_of = np.bincount(rows, minlength=n)
-    neighbours: dict[int, dict[int, int]] = {}  # node -> neighbour -> entry; sinks are numbered from n
+    neighbours: dict[
+        int, dict[int, int]
+    ] = {}  # node -> neighbour -> entry; sinks are numbered from n
     for entry in np.flatnonzero(entries_of[rows] > 1):
         sample, sink = int(rows[entry]), n + int(cols[entry])
         path = _path(neighbours, sample, sink)
@@ -58,7 +61,8 @@ def _path(neighbours: dict[int, dict[int, int]], start: int, goal: int) -> list[
 
 
 def _cancel(units: _Ints, cycle: list[int]) -> list[int]:
-    """Shift units from the even to the odd entries of the cycle until one is empty; the emptied ones."""
+    """Shift units from the even to the odd entries of the cycle until one is empty; the emptied
+    ones."""
     cycle_array = np.array(cycle)
     amount = units[cycle_array[0::2]].min()
     units[cycle_array[0::2]] -= amount

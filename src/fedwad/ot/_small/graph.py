@@ -1,12 +1,12 @@
 """Compiled graph of the sinks: the cheapest move from every sink to every other.
 
-Moving a unit of sample i from sink s to sink r changes its reduced cost from c_is - g_s to c_ir - g_r, so
-the cheapest move from s to r costs
+Moving a unit of sample i from sink s to sink r changes its reduced cost from c_is - g_s to c_ir -
+g_r, so the cheapest move from s to r costs
 
     shift[s, r] + g_s - g_r,    shift[s, r] = min over members i of s of (c_ir - c_is) .
 
-It is >= 0 while every sample lies in a sink that minimises c_is - g_s. The *key* c_ir - c_is does not depend
-on g, so `shift` changes only when members come and go.
+It is >= 0 while every sample lies in a sink that minimises c_is - g_s. The *key* c_ir - c_is does
+not depend on g, so `shift` changes only when members come and go.
 """
 
 from typing import NamedTuple
@@ -25,9 +25,10 @@ SHORTLIST_ENTRIES = 4_000_000
 class SinkGraph(NamedTuple):
     """Cheapest moves between sinks; row s is filled when a search first leaves s.
 
-    When a member leaves s, the entries of row s that it attained are not repaired: they stay lower bounds,
-    and most are never looked at again. `refresh` repairs an entry when a search is about to use it, from a
-    shortlist: the members of s (some of which may have left) with keys below `bound`, in falling order.
+    When a member leaves s, the entries of row s that it attained are not repaired: they stay lower
+    bounds, and most are never looked at again. `refresh` repairs an entry when a search is about to
+    use it, from a shortlist: the members of s (some of which may have left) with keys below
+    `bound`, in falling order.
     """
 
     shift: NDArray[np.float64]  # (S, S)
@@ -69,7 +70,8 @@ def _lower(cost, graph, s, sample, cell):
 
 @njit(nogil=True, cache=True)
 def _shortlist(graph, s, r, key, cell):
-    """Put a member with key < bound on the shortlist of (s, r); a full list drops its largest key."""
+    """Put a member with key < bound on the shortlist of (s, r); a full list drops its largest
+    key."""
     cells, keys, size = graph.near_cell[s, r], graph.near_key[s, r], graph.near_size[s, r]
     if size == len(keys):
         k = 0
@@ -115,7 +117,8 @@ def fill(cost, plan, graph, s):
 
 @njit(nogil=True, cache=True)
 def _is_current(cost, plan, s, r, cell, key):
-    """Whether `cell` is a member of s with that key (a cell may have been re-used for another sample)."""
+    """Whether `cell` is a member of s with that key (a cell may have been re-used for another
+    sample)."""
     if plan.cells[cell].sink != s:
         return False
     i = plan.cells[cell].sample

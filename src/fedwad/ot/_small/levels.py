@@ -47,7 +47,8 @@ def sample_potentials(cost, g):
 
 @njit(nogil=True, cache=True)
 def assign(cost, units, capacity, g):
-    """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of sinks."""
+    """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of
+    sinks."""
     n = cost.shape[0]
     sink_of, gap, scratch = np.empty(n, np.int64), np.empty(n), np.empty(len(g))
     excess = -capacity
@@ -67,10 +68,10 @@ def _spread_ties(cost, units, g, sink_of, gap, excess):
     """
     for i in range(len(sink_of)):
         s = sink_of[i]
-        tolerance = 1e-15 * (abs(cost[i, s]) + abs(g[s]))
-        if gap[i] > tolerance or excess[s] < units[i]:
+        tol = 1e-15 * (abs(cost[i, s]) + abs(g[s]))
+        if gap[i] > tol or excess[s] < units[i]:
             continue
-        limit = cost[i, s] - g[s] + tolerance
+        limit = cost[i, s] - g[s] + tol
         for r in range(len(g)):
             if cost[i, r] - g[r] <= limit and excess[r] + units[i] <= 0:
                 excess[s] -= units[i]
@@ -102,12 +103,15 @@ def solve_level(
     reach = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
     plan = new_plan(sink_of, units, n_sinks)
     idle = new_idle(sink_of, gap, n_sinks)
-    status, steps = balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps(n, n_sinks))
+    status, steps = balance(
+        cost, plan, idle, reach, g, excess, floor, mean_units, max_steps(n, n_sinks)
+    )
     return Level(status, steps, plan)
 
 
 def max_steps(n: int, n_sinks: int) -> int:
-    """Augmentations after which a level gives up: some ten times what any problem has been seen to need."""
+    """Augmentations after which a level gives up: some ten times what any problem has been seen to
+    need."""
     return 50 * (n + n_sinks)
 
 
@@ -116,8 +120,8 @@ def cold_potentials(
 ) -> tuple[NDArray[np.float64], int]:
     """Starting potentials without any guess, and the number of augmentations they took.
 
-    The smallest subsample is solved by auctions of falling tolerance, each subsample after it exactly,
-    starting from the potentials of the one before.
+    The smallest subsample is solved by auctions of falling tolerance, each subsample after it
+    exactly, starting from the potentials of the one before.
     """
     n, n_sinks = cost.shape
     sizes = [n]
@@ -136,7 +140,8 @@ def cold_potentials(
 
 
 def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Rows of m equally important samples: one from each m-th part of the mass, in proportion to weight."""
+    """Rows of m equally important samples: one from each m-th part of the mass, in proportion to
+    weight."""
     # a random place in each part, as a fixed stride could meet a period in the order of the rows
     places = np.arange(m) + np.random.default_rng(m).random(m)
     rows = np.searchsorted(cumulative, places * (cumulative[-1] / m))
@@ -144,18 +149,23 @@ def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
 
 
 def _auctions(
-    cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64], g: NDArray[np.float64]
+    cost: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    room: NDArray[np.float64],
+    g: NDArray[np.float64],
 ) -> None:
     """Auctions of falling tolerance, from the spread of the costs down to the gaps between them."""
     n, n_sinks = cost.shape
     some = cost[:: max(1, n // 256)]
     nearest = np.partition(some, min(1, n_sinks - 1), axis=1)
     finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
-    tolerance = float(np.abs(some - some.mean(axis=1, keepdims=True)).mean()) / 4.0
-    room = room * (weight.sum() / room.sum()) * (1.0 - 1e-9)  # so that whole samples fit in spite of rounding
-    while finest > 0.0 and tolerance >= finest:
-        auction(cost, weight, room, g, tolerance, BIDS * n)
-        tolerance /= SHRINK
+    tol = float(np.abs(some - some.mean(axis=1, keepdims=True)).mean()) / 4.0
+    room = (
+        room * (weight.sum() / room.sum()) * (1.0 - 1e-9)
+    )  # so that whole samples fit in spite of rounding
+    while finest > 0.0 and tol >= finest:
+        auction(cost, weight, room, g, tol, BIDS * n)
+        tol /= SHRINK
 
 
 def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:

@@ -1,8 +1,9 @@
 """Compiled dual side of the small-support solver: shortest augmenting paths between sinks.
 
-Successive shortest paths on the graph of `graph`: each search from an over-full sink lowers the potentials
-of the sinks it settles, so that the path it found becomes tight while no sample prefers another sink. Potentials
-only fall, and only relative to sinks with room, so samples far from any border can sleep through it all.
+Successive shortest paths on the graph of `graph`: each search from an over-full sink lowers the
+potentials of the sinks it settles, so that the path it found becomes tight while no sample prefers
+another sink. Potentials only fall, and only relative to sinks with room, so samples far from any
+border can sleep through it all.
 """
 
 from typing import NamedTuple
@@ -18,9 +19,9 @@ DONE, TOO_MANY_STEPS, OUT_OF_CELLS = 0, 1, 2
 
 
 class Search(NamedTuple):
-    """Scratch of one Dijkstra search. Settled sinks have `price` -inf, which makes every edge into them
-    infinite, and `dist` inf: the loops over all sinks then need no mask. Their true values are kept in
-    the order of settling."""
+    """Scratch of one Dijkstra search. Settled sinks have `price` -inf, which makes every edge into
+    them infinite, and `dist` inf: the loops over all sinks then need no mask. Their true values are
+    kept in the order of settling."""
 
     dist: NDArray[np.float64]  # (S,) tentative distance of open sinks
     price: NDArray[np.float64]  # (S,) g at open sinks
@@ -68,7 +69,8 @@ def _relax(shift, potential, s, length, search):
 
 @njit(nogil=True, cache=True)
 def _reroute(graph, g, search, count, r):
-    """Recompute dist[r] over the settled sinks, after an edge into r proved longer than its bound."""
+    """Recompute dist[r] over the settled sinks, after an edge into r proved longer than its
+    bound."""
     search.dist[r] = np.inf
     for k in range(count):
         s, length = search.settled[k], search.length[k]
@@ -82,7 +84,8 @@ def _reroute(graph, g, search, count, r):
 def _search(cost, plan, graph, g, excess, floor, source, search):
     """Dijkstra from `source` until a sink with room is settled.
 
-    Returns that sink (NONE: none can be reached), its distance and the number of sinks settled before it.
+    Returns that sink (NONE: none can be reached), its distance and the number of sinks settled
+    before it.
     """
     search.dist[:] = np.inf
     search.price[:] = g
@@ -126,10 +129,12 @@ def _wake(cost, plan, graph, idle, s, reach):
 
 @njit(nogil=True, cache=True)
 def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
-    """Wake idle samples that the pending fall of the potentials may concern; False if there are none.
+    """Wake idle samples that the pending fall of the potentials may concern; False if there are
+    none.
 
-    The fall is not final: it shrinks when woken samples offer shorter paths, and is infinite when there was
-    no path at all. So the reach grows in steps, small enough to wake few in vain, large enough to be few.
+    The fall is not final: it shrinks when woken samples offer shorter paths, and is infinite when
+    there was no path at all. So the reach grows in steps, small enough to wake few in vain, large
+    enough to be few.
     """
     woken = False
     for k in range(count):
@@ -146,8 +151,8 @@ def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
 def _trace(plan, graph, source, sink, search):
     """List the moves along the path found, last first; their number.
 
-    Two moves of the same sample in a row become one. They cannot be better than that, but rounding can make
-    them seem so, and then a tiny cell in the middle would hold up a large amount.
+    Two moves of the same sample in a row become one. They cannot be better than that, but rounding
+    can make them seem so, and then a tiny cell in the middle would hold up a large amount.
     """
     count, r = 0, sink
     while r != source:
@@ -166,8 +171,9 @@ def _trace(plan, graph, source, sink, search):
 def _augment(cost, plan, graph, excess, source, sink, search, lump):
     """Move units along the path found; False when the cells are used up.
 
-    `lump` = 0 moves as much as fits the whole path. Otherwise each move has its own amount, a whole cell
-    or `lump` units of a large one: that leaves small imbalances on the way, but splits few samples.
+    `lump` = 0 moves as much as fits the whole path. Otherwise each move has its own amount, a whole
+    cell or `lump` units of a large one: that leaves small imbalances on the way, but splits few
+    samples.
     """
     amount = min(excess[source], -excess[sink])
     count = _trace(plan, graph, source, sink, search)
@@ -205,9 +211,9 @@ def _new_search(n):
 def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
     """Push the excess of every sink along shortest paths to sinks with room.
 
-    Each search lowers the potentials of the sinks it settled so that its path becomes tight and no sample
-    prefers another sink: `g` and `plan` stay optimal for each other. Sinks whose excess is within
-    `floor` count as balanced. Returns (status, number of augmentations).
+    Each search lowers the potentials of the sinks it settled so that its path becomes tight and no
+    sample prefers another sink: `g` and `plan` stay optimal for each other. Sinks whose excess is
+    within `floor` count as balanced. Returns (status, number of augmentations).
     """
     n = len(g)
     search, steps = _new_search(n), 0
@@ -234,17 +240,18 @@ def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
 def balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps):
     """Balance all sinks, starting with the samples awake that prefer their sink by at most `reach`.
 
-    When samples weigh many units, a first pass moves whole samples until no sink is off by more than half
-    a sample, and only the second pass splits samples. Returns (status, number of augmentations).
+    When samples weigh many units, a first pass moves whole samples until no sink is off by more
+    than half a sample, and only the second pass splits samples. Returns (status, number of
+    augmentations).
     """
     n_sinks = len(g)
     graph, fallen, steps = new_graph(n_sinks), np.zeros(n_sinks), 0
     for s in range(n_sinks):
         _wake(cost, plan, graph, idle, s, reach)
     passes = ((2 * mean_units, mean_units // 2), (0, floor))
-    for lump, tolerance in passes:  # one call, so that it is compiled once
+    for lump, tol in passes:  # one call, so that it is compiled once
         if lump > 2 or lump == 0:
-            status, more = drain(cost, plan, idle, graph, fallen, g, excess, tolerance, lump, max_steps)
+            status, more = drain(cost, plan, idle, graph, fallen, g, excess, tol, lump, max_steps)
             steps += more
             if status != DONE:
                 return status, steps

@@ -1,4 +1,5 @@
-"""Where clients stand: their order along the axes, the tree above it, and a map on which near means alike."""
+"""Where clients stand: their order along the axes, the tree above it, and a map on which near means
+alike."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _STEPS = 100  # of Guttman's transform; a picture needs no more
 
 @dataclass(frozen=True)
 class Branch:
-    """Two groups joined: their places along the axis, the heights at which they stood, and where they meet."""
+    """Two groups joined: their places along the axis, the heights at which they stood, and where
+    they meet."""
 
     places: tuple[float, float]
     heights: tuple[float, float]
@@ -38,10 +40,10 @@ class Tree:
 def tree(value: Floats, clusters: Ints | None = None) -> Tree:
     """Average linkage, leaves turned so that neighbours are as alike as the tree allows.
 
-    With clusters the tree joins within them first: pairs across clusters are put further apart by more than any
-    distance, which orders the merges; every cross pair carries it, so the average of a later merge carries just that
-    much too, and it is taken off again.
-    A branch is drawn no lower than those it joins.
+    With clusters the tree joins within them first: pairs across clusters are put further apart by
+    more than any distance, which orders the merges; every cross pair carries it, so the average of
+    a later merge carries just that much too, and it is taken off again. A branch is drawn no lower
+    than those it joins.
     """
     size = len(value)
     if size < 2:
@@ -59,7 +61,8 @@ def tree(value: Floats, clusters: Ints | None = None) -> Tree:
 
 
 def _known(value: Floats) -> tuple[Floats, float]:
-    """The distances in units of the largest, and that unit; what is not known is put as far away as the farthest."""
+    """The distances in units of the largest, and that unit; what is not known is put as far away as
+    the farthest."""
     finite = np.isfinite(value)
     unit = float(value[finite].max(initial=0.0)) or 1.0
     known = np.where(finite, value, unit) / unit
@@ -68,7 +71,9 @@ def _known(value: Floats) -> tuple[Floats, float]:
     return np.asarray(known), unit
 
 
-def _branches(merges: Floats, order: Ints, clusters: Ints | None, unit: float) -> tuple[Branch, ...]:
+def _branches(
+    merges: Floats, order: Ints, clusters: Ints | None, unit: float
+) -> tuple[Branch, ...]:
     place = {int(client): float(k) for k, client in enumerate(order)}
     height = dict.fromkeys(place, 0.0)
     members: dict[int, tuple[int, ...]] = {client: (client,) for client in place}
@@ -77,17 +82,23 @@ def _branches(merges: Floats, order: Ints, clusters: Ints | None, unit: float) -
         first, second = sorted((int(left), int(right)), key=place.__getitem__)
         joined, node = members[first] + members[second], len(order) + k
         crossing = clusters is not None and len({int(clusters[client]) for client in joined}) > 1
-        top = max(unit * (float(level) - (_FAR if crossing else 0.0)), height[first], height[second])
-        branches.append(Branch((place[first], place[second]), (height[first], height[second]), top, joined))
+        top = max(
+            unit * (float(level) - (_FAR if crossing else 0.0)), height[first], height[second]
+        )
+        branches.append(
+            Branch((place[first], place[second]), (height[first], height[second]), top, joined)
+        )
         place[node], height[node], members[node] = (place[first] + place[second]) / 2, top, joined
     return tuple(branches)
 
 
 def on_a_map(value: Floats) -> Floats:
-    """Two coordinates a client whose distances come near the given ones, along their main directions.
+    """Two coordinates a client whose distances come near the given ones, along their main
+    directions.
 
-    Classical scaling gives the start: the two leading eigenvectors of -J D^2 J / 2 with J = I - 11'/N. Then Guttman's
-    transform X <- B(X) X / N, B_ij = -d_ij / |x_i - x_j|, lowers sum_ij (d_ij - |x_i - x_j|)^2 at every step.
+    Classical scaling gives the start: the two leading eigenvectors of -J D^2 J / 2 with J = I -
+    11'/N. Then Guttman's transform X <- B(X) X / N, B_ij = -d_ij / |x_i - x_j|, lowers sum_ij (d_ij
+    - |x_i - x_j|)^2 at every step.
     """
     size = len(value)
     if size < 2:
@@ -108,7 +119,9 @@ def on_a_map(value: Floats) -> Floats:
         points = pull @ points / size
     points = points - points.mean(axis=0)
     turned = points @ np.linalg.svd(points, full_matrices=True)[2].T
-    flip = np.where(turned[np.abs(turned).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)  # the same picture on every machine
+    flip = np.where(
+        turned[np.abs(turned).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
+    )  # the same picture on every machine
     return np.asarray(turned * flip * unit)
 
 
@@ -121,5 +134,7 @@ def map_error(points: Floats, value: Floats) -> float:
         return 0.0
     from scipy.spatial.distance import pdist
 
-    unit = float(known[usable].max())  # squares of very small or large numbers would vanish or overflow
+    unit = float(
+        known[usable].max()
+    )  # squares of very small or large numbers would vanish or overflow
     return float(np.median(np.abs(pdist(points / unit)[usable] / (known[usable] / unit) - 1)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwad.audit import AuditResult, Row
+from fedwad._audit import AuditResult, Row
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.page._frame import Section, write_page
@@ -35,22 +35,29 @@ def write_audit(
 ) -> None:
     """Write what an audit found into one HTML file that needs nothing else.
 
-    The page shows a few records and what was reconstructed of them, so it belongs where the data are. A result that was
-    loaded from a file has none to show.
+    The page shows a few records and what was reconstructed of them, so it belongs where the data
+    are. A result that was loaded from a file has none to show.
     """
     if not isinstance(result, AuditResult):
-        raise InputError(f"The result is a {type(result).__name__}; give the answer of fedwad.audit.")
+        raise InputError(
+            f"The result is a {type(result).__name__}; give the answer of fedwad.audit."
+        )
     sections = [Section("The verdict", _verdicts(result)), Section("The attacks", _attacks(result))]
     if result.samples is not None:
         sections.append(Section("Records, and what came back", _beside(result)))
-    sections += [Section("How it was made", _made(result), "left"), Section("How to read it", _reading(), "right")]
+    sections += [
+        Section("How it was made", _made(result), "left"),
+        Section("How to read it", _reading(), "right"),
+    ]
     heading = title or "What could a curious server reconstruct?"
     write_page(path, heading, sections, lead=_lead(result), command=command, when=when)
 
 
 def _lead(result: AuditResult) -> str:
     if not result.leaks:
-        said = f"No attack got more of {counted(result.count, 'record')} than a fresh draw would give."
+        said = (
+            f"No attack got more of {counted(result.count, 'record')} than a fresh draw would give."
+        )
     elif result.recovered:
         said = f"{result.recovered:,} of {counted(result.count, 'record')} came back exactly."
     else:
@@ -61,7 +68,11 @@ def _lead(result: AuditResult) -> str:
 def _verdicts(result: AuditResult) -> str:
     warning = "warning"
     parts = [
-        tag("p", escape(result.verdict(method)), class_=warning if _is_broken(result, method) else None)
+        tag(
+            "p",
+            escape(result.verdict(method)),
+            class_=warning if _is_broken(result, method) else None,
+        )
         for method in result.methods
     ]
     return "".join(parts)
@@ -74,18 +85,39 @@ def _is_broken(result: AuditResult, method: str) -> bool:
 def _attacks(result: AuditResult) -> str:
     head = ["attack", "on", "asks", "verdict", "answers", "exactly", "within 10%", "closest"]
     rows = [
-        [escape(row.attack), escape(row.method), escape(row.asks), escape(row.verdict(result.count)),
-         str(row.answered), *_numbers(row)]
+        [
+            escape(row.attack),
+            escape(row.method),
+            escape(row.asks),
+            escape(row.verdict(result.count)),
+            str(row.answered),
+            *_numbers(row),
+        ]
         for row in result.rows
-    ]  # fmt: skip
+    ]
     base = result.baseline
-    fresh = ["a fresh draw, for comparison", "", "", "", "", str(base.exact), str(base.near), _share(base.closest)]
-    return tag("div", table(head, [*rows, fresh], "What each attack got", names=4), class_="scroller")
+    fresh = [
+        "a fresh draw, for comparison",
+        "",
+        "",
+        "",
+        "",
+        str(base.exact),
+        str(base.near),
+        _share(base.closest),
+    ]
+    return tag(
+        "div", table(head, [*rows, fresh], "What each attack got", names=4), class_="scroller"
+    )
 
 
 def _numbers(row: Row) -> list[str]:
     known = math.isfinite(row.score.closest)
-    return [str(row.score.exact), str(row.score.near), _share(row.score.closest)] if known else ["", "", ""]
+    return (
+        [str(row.score.exact), str(row.score.near), _share(row.score.closest)]
+        if known
+        else ["", "", ""]
+    )
 
 
 def _share(closest: float) -> str:
@@ -101,7 +133,9 @@ def _beside(result: AuditResult) -> str:
         if guesses is not None:
             lines.append((f"{row.method}: {row.attack}", guesses))
     side = math.isqrt(result.features)
-    is_image = side * side == result.features >= _SMALLEST_IMAGE and bool((samples.records >= 0).all())
+    is_image = side * side == result.features >= _SMALLEST_IMAGE and bool(
+        (samples.records >= 0).all()
+    )
     if is_image:
         low, high = float(samples.records.min()), float(samples.records.max())
         drawn = [[_image(one, side, low, high) for one in points] for _, points in lines]
@@ -110,7 +144,9 @@ def _beside(result: AuditResult) -> str:
     body = [[escape(name), *cells] for (name, _), cells in zip(lines, drawn, strict=True)]
     head = ["", *(f"record {k + 1}" for k in range(len(samples.records)))]
     warning = tag("p", "This page shows records: keep it where the data are.", class_="warning")
-    return warning + tag("div", table(head, body, "The closest guess to each record"), class_="scroller")
+    return warning + tag(
+        "div", table(head, body, "The closest guess to each record"), class_="scroller"
+    )
 
 
 def _image(pixels: Floats, side: int, low: float, high: float) -> str:
@@ -147,7 +183,10 @@ def _made(result: AuditResult) -> str:
 
 def _reading() -> str:
     rows = [
-        ("Exactly", "within a millionth of the typical distance between a record and its nearest neighbour."),
+        (
+            "Exactly",
+            "within a millionth of the typical distance between a record and its nearest neighbour.",
+        ),
         ("Closest", "the median distance from a record to the closest guess, in such distances."),
         (
             "A fresh draw",

@@ -1,7 +1,9 @@
-"""Colours: an even ramp for distances and distinct ones for clusters, both safe for colour-blind eyes.
+"""Colours: an even ramp for distances and distinct ones for clusters, both safe for colour-blind
+eyes.
 
-The ramp runs through OKLab (Ottosson 2020), in which equal steps look about equally large. Its lightness falls
-all the way, so it still reads in grey, on paper and without red, green or blue; and its steps are cut to equal length.
+The ramp runs through OKLab (Ottosson 2020), in which equal steps look about equally large. Its
+lightness falls all the way, so it still reads in grey, on paper and without red, green or blue; and
+its steps are cut to equal length.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["CLUSTERS", "LEVELS", "colour_css", "contrast", "level_of", "oklab", 
 #: Shades of the ramp. A 32nd of the range is finer than the eye tells apart in neighbouring cells.
 LEVELS = 32
 
-#: (on paper, on a dark screen), after Okabe and Ito; each stands out from its page by 3 : 1 at least.
+#: (on paper, on a dark screen), after Okabe and Ito; each stands out from its page by 3 : 1 at
+#: least.
 CLUSTERS = (
     ("#0a6ea8", "#5cb3e8"),
     ("#c8500a", "#ff8a4c"),
@@ -42,9 +45,16 @@ _TO_LAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
-# Lightness, chroma and hue in degrees along the ramp: ink blue for alike, through sea green, to pale straw for far.
+# Lightness, chroma and hue in degrees along the ramp: ink blue for alike, through sea green, to
+# pale straw for far.
 _NEAR_TO_FAR = np.array(
-    [(0.27, 0.085, 268.0), (0.42, 0.10, 245.0), (0.58, 0.095, 212.0), (0.76, 0.085, 170.0), (0.945, 0.05, 105.0)]
+    [
+        (0.27, 0.085, 268.0),
+        (0.42, 0.10, 245.0),
+        (0.58, 0.095, 212.0),
+        (0.76, 0.085, 170.0),
+        (0.945, 0.05, 105.0),
+    ]
 )
 
 
@@ -52,15 +62,21 @@ _NEAR_TO_FAR = np.array(
 def ramp() -> tuple[str, ...]:
     """The shades from alike to far apart, on paper; on a dark screen they run the other way."""
     places = np.linspace(0, 1, 2001)
-    lightness, chroma, hue = (np.interp(places, np.linspace(0, 1, 5), column) for column in _NEAR_TO_FAR.T)
+    lightness, chroma, hue = (
+        np.interp(places, np.linspace(0, 1, 5), column) for column in _NEAR_TO_FAR.T
+    )
     angle = np.radians(hue)
     lab = np.column_stack([lightness, chroma * np.cos(angle), chroma * np.sin(angle)])
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))])
     even = np.interp(np.linspace(0, length[-1], LEVELS), length, places)
-    return tuple(_hex(np.array([np.interp(place, places, column) for column in lab.T])) for place in even)
+    return tuple(
+        _hex(np.array([np.interp(place, places, column) for column in lab.T])) for place in even
+    )
 
 
-def level_of(values: Floats, least: float, most: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def level_of(
+    values: Floats, least: float, most: float
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Which shade stands for each value, when the ramp runs from `least` to `most`."""
     width = most - least
     share = np.zeros(np.shape(values)) if width <= 0 else (np.asarray(values) - least) / width
@@ -68,15 +84,22 @@ def level_of(values: Floats, least: float, most: float) -> np.ndarray[tuple[int,
 
 
 def colour_css() -> str:
-    """Classes l0 ... for shades, t0 ... for text upon them, c0 ... for clusters, in light and dark."""
+    """Classes l0 ... for shades, t0 ... for text upon them, c0 ... for clusters, in light and
+    dark."""
     light, dark = ramp(), ramp()[::-1]
-    rules = [_mode(light, 0), "@media (prefers-color-scheme: dark) {\n@media screen {", _mode(dark, 1), "}}"]
+    rules = [
+        _mode(light, 0),
+        "@media (prefers-color-scheme: dark) {\n@media screen {",
+        _mode(dark, 1),
+        "}}",
+    ]
     return "\n".join(rules)
 
 
 def _mode(shades: tuple[str, ...], mode: int) -> str:
     levels = "".join(
-        f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{_text_on(shade)}}}" for k, shade in enumerate(shades)
+        f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{_text_on(shade)}}}"
+        for k, shade in enumerate(shades)
     )
     return levels + "".join(f".c{k}{{--c:{pair[mode]}}}" for k, pair in enumerate(CLUSTERS))
 

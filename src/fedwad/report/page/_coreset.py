@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedwad._coreset_result import CoresetResult
+from fedwad._coreset.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.coresets import image_shape, sheet
@@ -42,15 +42,20 @@ def coreset_lead(result: CoresetResult) -> str:
     """The answer in a sentence, its number large."""
     digits = _digits(result)
     return tag(
-        "p", f"From the data of {counted(len(result.clients), 'client')}: ",
+        "p",
+        f"From the data of {counted(len(result.clients), 'client')}: ",
         tag("b", escape(digits.text(result.value)), class_="number"),
-        escape(f", the 2-Wasserstein distance, certified {digits.interval(result.lower, result.upper)}."),
+        escape(
+            f", the 2-Wasserstein distance, certified {digits.interval(result.lower, result.upper)}."
+        ),
         class_="lead answer",
-    )  # fmt: skip
+    )
 
 
 def _digits(result: CoresetResult) -> Digits:
-    return Digits.fitting([number for number in (result.value, result.upper) if math.isfinite(number)], 4)
+    return Digits.fitting(
+        [number for number in (result.value, result.upper) if math.isfinite(number)], 4
+    )
 
 
 def coreset_sections(
@@ -59,12 +64,14 @@ def coreset_sections(
     """All sections, in the order in which a reader asks."""
     features = result.points.shape[1]
     if any(other.points.shape[1] != features for other in others.values()):
-        raise InputError("The coresets have different numbers of features; compare those of one data set.")
+        raise InputError(
+            "The coresets have different numbers of features; compare those of one data set."
+        )
     everyone = {result.method: result} | dict(others)
-    form = image_shape(features, shape)
-    drawn = scatter(everyone) if form is None else _images(everyone, form)
+    covariance_type = image_shape(features, shape)
+    drawn = scatter(everyone) if covariance_type is None else _images(everyone, covariance_type)
     sections = [Section("The points", drawn)]
-    numbers = points_table(result) if form is None else ""
+    numbers = points_table(result) if covariance_type is None else ""
     if numbers:
         sections.append(Section("The points in numbers", numbers))
     if others:
@@ -75,7 +82,7 @@ def coreset_sections(
     if result.lost:
         sections.append(Section("Who is missing", lost_clients(result.lost), "right"))
     sections.append(Section("How it was made", _made(result), "right"))
-    sent = what_was_sent(result.traffic, len(result.clients), result.smallest, ())
+    sent = what_was_sent(result.traffic, len(result.clients), result.min_cell_size, ())
     sections += [Section("What was sent", sent, "right"), Section("How to read it", _how_to_read())]
     if result.history:
         sections.append(Section("The numbers", _table(result)))
@@ -83,7 +90,9 @@ def coreset_sections(
 
 
 def _images(everyone: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
-    first = next(iter(everyone.values())).points  # sets the grey levels; what lies outside is black or white
+    first = next(
+        iter(everyone.values())
+    ).points  # sets the grey levels; what lies outside is black or white
     low, high = float(first.min()), float(first.max())
     figures = []
     for name, one in everyone.items():
@@ -108,7 +117,8 @@ def _png(picture: Floats) -> str:
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     body = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
     )
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
 
@@ -118,20 +128,38 @@ def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
     for name, one in everyone.items():
         digits = _digits(one)
         rows.append(
-            [escape(name), escape(digits.text(one.value)), escape(digits.interval(one.lower, one.upper)),
-             str(len(one.history)), f"{sum(record.seconds for record in one.history):.3g}",
-             escape(bytes_in_words(one.traffic.up)), escape(bytes_in_words(one.traffic.down))]
-        )  # fmt: skip
-    head = ["method", "W2 to the data", "certified", "rounds", "seconds", "sent by clients", "sent to them"]
+            [
+                escape(name),
+                escape(digits.text(one.value)),
+                escape(digits.interval(one.lower, one.upper)),
+                str(len(one.history)),
+                f"{sum(record.seconds for record in one.history):.3g}",
+                escape(bytes_in_words(one.traffic.up)),
+                escape(bytes_in_words(one.traffic.down)),
+            ]
+        )
+    head = [
+        "method",
+        "W2 to the data",
+        "certified",
+        "rounds",
+        "seconds",
+        "sent by clients",
+        "sent to them",
+    ]
     return tag("div", table(head, rows, "Coresets of the same data"), class_="scroller")
 
 
 def _curves(everyone: Mapping[str, CoresetResult]) -> str:
     parts: list[Part] = []
     for number, (name, one) in enumerate(everyone.items()):
-        points = [(record.number, record.loss) for record in one.history if math.isfinite(record.loss)]
+        points = [
+            (record.number, record.loss) for record in one.history if math.isfinite(record.loss)
+        ]
         if points:
-            parts.append(Curve(f"{name}: what it makes small", points, _STYLES[number % len(_STYLES)]))
+            parts.append(
+                Curve(f"{name}: what it makes small", points, _STYLES[number % len(_STYLES)])
+            )
     if not parts:
         return ""
     first = next(iter(everyone.values()))
@@ -144,8 +172,11 @@ def _made(result: CoresetResult) -> str:
     rows = [
         ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
         ("weights", "equal" if result.masses == "equal" else "each point's share of the data"),
-        ("rounds", f"{len(result.history)} in {sum(record.seconds for record in result.history):.3g} s"),
-        ("tolerance", "met" if result.converged else "not met"),
+        (
+            "rounds",
+            f"{len(result.history)} in {sum(record.seconds for record in result.history):.3g} s",
+        ),
+        ("tol", "met" if result.converged else "not met"),
         ("seed", escape(result.seed)),
     ]
     return facts(rows)
@@ -178,9 +209,26 @@ def _table(result: CoresetResult) -> str:
         return "" if number is None else escape(digits.text(number))
 
     rows = [
-        [str(record.number), cell(record.loss), cell(record.lower), cell(record.upper), f"{record.shift:.3g}",
-         str(record.clients), f"{record.seconds:.3f}"]
+        [
+            str(record.number),
+            cell(record.loss),
+            cell(record.lower),
+            cell(record.upper),
+            f"{record.shift:.3g}",
+            str(record.clients),
+            f"{record.seconds:.3f}",
+        ]
         for record in result.history
-    ]  # fmt: skip
-    head = ["round", "loss", "certified lower", "certified upper", "atoms moved by", "clients", "seconds"]
-    return folded("rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round"))
+    ]
+    head = [
+        "round",
+        "loss",
+        "certified lower",
+        "certified upper",
+        "atoms moved by",
+        "clients",
+        "seconds",
+    ]
+    return folded(
+        "rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round")
+    )

@@ -53,11 +53,17 @@ Part = Curve | Level | Band | Mark
 _HEIGHT, _BOTTOM, _TOP, _RIGHT = 270.0, 40.0, 12.0, 16.0
 
 
-def chart(parts: Sequence[Part], caption: str, counted: str = "round", *, zero: bool = False) -> str:
-    """The figure with its key; the axis begins at zero on demand, and is logarithmic where the range asks for it."""
+def chart(
+    parts: Sequence[Part], caption: str, counted: str = "round", *, zero: bool = False
+) -> str:
+    """The figure with its key; the axis begins at zero on demand, and is logarithmic where the
+    range asks for it."""
     named = [part for part in parts if not isinstance(part, Mark)]
     items = [
-        tag("li", tag("i", class_=f"{type(part).__name__.lower()} {part.style}"), escape(part.label)) for part in named
+        tag(
+            "li", tag("i", class_=f"{type(part).__name__.lower()} {part.style}"), escape(part.label)
+        )
+        for part in named
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
     figure = both_widths(lambda width: _draw(parts, caption, counted, width, zero))
@@ -78,10 +84,16 @@ def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: b
     left = 16.0 + 7.2 * max(map(len, texts))
 
     def across(number: float) -> float:
-        return left + (width - left - _RIGHT) * ((number - first) / (last - first) if last > first else 0.5)
+        return left + (width - left - _RIGHT) * (
+            (number - first) / (last - first) if last > first else 0.5
+        )
 
     def up(number: float) -> float:
-        share = math.log(number / low) / math.log(high / low) if logarithmic else (number - low) / (high - low)
+        share = (
+            math.log(number / low) / math.log(high / low)
+            if logarithmic
+            else (number - low) / (high - low)
+        )
         return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
 
     axis = [
@@ -89,19 +101,41 @@ def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: b
         + tag("text", escape(text), x=left - 8, y=up(tick), dy="0.35em", text_anchor="end")
         for tick, text in zip(ticks, texts, strict=True)
     ]
-    steps = [tick for tick in round_ticks(first, last, 8 if width > 400 else 5) if tick == int(tick)]
-    axis += [
-        tag("text", str(int(step)), x=across(step), y=_HEIGHT - _BOTTOM + 20, text_anchor="middle") for step in steps
+    steps = [
+        tick for tick in round_ticks(first, last, 8 if width > 400 else 5) if tick == int(tick)
     ]
-    axis.append(tag("text", escape(counted), x=(left + width - _RIGHT) / 2, y=_HEIGHT - 4, text_anchor="middle"))
+    axis += [
+        tag("text", str(int(step)), x=across(step), y=_HEIGHT - _BOTTOM + 20, text_anchor="middle")
+        for step in steps
+    ]
+    axis.append(
+        tag(
+            "text",
+            escape(counted),
+            x=(left + width - _RIGHT) / 2,
+            y=_HEIGHT - 4,
+            text_anchor="middle",
+        )
+    )
     drawn = []
     for part in sorted(parts, key=lambda part: not isinstance(part, Band)):
         if isinstance(part, Band):
             top, foot = up(part.high), up(part.low)
-            box = {"x": left, "y": top, "width": width - left - _RIGHT + 6, "height": max(foot - top, 1.0)}
+            box = {
+                "x": left,
+                "y": top,
+                "width": width - left - _RIGHT + 6,
+                "height": max(foot - top, 1.0),
+            }
             drawn.append(tag("rect", class_=f"band {part.style}", **box))
         elif isinstance(part, Mark):
-            drawn.append(tag("path", d=f"M{across(part.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}", class_="mark"))
+            drawn.append(
+                tag(
+                    "path",
+                    d=f"M{across(part.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}",
+                    class_="mark",
+                )
+            )
         elif isinstance(part, Level):
             line = f"M{left:.0f} {up(part.height):.1f}H{width - _RIGHT + 6:.0f}"
             drawn.append(tag("path", d=line, class_=f"level {part.style}"))
@@ -111,11 +145,18 @@ def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: b
             if len(part.points) <= 40:
                 dots = "".join(f"M{across(x):.1f} {up(y):.1f}h0" for x, y in part.points)
                 drawn.append(tag("path", d=dots, class_=f"dots {part.style}"))
-    said = "; ".join(f"{curve.label} from {curve.points[0][1]:.3g} to {curve.points[-1][1]:.3g}" for curve in curves)
+    said = "; ".join(
+        f"{curve.label} from {curve.points[0][1]:.3g} to {curve.points[-1][1]:.3g}"
+        for curve in curves
+    )
     return tag(
-        "svg", tag("g", *axis, class_="axis"), *drawn,
-        viewBox=f"0 0 {width} {_HEIGHT:.0f}", role="img", aria_label=f"{caption} {said}",
-    )  # fmt: skip
+        "svg",
+        tag("g", *axis, class_="axis"),
+        *drawn,
+        viewBox=f"0 0 {width} {_HEIGHT:.0f}",
+        role="img",
+        aria_label=f"{caption} {said}",
+    )
 
 
 def _scale(numbers: list[float], zero: bool, logarithmic: bool) -> tuple[list[float], float, float]:

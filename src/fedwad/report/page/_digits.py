@@ -11,21 +11,26 @@ import numpy as np
 
 __all__ = ["Digits", "Way"]
 
-#: A certified lower bound is rounded down and an upper bound up, so that what is printed is certified too.
+#: A certified lower bound is rounded down and an upper bound up, so that what is printed is
+#: certified too.
 Way = Literal["nearest", "down", "up"]
-_SLACK = 1e-9  # certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89
+_SLACK = (
+    1e-9  # certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89
+)
 
 
 @dataclass(frozen=True)
 class Digits:
-    """A common number of decimals, in units of 10^exponent (0 but for very large or very small numbers)."""
+    """A common number of decimals, in units of 10^exponent (0 but for very large or very small
+    numbers)."""
 
     decimals: int
     exponent: int = 0
 
     @classmethod
     def fitting(cls, numbers: Any, significant: int = 3) -> Digits:
-        """Decimals that give the largest number `significant` digits, and more where the smallest would have one.
+        """Decimals that give the largest number `significant` digits, and more where the smallest
+        would have one.
 
         >>> Digits.fitting([3.2149, 1.5]).text(3.2149)
         '3.21'
@@ -34,7 +39,9 @@ class Digits:
         known = known[np.isfinite(known) & (known > 0)]
         if not len(known):
             return cls(2)
-        largest, smallest = (math.floor(math.log10(number)) for number in (known.max(), known.min()))
+        largest, smallest = (
+            math.floor(math.log10(number)) for number in (known.max(), known.min())
+        )
         exponent = largest if largest >= 6 or largest <= -4 else 0
         decimals = max(0, significant - 1 - largest + exponent)
         missing = 1 - (smallest - exponent) - decimals
@@ -67,7 +74,8 @@ class Digits:
         return self.texts([math.nan if number is None else number], way)[0]
 
     def texts(self, numbers: Iterable[float], way: Way = "nearest") -> list[str]:
-        """Several numbers as the page prints them; "unknown" stands for those that are not finite."""
+        """Several numbers as the page prints them; "unknown" stands for those that are not
+        finite."""
         unit = 10**self.decimals
         return [
             "unknown" if whole is None else f"{whole / unit:.{self.decimals}f}{self.suffix}"

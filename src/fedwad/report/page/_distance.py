@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedwad._result import DistanceResult
+from fedwad._distance.result import DistanceResult
 from fedwad.report.page._curve import Band, Curve, Level, Part, chart
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._figures import both_widths, round_ticks
@@ -28,9 +28,13 @@ def distance_lead(result: DistanceResult) -> str:
     digits = _digits(result)
     first, second = (tag("b", name(client)) for client in result.clients)
     return tag(
-        "p", f"Between {first} and {second}: ", tag("b", escape(digits.text(result.value)), class_="number"), ", ",
-        escape(f"{_sure(result)} {digits.interval(result.lower, result.upper)}."), class_="lead answer",
-    )  # fmt: skip
+        "p",
+        f"Between {first} and {second}: ",
+        tag("b", escape(digits.text(result.value)), class_="number"),
+        ", ",
+        escape(f"{_sure(result)} {digits.interval(result.lower, result.upper)}."),
+        class_="lead answer",
+    )
 
 
 def _sure(result: DistanceResult) -> str:
@@ -38,7 +42,9 @@ def _sure(result: DistanceResult) -> str:
 
 
 def _digits(result: DistanceResult) -> Digits:
-    return Digits.fitting([number for number in (result.value, result.upper) if math.isfinite(number)], 4)
+    return Digits.fitting(
+        [number for number in (result.value, result.upper) if math.isfinite(number)], 4
+    )
 
 
 def distance_sections(result: DistanceResult, exact: float | None) -> list[Section]:
@@ -47,9 +53,11 @@ def distance_sections(result: DistanceResult, exact: float | None) -> list[Secti
     if result.history:
         sections.append(Section("The rounds", _rounds(result, exact), "left"))
     made = Section("How it was made", _made(result), "right")
-    sent = what_was_sent(result.traffic, 2, result.smallest, result.forms)
+    sent = what_was_sent(result.traffic, 2, result.min_cell_size, result.covariance_types)
     sections += [made, Section("What was sent", sent, "right" if result.history else "left")]
-    sections.append(Section("How to read it", how_to_read(_is_labelled(result), result.p, result.privacy)))
+    sections.append(
+        Section("How to read it", how_to_read(_is_labelled(result), result.p, result.privacy))
+    )
     if result.history:
         sections.append(Section("The numbers", _table(result)))
     return sections
@@ -61,7 +69,12 @@ def _is_labelled(result: DistanceResult) -> bool:
 
 def _made(result: DistanceResult) -> str:
     rows = [
-        ("distance", "dataset distance, with labels" if _is_labelled(result) else f"{result.p:g}-Wasserstein"),
+        (
+            "distance",
+            "dataset distance, with labels"
+            if _is_labelled(result)
+            else f"{result.p:g}-Wasserstein",
+        ),
         ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
     ]
     if result.support is not None:
@@ -79,7 +92,10 @@ def _answer(result: DistanceResult, exact: float | None) -> str:
         lines.append(("the paper's estimate", "paper", result.fedwad))
     if exact is not None:
         lines.append(("exact, data pooled", "exact", float(exact)))
-    return tag("figure", both_widths(lambda width: _draw_answer(result, lines, 2 * width if width > 400 else width)))
+    return tag(
+        "figure",
+        both_widths(lambda width: _draw_answer(result, lines, 2 * width if width > 400 else width)),
+    )
 
 
 def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
@@ -107,23 +123,45 @@ def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], wi
     for k, (label, style, number) in enumerate(lines):
         y = head + pitch * k + (pitch / 2 if beside else 36)
         told = f"{label} · {digits.text(number)}"
-        rows.append(tag("text", escape(told), x=left - 20 if beside else left, y=y if beside else y - 20,
-                        dy="0.35em", text_anchor="end" if beside else "start"))  # fmt: skip
+        rows.append(
+            tag(
+                "text",
+                escape(told),
+                x=left - 20 if beside else left,
+                y=y if beside else y - 20,
+                dy="0.35em",
+                text_anchor="end" if beside else "start",
+            )
+        )
         if style == "ours":
             upper = result.upper if math.isfinite(result.upper) else high
-            rows.append(tag("path", d=f"M{across(result.lower):.1f} {y:.1f}H{across(upper):.1f}", class_="reach"))
+            rows.append(
+                tag(
+                    "path",
+                    d=f"M{across(result.lower):.1f} {y:.1f}H{across(upper):.1f}",
+                    class_="reach",
+                )
+            )
         rows.append(tag("path", d=f"M{across(number):.1f} {y:.1f}h0", class_=f"dots large {style}"))
     said = f"{digits.text(result.value)}, {_sure(result)} {digits.interval(result.lower, result.upper)}"
     return tag(
-        "svg", tag("g", *drawn, class_="axis"), tag("g", *rows, class_="answers"),
-        viewBox=f"0 0 {width} {bottom:.0f}", role="img", aria_label=f"Our estimate {said}",
-    )  # fmt: skip
+        "svg",
+        tag("g", *drawn, class_="axis"),
+        tag("g", *rows, class_="answers"),
+        viewBox=f"0 0 {width} {bottom:.0f}",
+        role="img",
+        aria_label=f"Our estimate {said}",
+    )
 
 
 def _rounds(result: DistanceResult, exact: float | None) -> str:
     def known(attribute: str) -> list[tuple[int, float]]:
         found = [(record.number, getattr(record, attribute)) for record in result.history]
-        return [(number, float(height)) for number, height in found if height is not None and math.isfinite(height)]
+        return [
+            (number, float(height))
+            for number, height in found
+            if height is not None and math.isfinite(height)
+        ]
 
     curves = [
         Curve("the paper's estimate", known("fedwad"), "paper"),
@@ -148,9 +186,17 @@ def _table(result: DistanceResult) -> str:
         return "" if number is None else escape(digits.text(float(number), way))
 
     rows = [
-        [str(record.number), cell(record.running), cell(record.fedwad), cell(record.upper, "up"), str(record.support),
-         f"{record.seconds:.3f}"]
+        [
+            str(record.number),
+            cell(record.running),
+            cell(record.fedwad),
+            cell(record.upper, "up"),
+            str(record.support),
+            f"{record.seconds:.3f}",
+        ]
         for record in result.history
-    ]  # fmt: skip
+    ]
     head = ["round", "running", "paper's estimate", "certified upper", "support", "seconds"]
-    return folded("rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round"))
+    return folded(
+        "rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round")
+    )

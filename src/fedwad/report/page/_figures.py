@@ -11,7 +11,8 @@ __all__ = ["both_widths", "mark_path", "round_ticks"]
 
 _WIDE, _NARROW = 520, 300
 
-# Cluster marks differ in shape as well as in colour: six shapes and seven colours repeat together only after 42.
+# Cluster marks differ in shape as well as in colour: six shapes and seven colours repeat together
+# only after 42.
 _SHAPES = (
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
     "M-4.4 -4.4h8.8v8.8h-8.8z",
@@ -23,7 +24,8 @@ _SHAPES = (
 
 
 def both_widths(draw: Callable[[int], str]) -> str:
-    """The figure drawn for a column and for a telephone; the style sheet shows the one that fits."""
+    """The figure drawn for a column and for a telephone; the style sheet shows the one that
+    fits."""
     return tag("div", draw(_WIDE), class_="wide") + tag("div", draw(_NARROW), class_="narrow")
 
 
@@ -42,6 +44,8 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
         return [low]
     rough = (high - low) / max(most - 1, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    step = next(
+        factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9)
+    )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]

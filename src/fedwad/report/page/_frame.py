@@ -1,4 +1,5 @@
-"""The frame that every report shares: one file with its own style and script, sections, and where it came from."""
+"""The frame that every report shares: one file with its own style and script, sections, and where
+it came from."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ __all__ = ["Section", "write_page"]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a heading, and HTML in which everything that a user named is already escaped.
+    """A part of a page: a heading, and HTML in which everything that a user named is already
+    escaped.
 
     Neighbouring sections with a `side` stand in two columns on wide screens.
     """
@@ -102,8 +104,12 @@ def _body(sections: Sequence[Section]) -> str:
         if not sided:
             blocks += [_section(section) for section in members]
             continue
-        columns = [[section for section in members if section.side == side] for side in ("left", "right")]
-        blocks.append(tag("div", *(tag("div", _stack(column)) for column in columns), class_="columns"))
+        columns = [
+            [section for section in members if section.side == side] for side in ("left", "right")
+        ]
+        blocks.append(
+            tag("div", *(tag("div", _stack(column)) for column in columns), class_="columns")
+        )
     return "\n".join(blocks)
 
 

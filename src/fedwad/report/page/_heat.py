@@ -1,7 +1,8 @@
 """The heat map: every pair of clients as a cell, dark where they are alike.
 
-The cells are drawn here, as one path for each shade, and show without any script; the script adds pointing at them.
-Their size, and where the names stand, is left to the style sheet, so that one drawing serves every screen.
+The cells are drawn here, as one path for each shade, and show without any script; the script adds
+pointing at them. Their size, and where the names stand, is left to the style sheet, so that one
+drawing serves every screen.
 """
 
 from __future__ import annotations
@@ -32,25 +33,36 @@ def heat_map(subject: Subject) -> str:
     names = "named" if size <= _NAMED else "unnamed"
     letters = min(max(len(text) for text in subject.names), 24)
     return tag(
-        "figure", _reading(subject), _scroller(subject), tag("div", *_steps(), class_="steps"),
-        class_=f"heat {layout} {names}", id="heat", style=f"--n:{size};--letters:{letters}",
-    )  # fmt: skip
+        "figure",
+        _reading(subject),
+        _scroller(subject),
+        tag("div", *_steps(), class_="steps"),
+        class_=f"heat {layout} {names}",
+        id="heat",
+        style=f"--n:{size};--letters:{letters}",
+    )
 
 
 def heat_data(subject: Subject) -> dict[str, object]:
-    """What the script needs to tell a pair: whole numbers in units of the last digit, row by row of i < j."""
+    """What the script needs to tell a pair: whole numbers in units of the last digit, row by row of
+    i < j."""
     matrix, digits, pairs = subject.matrix, subject.digits, subject.pairs
     return {
         "names": list(subject.names),
         "order": subject.tree.order.tolist(),
-        "start": [subject.tree.order.tolist().index(int(side[subject.ranked[0]])) for side in pairs],
+        "start": [
+            subject.tree.order.tolist().index(int(side[subject.ranked[0]])) for side in pairs
+        ],
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),
         "sure": subject.sure,
         "lower": digits.whole(np.asarray(matrix.lower)[pairs], "down"),
         "upper": digits.whole(np.asarray(matrix.upper)[pairs], "up"),
-        "others": [{"label": label, "value": digits.whole(numbers[pairs])} for label, numbers in subject.others()],
+        "others": [
+            {"label": label, "value": digits.whole(numbers[pairs])}
+            for label, numbers in subject.others()
+        ],
         "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in subject.span],
     }
 
@@ -60,7 +72,11 @@ def _reading(subject: Subject) -> str:
     pair = int(subject.ranked[0])
     i, j = (int(side[pair]) for side in subject.pairs)
     matrix, digits = subject.matrix, subject.digits
-    value, lower, upper = float(subject.value[i, j]), float(matrix.lower[i, j]), float(matrix.upper[i, j])
+    value, lower, upper = (
+        float(subject.value[i, j]),
+        float(matrix.lower[i, j]),
+        float(matrix.upper[i, j]),
+    )
     others = "".join(
         tag("span", ", ", class_="unseen")
         + tag("span", escape(f"{label} {digits.text(float(numbers[i, j]))}"), class_="other")
@@ -88,12 +104,14 @@ def _steps() -> list[str]:
     """Buttons for fingers, which are wider than small cells."""
     ways = (("left", "←", "0 -1"), ("up", "↑", "-1 0"), ("down", "↓", "1 0"), ("right", "→", "0 1"))
     return [
-        tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}") for way, sign, step in ways
+        tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}")
+        for way, sign, step in ways
     ]
 
 
 def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
-    """The colours on a line from the least lower to the greatest upper bound, the chosen interval above them."""
+    """The colours on a line from the least lower to the greatest upper bound, the chosen interval
+    above them."""
     low, high = subject.span
     width = (high - low) or 1.0
 
@@ -102,22 +120,34 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
 
     least, most = subject.range
     start, stop = place(least), place(most)
-    shades = "".join(tag("rect", x=k, y=0, width=1.02, height=1, class_=f"l{k}") for k in range(LEVELS))
-    bar = tag("svg", shades, viewBox=f"0 0 {LEVELS} 1", preserveAspectRatio="none", aria_hidden="true")
+    shades = "".join(
+        tag("rect", x=k, y=0, width=1.02, height=1, class_=f"l{k}") for k in range(LEVELS)
+    )
+    bar = tag(
+        "svg", shades, viewBox=f"0 0 {LEVELS} 1", preserveAspectRatio="none", aria_hidden="true"
+    )
     digits = subject.digits
-    # Labels hang inwards from the ends of the colours; where these are short, outwards if there is room.
+    # Labels hang inwards from the ends of the colours; where these are short, outwards if there is
+    # room.
     short = stop - start < 38
     ends = (
         (start, digits.text(least), "alike", "before" if short and start > 18 else "after"),
         (stop, digits.text(most), "far apart", "after" if short and stop < 82 else "before"),
     )
     labels = "".join(
-        tag("span", escape(text), " ", tag("i", word), class_=f"end {side}", style=f"left:{at:.2f}%")
+        tag(
+            "span", escape(text), " ", tag("i", word), class_=f"end {side}", style=f"left:{at:.2f}%"
+        )
         for at, text, word, side in ends
     )
     return tag(
         "div",
-        tag("div", id="reach", class_="reach", style=f"left:{place(lower):.2f}%;right:{100 - place(upper):.2f}%"),
+        tag(
+            "div",
+            id="reach",
+            class_="reach",
+            style=f"left:{place(lower):.2f}%;right:{100 - place(upper):.2f}%",
+        ),
         tag("div", id="spot", class_="spot", style=f"left:{place(value):.2f}%"),
         tag("div", bar, class_="bar", style=f"left:{start:.2f}%;right:{100 - stop:.2f}%"),
         labels,
@@ -130,7 +160,10 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
 def _scroller(subject: Subject) -> str:
     size, order = subject.size, subject.tree.order
     if size <= _NAMED:
-        labels = [tag("span", name(subject.names[client]), title=subject.names[client]) for client in order]
+        labels = [
+            tag("span", name(subject.names[client]), title=subject.names[client])
+            for client in order
+        ]
         down, across = "".join(labels), "".join(labels)
     else:
         down = across = "".join(_block_name(subject, *block) for block in subject.blocks())
@@ -167,24 +200,43 @@ def _cells(subject: Subject) -> str:
     gap = 0.035 if size <= _SPACED else 0.0
     ordered = subject.value[np.ix_(order, order)]
     levels = level_of(np.where(np.isfinite(ordered), ordered, subject.range[1]), *subject.range)
-    # As an attribute, not in the style sheet, whose rules for descendants do not reach the copy that <use> makes.
+    # As an attribute, not in the style sheet, whose rules for descendants do not reach the copy
+    # that <use> makes.
     edges, dense = (None, None) if gap else ("crispEdges", "dense")
-    half = tag("g", *_shade_paths(levels, np.isfinite(ordered), gap), id="half", class_=dense, shape_rendering=edges)
-    other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'  # swaps x and y: the matrix is symmetric
+    half = tag(
+        "g",
+        *_shade_paths(levels, np.isfinite(ordered), gap),
+        id="half",
+        class_=dense,
+        shape_rendering=edges,
+    )
+    # swaps x and y: the matrix is symmetric
+    other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'
     own = "".join(_own(subject, int(client), k, gap) for k, client in enumerate(order))
     frames = "".join(
-        tag("rect", x=start, y=start, width=count, height=count, class_="block") for _, start, count in subject.blocks()
+        tag("rect", x=start, y=start, width=count, height=count, class_="block")
+        for _, start, count in subject.blocks()
     )
     numbers = _numbers(subject, ordered, levels) if size <= _NUMBERED else ""
-    cursor = tag("g", *(tag("rect", class_=part) for part in ("row", "column", "cell")), id="cursor")
+    cursor = tag(
+        "g", *(tag("rect", class_=part) for part in ("row", "column", "cell")), id="cursor"
+    )
     return tag(
-        "svg", half, other_half, own, frames, numbers, cursor,
-        viewBox=f"0 0 {size} {size}", aria_hidden="true",
-    )  # fmt: skip
+        "svg",
+        half,
+        other_half,
+        own,
+        frames,
+        numbers,
+        cursor,
+        viewBox=f"0 0 {size} {size}",
+        aria_hidden="true",
+    )
 
 
 def _own(subject: Subject, client: int, place: int, gap: float) -> str:
-    """A client's cell with itself holds no distance: it shows the mark of its cluster, or is filled where small."""
+    """A client's cell with itself holds no distance: it shows the mark of its cluster, or is filled
+    where small."""
     paint = f"own {subject.paint_of(client)}"
     if gap and subject.clusters is not None:
         turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
@@ -200,8 +252,11 @@ def _own(subject: Subject, client: int, place: int, gap: float) -> str:
     )
 
 
-def _shade_paths(levels: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float) -> list[str]:
-    """One path a shade for the cells above the diagonal; without gaps, neighbours in a row become one bar."""
+def _shade_paths(
+    levels: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
+) -> list[str]:
+    """One path a shade for the cells above the diagonal; without gaps, neighbours in a row become
+    one bar."""
     paths: dict[str, list[str]] = {}
     size = len(levels)
     for row in range(size):
@@ -226,7 +281,13 @@ def _numbers(subject: Subject, ordered: Floats, levels: Ints) -> str:
         return ""  # a power of ten in every cell would be noise; the reading tells it
     longest = max(len(text) for text in digits.texts(ordered.ravel()))
     texts = [
-        tag("text", escape(digits.text(float(ordered[i, j]))), x=j + 0.5, y=i + 0.5, class_=f"t{levels[i, j]}")
+        tag(
+            "text",
+            escape(digits.text(float(ordered[i, j]))),
+            x=j + 0.5,
+            y=i + 0.5,
+            class_=f"t{levels[i, j]}",
+        )
         for i in range(size)
         for j in range(size)
         if i != j and math.isfinite(ordered[i, j])

@@ -30,7 +30,8 @@ _AROUND: tuple[tuple[float, float, Anchor], ...] = (
 
 @dataclass(frozen=True)
 class Label:
-    """Where a name stands: its anchor point at the middle of its height, and which end of it is there."""
+    """Where a name stands: its anchor point at the middle of its height, and which end of it is
+    there."""
 
     x: float
     y: float
@@ -49,7 +50,8 @@ def place_labels(
 ) -> list[Label | None]:
     """For each dot the first of eight places whose box is free of dots and earlier names, or None.
 
-    Places that the lines between dots do not cross come first, and dots with many neighbours, which find few places.
+    Places that the lines between dots do not cross come first, and dots with many neighbours, which
+    find few places.
     """
     taken: list[Box] = [(x - _CLEAR, y - _CLEAR, x + _CLEAR, y + _CLEAR) for x, y in dots.tolist()]
     labels: list[Label | None] = [None] * len(dots)
@@ -72,7 +74,9 @@ def place_labels(
 def _candidates(dot: Floats, height: float) -> list[Label]:
     x, y = map(float, dot)
     return [
-        Label(x + right * _GAP, y + down * (_GAP + height / 2 if anchor == "middle" else _GAP), anchor)
+        Label(
+            x + right * _GAP, y + down * (_GAP + height / 2 if anchor == "middle" else _GAP), anchor
+        )
         for right, down, anchor in _AROUND
     ]
 

@@ -21,7 +21,13 @@ def client_map(subject: Subject) -> str:
     """The figure, a line that tells the client pointed at, and how far to trust it."""
     points = on_a_map(subject.value)
     off = map_error(points, subject.value)
-    told = tag("p", "Point at a client to see its nearest.", class_="told-client", id="told-client", role="status")
+    told = tag(
+        "p",
+        "Point at a client to see its nearest.",
+        class_="told-client",
+        id="told-client",
+        role="status",
+    )
     caption = (
         "Near means alike. A thin line leads from each client to its nearest. A plane cannot hold them all:"
         f" half of the distances are drawn within {off:.0%} of their value."
@@ -40,20 +46,35 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
     widths = [text_width(text, _FONT) for text in shown]
     labels = place_labels(dots, widths, _FONT + 2, (float(width), height - _FOOT), nearest)
     lines = "".join(
-        tag("path", d=f"M{dots[i, 0]:.1f} {dots[i, 1]:.1f}L{dots[j, 0]:.1f} {dots[j, 1]:.1f}") for i, j in nearest
+        tag("path", d=f"M{dots[i, 0]:.1f} {dots[i, 1]:.1f}L{dots[j, 0]:.1f} {dots[j, 1]:.1f}")
+        for i, j in nearest
     )
     marks = []
     for client, (x, y) in enumerate(dots):
         label = labels[client]
-        mark = tag("path", d=mark_path(subject.mark_of(client)), transform=f"translate({x:.1f} {y:.1f})")
+        mark = tag(
+            "path", d=mark_path(subject.mark_of(client)), transform=f"translate({x:.1f} {y:.1f})"
+        )
         text = (
             ""
             if label is None
-            else tag("text", escape(shown[client]), x=label.x, y=label.y, text_anchor=label.anchor, dy="0.35em")
+            else tag(
+                "text",
+                escape(shown[client]),
+                x=label.x,
+                y=label.y,
+                text_anchor=label.anchor,
+                dy="0.35em",
+            )
         )
         marks.append(
             tag(
-                "g", tag("title", escape(full[client])), mark, text, class_=subject.paint_of(client), data_client=client
+                "g",
+                tag("title", escape(full[client])),
+                mark,
+                text,
+                class_=subject.paint_of(client),
+                data_client=client,
             )
         )
     return tag(
@@ -70,13 +91,15 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
 
 
 def _fitted(points: Floats, width: int) -> tuple[Floats, float, float]:
-    """Pixels for the points, pixels for a unit of distance (0 when all are in one place), and the height."""
+    """Pixels for the points, pixels for a unit of distance (0 when all are in one place), and the
+    height."""
     low, high = points.min(axis=0), points.max(axis=0)
     reach = high - low
     room_x = width - 2 * _MARGIN
     room_y = min(max(room_x * reach[1] / reach[0] if reach[0] else 0.0, 0.34 * width), 0.86 * width)
     scale = min(
-        (room / extent for room, extent in zip((room_x, room_y), reach, strict=True) if extent > 0), default=0.0
+        (room / extent for room, extent in zip((room_x, room_y), reach, strict=True) if extent > 0),
+        default=0.0,
     )
     dots = (points - (low + high) / 2) * [scale, -scale] + [width / 2, _MARGIN + room_y / 2]
     return dots, float(scale), float(room_y + 2 * _MARGIN + _FOOT)

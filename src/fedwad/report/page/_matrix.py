@@ -29,7 +29,11 @@ _METHODS = {
 
 
 def matrix_title(subject: Subject) -> str:
-    return f"How alike are {subject.size} data sets?" if subject.size > 1 else "How alike are the data sets?"
+    return (
+        f"How alike are {subject.size} data sets?"
+        if subject.size > 1
+        else "How alike are the data sets?"
+    )
 
 
 def matrix_data(subject: Subject) -> Any:
@@ -40,10 +44,18 @@ def matrix_data(subject: Subject) -> Any:
 def matrix_lead(subject: Subject) -> str:
     """The answer in a few sentences."""
     if subject.size < 2:
-        return tag("p", f"There is {counted(subject.size, 'client')}, and nothing to compare.", class_="lead")
+        return tag(
+            "p",
+            f"There is {counted(subject.size, 'client')}, and nothing to compare.",
+            class_="lead",
+        )
     digits, names = subject.digits, subject.names
     first, second = subject.pairs
-    known = [int(pair) for pair in subject.ranked if math.isfinite(subject.value[first[pair], second[pair]])]
+    known = [
+        int(pair)
+        for pair in subject.ranked
+        if math.isfinite(subject.value[first[pair], second[pair]])
+    ]
 
     def told(pair: int) -> str:
         i, j = int(first[pair]), int(second[pair])
@@ -54,17 +66,25 @@ def matrix_lead(subject: Subject) -> str:
     if len(known) > 1:
         sentences.append(f"The closest are {told(known[0])}, the farthest {told(known[-1])}.")
     elif known:
-        sentences.append(f"Between {told(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])}).")
+        sentences.append(
+            f"Between {told(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])})."
+        )
     return tag("p", " ".join(sentences), class_="lead")
 
 
 def _in_clusters(subject: Subject) -> str:
-    return "" if subject.clusters is None else f" in {counted(len(subject.cluster_names), 'cluster')}"
+    return (
+        "" if subject.clusters is None else f" in {counted(len(subject.cluster_names), 'cluster')}"
+    )
 
 
 def _interval(subject: Subject, pair: int) -> str:
     i, j = (int(side[pair]) for side in subject.pairs)
-    return escape(subject.digits.interval(float(subject.matrix.lower[i, j]), float(subject.matrix.upper[i, j])))
+    return escape(
+        subject.digits.interval(
+            float(subject.matrix.lower[i, j]), float(subject.matrix.upper[i, j])
+        )
+    )
 
 
 def matrix_sections(subject: Subject) -> list[Section]:
@@ -81,7 +101,11 @@ def matrix_sections(subject: Subject) -> list[Section]:
             sections.append(Section("The clusters", _clusters(subject), "left"))
     if _has_gaps(subject):
         sections.append(Section("How many clusters?", _eigenvalues(subject), "left"))
-    points = [(int(record.number), float(record.shift)) for record in matrix.history if _is_known(record.shift)]
+    points = [
+        (int(record.number), float(record.shift))
+        for record in matrix.history
+        if _is_known(record.shift)
+    ]
     if points:
         curve = Curve("how far the supports moved", points, "ours")
         caption = "How far the supports moved in each round; flat and low means settled."
@@ -89,7 +113,9 @@ def matrix_sections(subject: Subject) -> list[Section]:
     if matrix.lost:
         sections.append(Section("Who is missing", lost_clients(matrix.lost), "right"))
     sections.append(Section("How it was made", _made(subject), "right"))
-    sent = what_was_sent(matrix.traffic, subject.size, matrix.smallest, tuple(matrix.forms))
+    sent = what_was_sent(
+        matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
+    )
     sections.append(Section("What was sent", sent, "right"))
     sections.append(Section("How to read it", how_to_read(matrix.labels, matrix.p, matrix.privacy)))
     if subject.size > 1:
@@ -107,8 +133,12 @@ def _has_gaps(subject: Subject) -> bool:
 
 def _eigenvalues(subject: Subject) -> str:
     """The eigenvalues whose largest gap suggests a number of clusters."""
-    found = suggest(subject.value / (subject.value.max() or 1.0))  # any unit will do; squares of this one stay finite
-    points = [(k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)]
+    found = suggest(
+        subject.value / (subject.value.max() or 1.0)
+    )  # any unit will do; squares of this one stay finite
+    points = [
+        (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
+    ]
     caption = (
         "Eigenvalues of the graph of likeness. Clusters that are well apart make as many small ones, then a gap:"
         f" the largest suggests {counted(found.k, 'cluster')}."
@@ -120,10 +150,16 @@ def _eigenvalues(subject: Subject) -> str:
 def _made(subject: Subject) -> str:
     matrix = subject.matrix
     rows = [
-        ("distance", "dataset distance, with labels" if matrix.labels else f"{matrix.p:g}-Wasserstein"),
+        (
+            "distance",
+            "dataset distance, with labels" if matrix.labels else f"{matrix.p:g}-Wasserstein",
+        ),
         ("method", escape(f"{matrix.method}: {_METHODS.get(matrix.method, '')}".rstrip(": "))),
-        ("support", counted(int(matrix.support), "cell" if matrix.method == "summary" else "point")),
-    ]  # fmt: skip
+        (
+            "support",
+            counted(int(matrix.support), "cell" if matrix.method == "summary" else "point"),
+        ),
+    ]
     if len(matrix.history):
         seconds = sum(float(record.seconds) for record in matrix.history)
         rows.append(("rounds", f"{len(matrix.history)} in {seconds:.3g} s"))
@@ -131,31 +167,38 @@ def _made(subject: Subject) -> str:
         rows.append(
             (
                 "classes by",
-                "mean and root covariance" if matrix.covariance == "full" else "mean and standard deviations",
+                "mean and root covariance"
+                if matrix.covariance == "full"
+                else "mean and standard deviations",
             )
         )
     rows.append(("seed", escape(matrix.seed)))
-    lower, upper = (np.asarray(part, dtype=float)[subject.pairs] for part in (matrix.lower, matrix.upper))
+    lower, upper = (
+        np.asarray(part, dtype=float)[subject.pairs] for part in (matrix.lower, matrix.upper)
+    )
     values = subject.value[subject.pairs]
     usable = np.isfinite(upper) & np.isfinite(lower) & (values > 0)
     if usable.any():
         below, above = (
             float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
-        )  # fmt: skip
+        )
         rows.append((subject.sure, f"{below:.0%} below to {above:.0%} above the value (medians)"))
     rows += _against_exact(subject)
     return facts(rows)
 
 
 def _against_exact(subject: Subject) -> list[tuple[str, str]]:
-    """How ours and the paper's estimates compare with the exact distances, where these are known."""
+    """How ours and the paper's estimates compare with the exact distances, where these are
+    known."""
     if subject.exact is None or subject.size < 2:
         return []
     exact = subject.exact[subject.pairs]
     rows = []
     estimates = [("ours against exact", subject.value)]
     if subject.matrix.fedwad is not None:
-        estimates.append(("the paper's against exact", np.asarray(subject.matrix.fedwad, dtype=float)))
+        estimates.append(
+            ("the paper's against exact", np.asarray(subject.matrix.fedwad, dtype=float))
+        )
     for label, numbers in estimates:
         found = numbers[subject.pairs]
         usable = np.isfinite(found) & np.isfinite(exact) & (exact > 0)
@@ -165,7 +208,9 @@ def _against_exact(subject: Subject) -> list[tuple[str, str]]:
         if usable.sum() > 2 and np.ptp(found[usable]) > 0 and np.ptp(exact[usable]) > 0:
             from scipy.stats import spearmanr
 
-            text += f", rank correlation {float(spearmanr(found[usable], exact[usable]).statistic):.3f}"
+            text += (
+                f", rank correlation {float(spearmanr(found[usable], exact[usable]).statistic):.3f}"
+            )
         rows.append((label, text))
     return rows
 
@@ -178,12 +223,16 @@ def _clusters(subject: Subject) -> str:
         members = np.flatnonzero(subject.clusters == label)
         inside = subject.value[np.ix_(members, members)]
         central = members[np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")]
-        mark = tag("svg", tag("path", d=mark_path(number)), viewBox="-7 -7 14 14", aria_hidden="true")
+        mark = tag(
+            "svg", tag("path", d=mark_path(number)), viewBox="-7 -7 14 14", aria_hidden="true"
+        )
         names = ", ".join(name(subject.names[int(client)]) for client in central)
         items.append(
             tag(
                 "li",
-                tag("p", mark, tag("b", f"Cluster {label}"), f" · {escape(_told(subject, members))}"),
+                tag(
+                    "p", mark, tag("b", f"Cluster {label}"), f" · {escape(_told(subject, members))}"
+                ),
                 tag("p", names, class_="members"),
                 class_=subject.paint_of(int(members[0])),
             )
@@ -197,7 +246,11 @@ def _told(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.int
     words = [counted(len(members), "client")]
     if len(members) > 1:
         first, second = np.triu_indices(len(members), 1)
-        words.append(f"{digits.text(float(np.mean(value[members[first], members[second]])))} apart inside")
+        words.append(
+            f"{digits.text(float(np.mean(value[members[first], members[second]])))} apart inside"
+        )
     if len(rest):
-        words.append(f"{digits.text(float(np.min(value[np.ix_(members, rest)])))} to the nearest outside")
+        words.append(
+            f"{digits.text(float(np.min(value[np.ix_(members, rest)])))} to the nearest outside"
+        )
     return ", ".join(words)

@@ -20,7 +20,8 @@ _CARRIED = 300  # clients up to which the page carries the CSV file
 
 
 def table_of_pairs(subject: Subject) -> str:
-    """Every pair, closest first; for many clients the nearest of each; and all pairs to download."""
+    """Every pair, closest first; for many clients the nearest of each; and all pairs to
+    download."""
     size, count = subject.size, len(subject.pairs[0])
     if size <= _ALL:
         chosen, caption = (
@@ -35,7 +36,13 @@ def table_of_pairs(subject: Subject) -> str:
         )
         title = f"Show the nearest of each of {size} clients"
     others = subject.others()
-    head = ["client", "nearest" if size > _ALL else "client", "value", subject.sure, *(label for label, _ in others)]
+    head = [
+        "client",
+        "nearest" if size > _ALL else "client",
+        "value",
+        subject.sure,
+        *(label for label, _ in others),
+    ]
     digits, matrix = subject.digits, subject.matrix
     rows = [
         [
@@ -47,17 +54,22 @@ def table_of_pairs(subject: Subject) -> str:
         ]
         for i, j in chosen
     ]
-    return folded("pairs", title, table(head, rows, f"Distances, {caption}", names=2)) + _download(subject)
+    return folded("pairs", title, table(head, rows, f"Distances, {caption}", names=2)) + _download(
+        subject
+    )
 
 
 def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
-    """A table whose cells are HTML already; the first `names` columns hold words, the others numbers."""
+    """A table whose cells are HTML already; the first `names` columns hold words, the others
+    numbers."""
     header = tag("tr", *(tag("th", escape(text), scope="col") for text in head))
     body = "".join(
         tag(
             "tr",
             *(
-                tag("th", cell, scope="row") if k == 0 else tag("td", cell, class_=None if k < names else "n")
+                tag("th", cell, scope="row")
+                if k == 0
+                else tag("td", cell, class_=None if k < names else "n")
                 for k, cell in enumerate(row)
             ),
         )
@@ -78,7 +90,9 @@ def pairs_csv(subject: Subject) -> str:
     others = subject.others()
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["a", "b", "value", "lower", "upper", *(label.removeprefix("the ") for label, _ in others)])
+    writer.writerow(
+        ["a", "b", "value", "lower", "upper", *(label.removeprefix("the ") for label, _ in others)]
+    )
     lower, upper = np.asarray(subject.matrix.lower), np.asarray(subject.matrix.upper)
     safe = [_plain(text) for text in subject.names]
     for i, j in zip(*subject.pairs, strict=True):
@@ -92,7 +106,9 @@ def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
     """Eight digits, rounded as told; nothing for what is not known."""
     if not math.isfinite(number):
         return "" if math.isnan(number) else "inf"
-    slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(rounding, 0.0)  # certificates hold up to this rounding
+    slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(
+        rounding, 0.0
+    )  # certificates hold up to this rounding
     exact = Decimal(float(number) + slack * abs(float(number)))
     return f"{float(Context(prec=8, rounding=rounding).create_decimal(exact)):.8g}"
 
@@ -105,7 +121,10 @@ def _plain(text: str) -> str:
 def _download(subject: Subject) -> str:
     count = len(subject.pairs[0])
     if subject.size > _CARRIED:
-        return tag("p", f"{counted(count, 'pair')} are too many for this page; save the result to have them all.")
+        return tag(
+            "p",
+            f"{counted(count, 'pair')} are too many for this page; save the result to have them all.",
+        )
     link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
     return tag(
         "p",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedwad._coreset_result import CoresetResult
+from fedwad._coreset.result import CoresetResult
 from fedwad.ot import Floats
 from fedwad.report.flat import feature_names, flattened
 from fedwad.report.page._figures import both_widths, round_ticks
@@ -25,28 +25,48 @@ def scatter(everyone: Mapping[str, CoresetResult]) -> str:
     """All points on the same two axes and the same scale both ways, larger the heavier they are."""
     flat, axes = flattened(everyone)
     features = next(iter(everyone.values())).points.shape[1]
-    where = f"in the two main directions of their {features} features" if features > 2 else "as they are"
-    caption = f"The points {where}. Distances are drawn alike across and up, in the units of the data."
+    where = (
+        f"in the two main directions of their {features} features"
+        if features > 2
+        else "as they are"
+    )
+    caption = (
+        f"The points {where}. Distances are drawn alike across and up, in the units of the data."
+    )
     drawn = both_widths(lambda width: _draw(everyone, flat, axes, width, caption))
     items = [
-        tag("li", tag("i", style=f"background:{COLOURS[k % len(COLOURS)]};border-radius:50%;width:.7em;height:.7em"),
-            escape(name))
+        tag(
+            "li",
+            tag(
+                "i",
+                style=f"background:{COLOURS[k % len(COLOURS)]};border-radius:50%;width:.7em;height:.7em",
+            ),
+            escape(name),
+        )
         for k, name in enumerate(everyone)
-    ]  # fmt: skip
+    ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
     return tag("figure", drawn, key, tag("figcaption", escape(caption)), style="max-width:44rem")
 
 
 def _draw(
-    everyone: Mapping[str, CoresetResult], flat: Mapping[str, Floats], axes: tuple[str, str], width: int, caption: str
+    everyone: Mapping[str, CoresetResult],
+    flat: Mapping[str, Floats],
+    axes: tuple[str, str],
+    width: int,
+    caption: str,
 ) -> str:
     places = np.concatenate(list(flat.values()))
     low, high = places.min(axis=0), places.max(axis=0)
     reach = high - low
     across = width - _LEFT - _RIGHT
     up = min(max(across * reach[1] / reach[0] if reach[0] else 0.0, 0.3 * width), 0.7 * width)
-    scale = 0.92 * min((room / one for room, one in zip((across, up), reach, strict=True) if one > 0), default=1.0)
-    corner = (low + high) / 2 - np.array([across, up]) / (2 * scale)  # what is drawn at the lower left
+    scale = 0.92 * min(
+        (room / one for room, one in zip((across, up), reach, strict=True) if one > 0), default=1.0
+    )
+    corner = (low + high) / 2 - np.array([across, up]) / (
+        2 * scale
+    )  # what is drawn at the lower left
 
     def x(number: float) -> float:
         return float(_LEFT + (number - corner[0]) * scale)
@@ -56,14 +76,26 @@ def _draw(
 
     foot = _TOP + up
     lines = [tag("path", d=f"M{_LEFT:.0f} {_TOP:.0f}V{foot:.1f}H{width - _RIGHT:.0f}")]
-    for tick in round_ticks(float(corner[0]), float(corner[0] + across / scale), 6 if width > 400 else 4):
+    for tick in round_ticks(
+        float(corner[0]), float(corner[0] + across / scale), 6 if width > 400 else 4
+    ):
         lines.append(tag("path", d=f"M{x(tick):.1f} {foot:.1f}v5"))
         lines.append(tag("text", f"{tick:.6g}", x=x(tick), y=foot + 19, text_anchor="middle"))
     for tick in round_ticks(float(corner[1]), float(corner[1] + up / scale), 5) if axes[1] else ():
         lines.append(tag("path", d=f"M{_LEFT:.0f} {y(tick):.1f}h-5"))
-        lines.append(tag("text", f"{tick:.6g}", x=_LEFT - 9, y=y(tick), dy="0.35em", text_anchor="end"))
+        lines.append(
+            tag("text", f"{tick:.6g}", x=_LEFT - 9, y=y(tick), dy="0.35em", text_anchor="end")
+        )
     letters = int(width / 6.5)
-    lines.append(tag("text", escape(shortened(axes[0], letters)), x=width - _RIGHT, y=foot + 40, text_anchor="end"))
+    lines.append(
+        tag(
+            "text",
+            escape(shortened(axes[0], letters)),
+            x=width - _RIGHT,
+            y=foot + 40,
+            text_anchor="end",
+        )
+    )
     lines.append(tag("text", escape(shortened(axes[1], letters)), x=0.0, y=14.0))
     dots = []
     for number, (name, one) in enumerate(everyone.items()):
@@ -72,9 +104,13 @@ def _draw(
             radius = 5.0 * math.sqrt(float(weight) * len(one))
             dots.append(tag("circle", cx=x(place[0]), cy=y(place[1]), r=radius, style=style))
     return tag(
-        "svg", tag("g", *lines, class_="axis"), *dots,
-        viewBox=f"0 0 {width} {foot + _BOTTOM:.0f}", role="img", aria_label=caption,
-    )  # fmt: skip
+        "svg",
+        tag("g", *lines, class_="axis"),
+        *dots,
+        viewBox=f"0 0 {width} {foot + _BOTTOM:.0f}",
+        role="img",
+        aria_label=caption,
+    )
 
 
 def points_table(result: CoresetResult) -> str:

@@ -15,30 +15,40 @@ _FEW = 10  # as everywhere in fedwad: fewer samples behind a number than this ar
 
 def facts(rows: Sequence[tuple[str, str]]) -> str:
     """A list of terms and what is said of them; both are HTML."""
-    return tag("dl", *(tag("div", tag("dt", term), tag("dd", said)) for term, said in rows), class_="facts")
+    return tag(
+        "dl", *(tag("div", tag("dt", term), tag("dd", said)) for term, said in rows), class_="facts"
+    )
 
 
-def what_was_sent(traffic: Traffic, clients: int, smallest: int | None, forms: Sequence[str]) -> str:
-    """Bytes, messages, the smallest cell with a warning, and how much was told of the covariance."""
-    share = f", {bytes_in_words(round(traffic.up / clients))} each on average" if clients > 2 else ""
+def what_was_sent(
+    traffic: Traffic, clients: int, min_cell_size: int | None, covariance_types: Sequence[str]
+) -> str:
+    """Bytes, messages, the smallest cell with a warning, and how much was told of the
+    covariance."""
+    share = (
+        f", {bytes_in_words(round(traffic.up / clients))} each on average" if clients > 2 else ""
+    )
     rows = [
-        ("by the clients", f"{bytes_in_words(traffic.up)} in {counted(traffic.messages, 'message')}{share}"),
+        (
+            "by the clients",
+            f"{bytes_in_words(traffic.up)} in {counted(traffic.messages, 'message')}{share}",
+        ),
         ("to the clients", bytes_in_words(traffic.down)),
     ]
-    if smallest is not None:
-        rows.append(("smallest cell", counted(smallest, "sample")))
-    if forms:
-        rows.append(("covariance told", escape(", ".join(dict.fromkeys(forms)))))
-    return facts(rows) + _warning(smallest)
+    if min_cell_size is not None:
+        rows.append(("smallest cell", counted(min_cell_size, "sample")))
+    if covariance_types:
+        rows.append(("covariance told", escape(", ".join(dict.fromkeys(covariance_types)))))
+    return facts(rows) + _warning(min_cell_size)
 
 
-def _warning(smallest: int | None) -> str:
-    if smallest is None or smallest >= _FEW:
+def _warning(min_cell_size: int | None) -> str:
+    if min_cell_size is None or min_cell_size >= _FEW:
         return ""
     what = (
         "At least one number that was sent is a single sample as it is."
-        if smallest == 1
-        else f"Some numbers that were sent stand for only {smallest} samples."
+        if min_cell_size == 1
+        else f"Some numbers that were sent stand for only {min_cell_size} samples."
     )
     return tag(
         "p",
@@ -49,7 +59,9 @@ def _warning(smallest: int | None) -> str:
 
 def lost_clients(lost: Mapping[str, str]) -> str:
     """Who did not answer, and why."""
-    rows = "".join(tag("li", tag("b", name(client)), ": ", escape(reason)) for client, reason in lost.items())
+    rows = "".join(
+        tag("li", tag("b", name(client)), ": ", escape(reason)) for client, reason in lost.items()
+    )
     sentence = f"{counted(len(lost), 'client')} did not answer and {'is' if len(lost) == 1 else 'are'} missing above."
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 

@@ -1,4 +1,5 @@
-"""A matrix of distances as the parts of its page share it: cleaned, ordered, with its digits and its clusters."""
+"""A matrix of distances as the parts of its page share it: cleaned, ordered, with its digits and
+its clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwad._matrix_result import MatrixResult
+from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.page._arrange import Ints, Tree, tree
@@ -31,7 +32,7 @@ class Subject:
     @classmethod
     def of(cls, matrix: MatrixResult, clusters: Any = None, exact: Any = None) -> Subject:
         """Checked: a label for every client, an exact distance for every pair."""
-        size = len(matrix.ids)
+        size = len(matrix.sites)
         if clusters is not None:
             clusters = np.asarray(clusters)
             if clusters.shape != (size,) or not np.issubdtype(clusters.dtype, np.integer):
@@ -42,7 +43,9 @@ class Subject:
         if exact is not None:
             exact = np.asarray(exact, dtype=float)
             if exact.shape != (size, size):
-                raise InputError(f"exact has shape {exact.shape}; give a distance for each pair ({size} x {size}).")
+                raise InputError(
+                    f"exact has shape {exact.shape}; give a distance for each pair ({size} x {size})."
+                )
         return cls(matrix, clusters, exact)
 
     @property
@@ -52,11 +55,11 @@ class Subject:
 
     @property
     def size(self) -> int:
-        return len(self.matrix.ids)
+        return len(self.matrix.sites)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(map(cleaned, self.matrix.ids))
+        return tuple(map(cleaned, self.matrix.sites))
 
     @cached_property
     def tree(self) -> Tree:
@@ -78,7 +81,8 @@ class Subject:
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """What the colours span: least to greatest value; from zero where all values are nearly the same."""
+        """What the colours span: least to greatest value; from zero where all values are nearly the
+        same."""
         known = self.value[self.pairs]
         known = known[np.isfinite(known)]
         if not len(known):
@@ -89,7 +93,10 @@ class Subject:
     @cached_property
     def span(self) -> tuple[float, float]:
         """From the least lower bound to the greatest upper bound."""
-        low, high = (np.asarray(part, dtype=float)[self.pairs] for part in (self.matrix.lower, self.matrix.upper))
+        low, high = (
+            np.asarray(part, dtype=float)[self.pairs]
+            for part in (self.matrix.lower, self.matrix.upper)
+        )
         least = min(low[np.isfinite(low)].min(initial=self.range[0]), self.range[0])
         most = max(high[np.isfinite(high)].max(initial=self.range[1]), self.range[1])
         return float(least), float(most)
@@ -121,7 +128,8 @@ class Subject:
         return [] if self.clusters is None else sorted({int(label) for label in self.clusters})
 
     def mark_of(self, client: int) -> int:
-        """The number of the client's cluster among those in use, which picks its colour and shape."""
+        """The number of the client's cluster among those in use, which picks its colour and
+        shape."""
         return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[client]))
 
     def paint_of(self, client: int) -> str:

@@ -1,4 +1,5 @@
-"""Words and tags. Whatever a user named passes through `escape` before it becomes part of a page."""
+"""Words and tags. Whatever a user named passes through `escape` before it becomes part of a
+page."""
 
 from __future__ import annotations
 
@@ -7,13 +8,24 @@ import json
 import re
 from typing import Any
 
-__all__ = ["bytes_in_words", "cleaned", "counted", "escape", "name", "script_json", "shortened", "tag", "text_width"]
+__all__ = [
+    "bytes_in_words",
+    "cleaned",
+    "counted",
+    "escape",
+    "name",
+    "script_json",
+    "shortened",
+    "tag",
+    "text_width",
+]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def cleaned(text: object) -> str:
-    """The text as any page can carry it: no control characters, no halves of characters, one line."""
+    """The text as any page can carry it: no control characters, no halves of characters, one
+    line."""
     return _CONTROL.sub(" ", str(text).encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -23,18 +35,21 @@ def escape(text: object) -> str:
 
 
 def name(text: object) -> str:
-    """A user's name for something: escaped, and kept from turning its neighbours around when it runs right to left."""
+    """A user's name for something: escaped, and kept from turning its neighbours around when it
+    runs right to left."""
     return f"<bdi>{escape(text) or '&nbsp;'}</bdi>"
 
 
 def script_json(content: Any) -> str:
-    """JSON for a data block inside a page: no `<`, `>` or `&` that could end the block or begin a tag."""
+    """JSON for a data block inside a page: no `<`, `>` or `&` that could end the block or begin a
+    tag."""
     plain = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def tag(element: str, *content: str, **attributes: object) -> str:
-    """One element. Attributes are escaped here, content is HTML already; `class_` is class, `aria_label` aria-label.
+    """One element. Attributes are escaped here, content is HTML already; `class_` is class,
+    `aria_label` aria-label.
 
     >>> tag("p", escape("a < b"), class_="note", title='"')
     '<p class="note" title="&quot;">a &lt; b</p>'
@@ -62,7 +77,9 @@ def text_width(text: str, size: float) -> float:
     """About how wide a line of sans-serif text is, in pixels; wide scripts count double."""
     import unicodedata
 
-    return size * sum(1.0 if unicodedata.east_asian_width(letter) in "WF" else 0.56 for letter in text)
+    return size * sum(
+        1.0 if unicodedata.east_asian_width(letter) in "WF" else 0.56 for letter in text
+    )
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -29,12 +29,15 @@ def write_training(
 
     Parameters
     ----------
-    results : up to three trainings of the same clients by name, such as "all together" and "in clusters"
+    results : up to three trainings of the same clients by name, such as "all together" and "in
+        clusters"
     path : the file to write, all of it or nothing
     """
     first = next(iter(results.values()))
     best = max(results, key=lambda key: results[key].mean)
-    lead = tag("p", f"Mean accuracy over {len(first.ids)} clients, each tested on its own samples: ") + tag(
+    lead = tag(
+        "p", f"Mean accuracy over {len(first.sites)} clients, each tested on its own samples: "
+    ) + tag(
         "p", "; ".join(f"{escape(key)} {result.mean:.1%}" for key, result in results.items()) + "."
     )
     sections = [
@@ -42,25 +45,43 @@ def write_training(
         Section("Each client", _clients(results, best)),
         Section("How it was made", _made(results)),
     ]
-    write_page(path, title or "Who should learn together?", sections, lead=lead, command=command, when=when)
+    write_page(
+        path, title or "Who should learn together?", sections, lead=lead, command=command, when=when
+    )
 
 
 def _curves(results: Mapping[str, TrainingResult]) -> str:
     curves = []
     for (key, result), style in zip(results.items(), _STYLES, strict=False):
-        points = [(record.number, record.accuracy) for record in result.history if record.accuracy is not None]
+        points = [
+            (record.number, record.accuracy)
+            for record in result.history
+            if record.accuracy is not None
+        ]
         curves.append(Curve(key, points, style))
     return chart(curves, "Mean accuracy over clients after each round.", zero=True)
 
 
 def _clients(results: Mapping[str, TrainingResult], best: str) -> str:
-    groups = dict(zip(results[best].ids, results[best].groups.tolist(), strict=True))
-    tables = {key: dict(zip(result.ids, result.accuracy.tolist(), strict=True)) for key, result in results.items()}
+    groups = dict(zip(results[best].sites, results[best].groups.tolist(), strict=True))
+    tables = {
+        key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
+        for key, result in results.items()
+    }
     head = tag("tr", *(tag("th", text) for text in ("client", "cluster", *map(escape, results))))
     rows = []
     for client, group in sorted(groups.items(), key=lambda pair: pair[1]):
-        cells = [f"{tables[key][client]:.1%}" if client in tables[key] else "lost" for key in results]
-        rows.append(tag("tr", tag("td", name(client)), tag("td", str(group)), *(tag("td", cell) for cell in cells)))
+        cells = [
+            f"{tables[key][client]:.1%}" if client in tables[key] else "lost" for key in results
+        ]
+        rows.append(
+            tag(
+                "tr",
+                tag("td", name(client)),
+                tag("td", str(group)),
+                *(tag("td", cell) for cell in cells),
+            )
+        )
     return tag("table", tag("thead", head), tag("tbody", *rows))
 
 
@@ -68,11 +89,18 @@ def _made(results: Mapping[str, TrainingResult]) -> str:
     first = next(iter(results.values()))
     rows = [
         ("algorithm", escape(f"{first.algorithm}, {first.rounds} rounds, seed {first.seed}")),
-        ("model", escape(f"{first.model} for {first.features} features and {len(first.classes)} classes")),
+        (
+            "model",
+            escape(f"{first.model} for {first.features} features and {len(first.classes)} classes"),
+        ),
     ]
     for key, result in results.items():
         sent = f"{bytes_in_words(result.traffic.up)} by clients, {bytes_in_words(result.traffic.down)} to them"
         lost = f"; without {', '.join(result.lost)}" if result.lost else ""
         rows.append((escape(f"sent, {key}"), escape(sent + lost)))
-    warning = tag("p", "Weights trained on data tell about the data. No privacy is promised.", class_="warning")
+    warning = tag(
+        "p",
+        "Weights trained on data tell about the data. No privacy is promised.",
+        class_="warning",
+    )
     return facts(rows) + warning

@@ -19,7 +19,10 @@ def tree_figure(subject: Subject) -> str:
     if subject.clusters is not None:
         caption += " Clusters are joined within themselves first."
     return tag(
-        "figure", both_widths(lambda width: _draw(subject, width)), tag("figcaption", escape(caption)), class_="tree"
+        "figure",
+        both_widths(lambda width: _draw(subject, width)),
+        tag("figcaption", escape(caption)),
+        class_="tree",
     )
 
 
@@ -40,7 +43,11 @@ def _draw(subject: Subject, width: int) -> str:
 
     bottom = down(subject.size - 0.5)
     ticks = round_ticks(low, high, 6 if width > 400 else 4)
-    digits = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2) if len(ticks) > 1 else Digits.fitting(ticks)
+    digits = (
+        Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2)
+        if len(ticks) > 1
+        else Digits.fitting(ticks)
+    )
     axis = [
         tag("path", d=f"M{across(tick):.1f} {_HEAD:.0f}V{bottom:.0f}")
         + tag("text", escape(digits.text(tick)), x=across(tick), y=_HEAD - 8, text_anchor="middle")
@@ -57,7 +64,13 @@ def _draw(subject: Subject, width: int) -> str:
     ]
     leaves = []
     for k, client in enumerate(map(int, order)):
-        place = {"x": left - 18, "y": down(k), "dy": "0.35em", "text_anchor": "end", "style": f"font-size:{font}px"}
+        place = {
+            "x": left - 18,
+            "y": down(k),
+            "dy": "0.35em",
+            "text_anchor": "end",
+            "style": f"font-size:{font}px",
+        }
         turn = f"translate({left - 8:.1f} {down(k):.1f}) scale(.7)"
         mark = tag("path", d=mark_path(subject.mark_of(client)), transform=turn)
         text = tag("title", escape(subject.names[client])) + tag("text", escape(texts[k]), **place)
@@ -85,4 +98,8 @@ def _limits(heights: list[float]) -> tuple[float, float]:
 def _paint(subject: Subject, members: tuple[int, ...]) -> str:
     """The colour of the cluster to which all of a branch belongs."""
     paints = {subject.mark_of(client) for client in members}
-    return subject.paint_of(members[0]) if subject.clusters is not None and len(paints) == 1 else "plain"
+    return (
+        subject.paint_of(members[0])
+        if subject.clusters is not None and len(paints) == 1
+        else "plain"
+    )

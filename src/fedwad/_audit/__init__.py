@@ -1,0 +1,8 @@
+"""The curious server: what can be reconstructed from a client's answers, tried on the user's own
+data."""
+
+from fedwad._audit._result import AuditResult, Row, Samples
+from fedwad._audit._score import Score, Yardstick
+from fedwad._audit.api import METHODS, Method, audit
+
+__all__ = ["METHODS", "AuditResult", "Method", "Row", "Samples", "Score", "Yardstick", "audit"]

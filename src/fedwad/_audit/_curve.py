@@ -1,0 +1,51 @@
+"""Differencing: sums over nested sets of records, from which single records follow.
+
+Points of a support on one line sort the records by their place along it and cut that order into
+cells. All cells of all looks along the same line are then about one curve: C(q) = the sum of the
+first q records in that order (a record that is cut counts in part). It is straight between whole
+numbers, with slope x_(i) between i and i + 1. Two looks that cut the same record in two places give
+that record away, whatever the number of samples in each cell.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from fedwad.ot import Floats
+
+__all__ = ["Curve", "a_line"]
+
+
+class Curve:
+    """What is known of C: its height at some places q, from 0 to n."""
+
+    def __init__(self, count: int, features: int) -> None:
+        self._count = count
+        self._heights: dict[Fraction, Floats] = {Fraction(0): np.zeros(features)}
+
+    def add(self, places: list[Fraction], sums: Floats) -> None:
+        """Heights at the ends of consecutive cells, whose sums these are."""
+        for place, height in zip(places, np.cumsum(sums, axis=0), strict=True):
+            self._heights.setdefault(place, height)
+
+    def records(self) -> list[Floats]:
+        """The records in which two places lie, from the two that are farthest apart."""
+        places = sorted(self._heights)
+        inside: dict[int, list[Fraction]] = {}
+        for place in places:
+            inside.setdefault(int(place), []).append(place)
+            if place.denominator == 1:  # a whole number also ends the record before
+                inside.setdefault(int(place) - 1, []).append(place)
+        found = []
+        for record, ends in inside.items():
+            if 0 <= record < self._count and len(ends) >= 2:
+                low, high = ends[0], ends[-1]
+                found.append((self._heights[high] - self._heights[low]) / float(high - low))
+        return found
+
+
+def a_line(features: int, rng: np.random.Generator) -> Floats:
+    direction = rng.standard_normal(features)
+    return np.asarray(direction / np.linalg.norm(direction))

@@ -1,0 +1,87 @@
+"""The paper's exact interpolating measure, with t known and with t secret.
+
+An atom of the reply is (1 - t) x_i + t z_j. Inside a geodesic the optimal plan to its end is unique
+and a map, so transporting the *reply* to the support tells j for each atom, whatever t is, and x_i
+follows once t is known. A sample that is split between z_j and z_k gives two atoms whose difference
+is t (z_j - z_k): there stands t.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwad._audit._session import AttackSession
+from fedwad.federation import TransportReply, TransportRequest
+from fedwad.ot import Floats, Measure, solve
+
+__all__ = ["exact_known", "exact_secret"]
+
+_POINTS = 7
+_SAME = 1e-8
+
+
+def exact_known(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """One round; the server set t itself."""
+    return _attack(session, rng, secret=False)
+
+
+def exact_secret(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """One round; t was drawn by the client, who does not tell it."""
+    return _attack(session, rng, secret=True)
+
+
+def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> Floats:
+    mean, scale = session.sketch()
+    size = _POINTS if session.count % _POINTS else _POINTS + 1  # so that samples are split
+    support = Measure(
+        mean + scale * rng.standard_normal((min(size, session.count), session.features))
+    )
+    t = float(rng.uniform(0.25, 0.75)) if secret else 0.5
+    reply = session.ask(TransportRequest("audit", support, t, 2.0, "exact", False))
+    if not isinstance(reply, TransportReply):
+        return np.empty((0, session.features))
+    atoms = reply.interpolant
+    plan = solve(atoms, support)
+    heavy = np.lexsort((plan.mass, plan.rows))[::-1]  # of each atom the entry with most mass
+    rows, first = np.unique(plan.rows[heavy], return_index=True)
+    ends = support.points[plan.cols[heavy][first]]
+    points, masses = atoms.points[rows], atoms.weights[rows]
+    if secret:  # from here on t is not used but found
+        found = _found(points, ends, masses)
+        if found is None:
+            return np.empty((0, session.features))
+        t = found
+    return _distinct((points - t * ends) / (1 - t), masses)
+
+
+def _found(points: Floats, ends: Floats, masses: Floats) -> float | None:
+    """t from pairs of light atoms whose difference is a multiple of the difference of their
+    ends."""
+    light = np.flatnonzero(masses < masses.max() * (1 - _SAME))
+    votes = []
+    for k, i in enumerate(light):
+        for j in light[k + 1 :]:
+            apart, towards = points[i] - points[j], ends[i] - ends[j]
+            length = float(towards @ towards)
+            if length == 0:
+                continue
+            t = float(apart @ towards) / length
+            off = float(np.linalg.norm(apart - t * towards))
+            both = masses[i] + masses[j] <= masses.max() * (1 + _SAME)
+            if both and 0 < t < 1 and off <= _SAME * np.sqrt(length):
+                votes.append(t)
+    if not votes:
+        return None
+    # With one feature every difference is a multiple: the pieces of one sample agree on t, the
+    # other pairs do not.
+    found = np.array(votes)
+    agree = (np.abs(found[:, None] - found) <= _SAME).sum(axis=1)
+    return float(found[agree.argmax()])
+
+
+def _distinct(records: Floats, masses: Floats) -> Floats:
+    """The reconstructions, heaviest first, without the second piece of a split sample."""
+    order = np.argsort(-masses, kind="stable")
+    size = float(np.abs(records).max()) or 1.0
+    _, first = np.unique(np.round(records[order] / (1e-9 * size)), axis=0, return_index=True)
+    return np.asarray(records[order][np.sort(first)])

@@ -1,0 +1,94 @@
+"""How much of the data a reconstruction holds, measured against what a fresh draw from the same law
+would hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad.ot import Floats, ground_cost
+
+__all__ = ["Score", "Yardstick"]
+
+_EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
+_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Score:
+    """Records that came back, out of all.
+
+    exact : within a millionth of the typical nearest-neighbour distance
+    near : within a tenth of it, the exact ones included
+    closest : median over records of the distance to the closest guess, in typical nearest-neighbour
+        distances
+    """
+
+    exact: int = 0
+    near: int = 0
+    closest: float = math.inf
+
+
+class Yardstick:
+    """Nearest-neighbour distances of the data, by which reconstructions are judged.
+
+    A guess close to a record means little where records lie close to each other. So distances are
+    told in the typical (median) distance of a record to its nearest neighbour, and every score
+    stands beside the `baseline`: what the other records, n - 1 fresh draws from the same law, say
+    about each record.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self._points = points
+        apart = np.sqrt(_closest(points, points, own=True)[0])
+        apart[apart <= 1e-9 * _size(points)] = 0.0  # copies
+        positive = apart[apart > 0]
+        self.typical = float(np.median(positive)) if len(positive) else 1.0
+        self.baseline = self._score(apart)
+
+    def score(self, guesses: Floats) -> Score:
+        """The score of at most as many guesses as there are records; more would be no
+        reconstruction."""
+        guesses = (
+            guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)]
+            if len(guesses)
+            else guesses
+        )
+        if not len(guesses):
+            return Score()
+        return self._score(np.sqrt(_closest(self._points, guesses)[0]))
+
+    def nearest(self, records: Floats, guesses: Floats) -> Floats:
+        """For each of these records the guess that is closest to it."""
+        guesses = guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)]
+        return np.asarray(guesses[_closest(records, guesses)[1]])
+
+    def _score(self, distances: Floats) -> Score:
+        share = distances / self.typical
+        return Score(
+            int((share <= _EXACT).sum()), int((share <= _NEAR).sum()), float(np.median(share))
+        )
+
+
+def _size(points: Floats) -> float:
+    return float(np.abs(points - points.mean(axis=0)).max()) or 1.0
+
+
+def _closest(points: Floats, others: Floats, own: bool = False) -> tuple[Floats, np.ndarray]:
+    """Squared distance to, and number of, the closest of the others; with `own` each point is not
+    its own neighbour."""
+    squares, which = np.empty(len(points)), np.empty(len(points), dtype=np.int64)
+    for start in range(0, len(points), _ROWS):
+        block = slice(start, start + _ROWS)
+        cost = ground_cost(points[block], others)
+        if own:
+            cost[np.arange(len(cost)), start + np.arange(len(cost))] = np.inf
+        which[block] = cost.argmin(axis=1)
+        # Again from the difference itself: an expanded square has no digits left where guess and
+        # record agree.
+        squares[block] = ((points[block] - others[which[block]]) ** 2).sum(axis=1)
+    if own and len(points) == 1:
+        squares[:] = np.inf
+    return squares, which

@@ -1,0 +1,164 @@
+"""Tomography: fit the data to many replies about the same client.
+
+A server that may choose supports needs no luck. It takes a plane through the data and asks for
+supports on lines in it, one direction after the other. Along a line the plan only sorts, so a reply
+is the means of consecutive blocks of m = n / S records. In the plane this is a problem of 2 n
+unknowns: move points until their sorted block means agree with the replies, by averaged projections
+first and by damped Gauss-Newton steps then. Once the points in the plane are right, so is every
+block's list of members, and with them *all* features follow from linear equations: a hundred looks
+are thousands of equations for n unknown records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._audit._session import AttackSession
+from fedwad.ot import Floats, Measure
+
+__all__ = ["tomography"]
+
+_MAX_QUERIES = 120
+_MOST_BLOCK = 40  # records; with more in a block nothing was ever found
+_STARTS, _AVERAGED, _NEWTON = 6, 300, 60
+_SMALL_BLOCK = 6  # records; with more in a block a second start never helped
+_DAMPING = 0.02
+_FITS = 1e-9
+_LARGEST = 1000  # records; beyond, the fit would take hours
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Directions (L, 2) in the plane, block means along them (L, S), and n."""
+
+    directions: Floats
+    means: Floats
+    count: int
+
+    def members(self, points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Records in the order of each direction, and the block of each record: (L, n) both."""
+        order = np.argsort(points @ self.directions.T, axis=0, kind="stable").T
+        blocks = np.empty_like(order)
+        size = self.count // self.means.shape[1]
+        np.put_along_axis(
+            blocks, order, np.broadcast_to(np.arange(self.count) // size, order.shape), axis=1
+        )
+        return order, blocks
+
+    def residuals(self, points: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        order, blocks = self.members(points)
+        along = np.take_along_axis((points @ self.directions.T).T, order, axis=1)
+        return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), blocks
+
+
+def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """Directions in one plane, as many as the policy leaves, with the largest support whose cells
+    are all alike."""
+    nothing = np.empty((0, session.features))
+    count = session.count
+    size = next((s for s in range(min(session.most, count // 2), 0, -1) if count % s == 0), 1)
+    if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
+        size = min(session.most, max(1, session.policy.min_support))
+        seen = session.look(
+            Measure(np.random.default_rng(0).standard_normal((size, session.features)))
+        )
+        return nothing if seen is None else seen.means
+    mean, scale = session.sketch()
+    plane = (
+        np.linalg.qr(rng.standard_normal((session.features, 2)))[0].T
+        if session.features > 1
+        else np.ones((1, 1))
+    )
+    left = (
+        _MAX_QUERIES
+        if session.policy.max_queries is None
+        else min(_MAX_QUERIES, session.policy.max_queries - 1)
+    )
+    angles = np.pi * (np.arange(max(1, left)) + 0.5) / max(1, left)
+    directions = np.column_stack([np.cos(angles), np.sin(angles)])[:, : len(plane)]
+    along = np.arange(size) - (size - 1) / 2
+    replies, used = [], []
+    for direction in directions:
+        seen = session.look(
+            Measure(mean + np.outer(along, direction @ plane) * float(scale.mean()))
+        )
+        if seen is None:
+            break
+        replies.append(seen.means - mean)
+        used.append(direction)
+    if not replies:
+        return nothing
+    if session.features < 2 or len(replies) < 3:
+        return np.asarray(mean + np.concatenate(replies))
+    told = np.array(replies)  # (L, S, d)
+    views = _Views(np.array(used), np.einsum("lsd,ld->ls", told, np.array(used) @ plane), count)
+    points = _fitted(views, rng)
+    if session.features == 2:  # the plane holds all of them, right or nearly right
+        return np.asarray(mean + points @ plane)
+    return np.asarray(mean + _all_features(views, points, told))
+
+
+def _fitted(views: _Views, rng: np.random.Generator) -> Floats:
+    """Points in the plane whose block means agree best with the replies, out of a few starts."""
+    scale = float(views.means.std()) or 1.0
+    best, least = None, np.inf
+    small = views.count <= _SMALL_BLOCK * views.means.shape[1]
+    for _ in range(_STARTS if small else 1):
+        points = scale * rng.standard_normal((views.count, 2))
+        for _ in range(_AVERAGED):
+            residuals, blocks = views.residuals(points)
+            back = np.take_along_axis(residuals, blocks, axis=1)
+            points = points + 2 / len(views.directions) * back.T @ views.directions
+        for _ in range(_NEWTON):
+            residuals, blocks = views.residuals(points)
+            size = float(np.sqrt((residuals**2).mean()))
+            if size < least:
+                best, least = points, size
+            if size <= _FITS * scale:
+                return points
+            points = points + _step(views, residuals, blocks)
+    assert best is not None  # noqa: S101
+    return best
+
+
+def _step(views: _Views, residuals: Floats, blocks: NDArray[np.int64]) -> Floats:
+    """A damped Gauss-Newton step with the members of blocks as they are."""
+    from scipy import sparse
+
+    rows, columns, n = (
+        _entries(blocks, views.means.shape[1]),
+        np.tile(np.arange(views.count), len(blocks)),
+        views.count,
+    )
+    share = views.means.shape[1] / n
+    values = [np.repeat(views.directions[:, axis], n) * share for axis in (0, 1)]
+    matrix = sparse.csr_matrix(
+        (np.concatenate(values), (np.tile(rows, 2), np.concatenate([columns, columns + n]))),
+        shape=(residuals.size, 2 * n),
+    )
+    normal = (matrix.T @ matrix).toarray()
+    normal[np.diag_indices_from(normal)] += _DAMPING * np.trace(normal) / (2 * n)
+    return np.asarray(np.linalg.solve(normal, matrix.T @ residuals.ravel()).reshape(2, n).T)
+
+
+def _all_features(views: _Views, points: Floats, told: Floats) -> Floats:
+    """Records from the means of blocks whose members are known, by least squares."""
+    from scipy import sparse
+
+    _, blocks = views.members(points)
+    n, blocks_each = views.count, views.means.shape[1]
+    columns = np.tile(np.arange(n), len(blocks))
+    matrix = sparse.csr_matrix(
+        (np.full(blocks.size, blocks_each / n), (_entries(blocks, blocks_each), columns)),
+        shape=(len(blocks) * blocks_each, n),
+    )
+    right = told.reshape(-1, told.shape[2])
+    solved, *_ = np.linalg.lstsq((matrix.T @ matrix).toarray(), matrix.T @ right, rcond=1e-12)
+    return np.asarray(solved)
+
+
+def _entries(blocks: NDArray[np.int64], blocks_each: int) -> NDArray[np.int64]:
+    return np.asarray((np.arange(len(blocks))[:, None] * blocks_each + blocks).ravel())

@@ -1,0 +1,73 @@
+"""A coreset from one summary of each client: no cell is drawn by the server, and nothing else is
+asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedwad._coreset.seeding import distilled, stand_in_of
+from fedwad._coreset.union import Certified
+from fedwad.ot import Floats, Measure, Summary, lower_bound, solve, upper_bound
+
+__all__ = ["from_summaries"]
+
+
+def from_summaries(
+    summaries: Mapping[str, Summary], size: int, masses: str, seed: int
+) -> tuple[Certified, float]:
+    """Atoms for the union of the clients, with what their summaries prove of their distance, and
+    its estimate.
+
+    The atoms are the coreset of a stand-in that is drawn from the summaries; the estimate is their
+    distance to another one, since to the first they are closer than to the data, the more so the
+    more of them there are. The summaries together are one of the union, and a coreset is its own
+    summary without spread, so Gelbrich's bound and the coupling of cells bound the distance from
+    below and from above.
+    """
+    best, stand_in = distilled(dict(summaries), size, masses, seed)
+    another = stand_in_of(dict(summaries), len(stand_in), seed + 1)
+    value = solve(another, best.measure).distance
+    union, atoms = _pooled(list(summaries.values())), best.measure
+    own = Summary(
+        atoms.weights, atoms.points, np.zeros(union.covariance.shape), len(atoms), 0.0, 2.0, 1
+    )
+    lower, upper = lower_bound(union, own), upper_bound(union, own)
+    certified = Certified(atoms.points, atoms.weights, min(lower, upper), upper, tuple(summaries))
+    return certified, min(max(value, certified.lower), certified.upper)
+
+
+def _pooled(summaries: list[Summary]) -> Summary:
+    """The summaries of several clients as one of their union."""
+    counts = np.array([summary.count for summary in summaries], dtype=np.float64)
+    shares = counts / counts.sum()
+    weights = np.concatenate(
+        [share * summary.weights for share, summary in zip(shares, summaries, strict=True)]
+    )
+    axes = min(summary.within.ndim for summary in summaries)
+    covariance = np.asarray(
+        sum(
+            share * _reduced(summary.within, axes)
+            for share, summary in zip(shares, summaries, strict=True)
+        )
+    )
+    within_std = math.sqrt(
+        sum(
+            float(share) * summary.within_std**2
+            for share, summary in zip(shares, summaries, strict=True)
+        )
+    )
+    means = np.concatenate([summary.means for summary in summaries])
+    min_cell_size = min(summary.min_cell_size for summary in summaries)
+    cells = Measure(means, weights)
+    return Summary(
+        cells.weights, cells.points, covariance, int(counts.sum()), within_std, 2.0, min_cell_size
+    )
+
+
+def _reduced(within: Floats, axes: int) -> Floats:
+    """The covariance in the form that all clients tell: its diagonal, or the mean of that."""
+    diagonal = np.diag(within) if within.ndim == 2 else within
+    return np.asarray(diagonal if axes >= 1 else diagonal.mean())

@@ -1,7 +1,0 @@
-"""The curious server: what can be reconstructed from a client's answers, tried on the user's own data."""
-
-from fedwad.audit._result import AuditResult, Row, Samples
-from fedwad.audit._score import Score, Yardstick
-from fedwad.audit.audit import METHODS, Method, audit
-
-__all__ = ["METHODS", "AuditResult", "Method", "Row", "Samples", "Score", "Yardstick", "audit"]

@@ -1,0 +1,236 @@
+"""The SuperLink as a node sees it: signed calls that fetch messages and bring replies, and signs of
+life.
+
+All that fedwad uses of Flower's inside is imported here. It is that of version 1.41.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+
+import httpx
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from flwr.app import Message
+from flwr.app.message import remove_content_from_message
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+)
+from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+    make_confirm_message_received_fn_protobuf,
+    make_pull_object_fn_protobuf,
+    make_push_object_fn_protobuf,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    pull_and_inflate_object_from_tree,
+    push_objects,
+)
+from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from fedwad.engines.flower._ports import obstacle
+from fedwad.errors import InputError
+
+__all__ = ["LostError", "RefusedError", "SuperLinkClient"]
+
+#: Seconds between two signs of life; the SuperLink gives a node up after twice as many. Flower's
+#: least is 10.
+_BEAT = 10.0
+_PUBLIC = (b"ecdsa-", b"ssh-", b"sk-")
+_MOST_OBJECTS = 8  # a letter comes in three
+
+
+class RefusedError(Exception):
+    """The SuperLink does not take this node. Waiting may help: it keeps a killed node's place for a
+    while."""
+
+
+class LostError(Exception):
+    """The SuperLink stopped answering, or forgot this node."""
+
+
+class SuperLinkClient:
+    """One node's connection to a SuperLink, for the time of a `with` block."""
+
+    def __init__(
+        self, superlink: str, root_certificates: str | Path | None, key: str | Path
+    ) -> None:
+        logging.getLogger("httpx").setLevel(
+            logging.WARNING
+        )  # a line for each look for letters would fill the disk
+        private = _key(key)
+        self._place = (
+            superlink,
+            None if root_certificates is None else Path(root_certificates).expanduser(),
+        )
+        self._public = public_key_to_bytes(private.public_key())
+        self._client = FleetHttpClient.from_server_address(
+            superlink,
+            insecure=False,
+            root_certificates=_certificates(root_certificates),
+            interceptors=[
+                RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+                NodeAuthHttpInterceptor(private, private.public_key()),
+            ],
+        )
+        self._node = Node()
+        self._leaving = Event()
+        self._heart = Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> SuperLinkClient:
+        try:
+            request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=_BEAT)
+            self._node = Node(node_id=self._client.ActivateNode(request).node_id)
+        except httpx.HTTPStatusError:
+            self._client.close()
+            raise RefusedError(
+                "its key is not registered, or still in use by a node that was there before."
+            ) from None
+        except (httpx.TransportError, ssl.SSLError) as error:
+            self._client.close()
+            raise RefusedError(obstacle(*self._place) or _trouble(error)) from None
+        self._heart.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leaving.set()
+        self._heart.join()
+        with suppress(httpx.HTTPError):
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+        self._client.close()
+
+    def receive(self) -> tuple[Message, ObjectTree] | None:
+        """The next message for this node, still without content, if there is one."""
+        try:
+            response = self._client.PullMessages(PullMessagesRequest(node=self._node))
+        except (httpx.HTTPError, ValueError) as error:
+            raise LostError(_trouble(error)) from None
+        if not response.messages_list:
+            return None
+        return message_from_proto(response.messages_list[0]), response.message_object_trees[0]
+
+    def fetch(self, message: Message, tree: ObjectTree) -> Message | None:
+        """The whole message; None for one that is no letter, or whose run is over."""
+        if sum(1 for _ in iterate_object_tree(tree)) > _MOST_OBJECTS:
+            return None
+        run = message.metadata.run_id
+        try:
+            whole = pull_and_inflate_object_from_tree(
+                tree,
+                make_pull_object_fn_protobuf(self._client.PullObject, self._node, run),
+                make_confirm_message_received_fn_protobuf(
+                    self._client.ConfirmMessageReceived, self._node, run
+                ),
+                return_type=Message,
+            )
+        except httpx.TransportError as error:
+            raise LostError(_trouble(error)) from None
+        except Exception:  # Flower raises many kinds for content that is not what it says
+            return None
+        whole.metadata.__dict__["_message_id"] = tree.object_id  # what the reply will refer to
+        return whole
+
+    def send(self, reply: Message, seconds: float) -> bool:
+        """Bring a reply to the SuperLink; False if it does not want it any more."""
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        run, tree = reply.metadata.run_id, get_object_tree(reply)
+        try:
+            response = self._client.PushMessages(
+                PushMessagesRequest(
+                    node=self._node,
+                    messages_list=[message_to_proto(remove_content_from_message(reply))],
+                    message_object_trees=[tree],
+                    clientapp_runtime_list=[seconds],
+                )
+            )
+            push = make_push_object_fn_protobuf(
+                self._client.PushObject, self._node, run, response.session_id
+            )
+            push_objects(
+                get_all_nested_objects(reply),
+                push,
+                object_ids_to_push=set(response.objects_to_push),
+            )
+        except httpx.TransportError as error:
+            raise LostError(_trouble(error)) from None
+        except Exception:  # the run was stopped, or the letter is too old
+            return False
+        return True
+
+    def _beat(self) -> None:
+        """Give signs of life. If the SuperLink does not hear them, `receive` finds out."""
+        while not self._leaving.wait(0.75 * _BEAT):
+            try:
+                self._client.SendNodeHeartbeat(
+                    SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=_BEAT)
+                )
+            except (httpx.HTTPError, RuntimeError, ValueError):
+                continue
+
+
+def _key(path: str | Path) -> EllipticCurvePrivateKey:
+    try:
+        content = Path(path).expanduser().read_bytes()
+    except OSError:
+        raise InputError(f"There is no readable key at {path}; check the path.") from None
+    try:
+        key = load_ssh_private_key(content, None)
+    except TypeError:
+        raise InputError(
+            f"The key {path} has a passphrase; take that off with: ssh-keygen -p -N '' -f {path}"
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if content.startswith(_PUBLIC):
+        raise InputError(
+            f"{path} is the public half of a key, which the hub gets; name the private one beside it."
+        )
+    if not isinstance(key, EllipticCurvePrivateKey):
+        raise InputError(
+            f"{path} is no key for a node; make one with: ssh-keygen -t ecdsa -b 384 -N '' -f {path}"
+        )
+    return key
+
+
+def _certificates(path: str | Path | None) -> bytes | None:
+    try:
+        return None if path is None else Path(path).expanduser().read_bytes()
+    except OSError:
+        raise InputError(
+            f"There is no readable root certificate at {path}; check the path."
+        ) from None
+
+
+def _trouble(error: BaseException) -> str:
+    """What is wrong with a connection, in one sentence."""
+    text = str(error).lower()
+    if isinstance(error, httpx.HTTPStatusError):
+        return "it does not know this node any more."
+    if "certificate" in text or "ssl" in text:
+        return "its certificate is not the one that was signed for it, or it speaks plain text."
+    return "it does not answer; see whether it runs and can be reached."

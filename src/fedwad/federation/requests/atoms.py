@@ -1,0 +1,213 @@
+"""Share the data out to the power cells of a few atoms, and tell masses and sums: each round of a
+coreset's union.
+
+With atoms z_s, potentials g_s and softness e, sample x_i goes to atom s in the share
+
+    p_is = exp(-(|x_i - z_s|^2 - g_s) / e) / sum_r exp(-(|x_i - z_r|^2 - g_r) / e),
+
+all of it to the least |x_i - z_s|^2 - g_s when e = 0. Whatever the potentials are, p is a transport
+plan from the data to the masses that it happens to give the atoms. Everything told is a sum over
+samples, so the replies of many clients can be added before anybody sees them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.ot import Floats, Measure, ground_cost
+
+if TYPE_CHECKING:
+    from fedwad.federation.context import ClientContext
+    from fedwad.federation.policy import Policy
+
+__all__ = ["AtomsRequest", "CellSums"]
+
+_LEAST_SHARE = 1e-9  # of a sample; less is nothing
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums(Reply):
+    """What the cells hold: weighted sums over a client's samples x_i of weight w_i (sum one), with
+    shares p_is.
+
+    Attributes
+    ----------
+    count : number of samples, by which clients weigh in the union
+    masses : (S,), sum_i w_i p_is
+    offsets : (S, d), sum_i w_i p_is (x_i - z_s)
+    squares : (S,), sum_i w_i p_is |x_i - z_s|^2
+    crossing : (S, S), sum_i w_i p_is p_ir: how much mass a change of potentials would move
+    dual : sum_i w_i min_s (|x_i - z_s|^2 - g_s), over all atoms
+    soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)), whose gradient in g is minus
+        the masses
+    min_cell_size : number of samples in the smallest cell that is not empty, Kish's effective
+        number of its shares
+    """
+
+    count: int
+    masses: Floats
+    offsets: Floats
+    squares: Floats
+    crossing: Floats
+    dual: float
+    soft: float
+    min_cell_size: int
+
+    def check_alone(self) -> None:
+        require(
+            is_count(self.count) and is_count(self.min_cell_size),
+            "samples are not counted by positive whole numbers.",
+        )
+        parts = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.crossing, 2))
+        require(
+            all(is_finite(part, dimensions) for part, dimensions in parts),
+            "its sums are not finite.",
+        )
+        size = len(self.masses)
+        shapes = (
+            self.squares.shape == (size,)
+            and self.crossing.shape == (size, size)
+            and len(self.offsets) == size
+        )
+        require(shapes and size > 0, "its sums differ in size.")
+        require(
+            bool((self.masses >= 0).all()) and bool((self.squares >= 0).all()),
+            "a mass is negative.",
+        )
+        require(abs(float(self.masses.sum()) - 1) <= _ROUNDING, "its masses do not sum to one.")
+        inside = (self.crossing >= 0).all() and (self.crossing <= self.masses + _ROUNDING).all()
+        require(bool(inside), "more mass crosses than there is.")
+        values = (self.dual, self.soft)
+        require(
+            all(isinstance(one, float) and math.isfinite(one) for one in values),
+            "a dual value is not finite.",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AtomsRequest(Request):
+    """How much of the data, and which part of it, falls to each of these atoms?"""
+
+    kind: ClassVar[str] = "atoms"
+    lasting: ClassVar[bool] = True
+    answer: ClassVar[type[Reply]] = CellSums
+    atoms: Floats
+    potentials: Floats
+    softness: float
+
+    def validate(self) -> AtomsRequest:
+        atoms, potentials = _plain_array(self.atoms), _plain_array(self.potentials)
+        if atoms.ndim != 2 or potentials.shape != (len(atoms),):
+            raise InputError("atoms (S, d) need one potential each.")
+        if type(self.softness) is not float or not 0 <= self.softness < math.inf:
+            raise InputError("softness must be a number of at least 0.")
+        if not np.isfinite(potentials).all():
+            raise InputError("potentials must be finite.")
+        return AtomsRequest(
+            np.array(Measure(atoms, name="the atoms").points), potentials, self.softness
+        )
+
+    def admit(self, policy: Policy) -> None:
+        policy.check_size(
+            len(self.atoms)
+        )  # fewest points would not help: atoms far away are as good as none
+
+    def check_shape(self, context: ClientContext) -> None:
+        features = context.data.measure.dimension
+        if self.atoms.shape[1] != features:
+            raise InputError(
+                f"Atoms with {self.atoms.shape[1]} features arrived where the data have {features};"
+                " all parties need the same features."
+            )
+
+    def execute(self, context: ClientContext) -> tuple[CellSums, int]:
+        measure = context.data.measure
+        cost = ground_cost(measure.points, self.atoms)
+        reduced = cost - self.potentials
+        dual = float(measure.weights @ reduced.min(axis=1))
+        shares, soft, min_cell_size = _shares(
+            reduced, self.softness, measure.weights, context.policy.min_cell_size
+        )
+        weighted = measure.weights[:, None] * shares
+        masses = weighted.sum(axis=0)
+        origin = self.atoms[0]  # a large common offset then costs no digits
+        offsets = weighted.T @ (measure.points - origin) - masses[:, None] * (self.atoms - origin)
+        squares = np.einsum("is,is->s", weighted, cost)
+        crossing = weighted.T @ shares
+        return CellSums(
+            len(measure), masses, offsets, squares, crossing, dual, soft, min_cell_size
+        ), min_cell_size
+
+    def check(self, reply: CellSums) -> None:
+        require(reply.offsets.shape == self.atoms.shape, "it is about other atoms.")
+        # |mean of x - z|^2 is never above the mean of |x - z|^2, and a plan never costs less than
+        # the dual value.
+        held = np.where(reply.masses > 0, reply.masses, 1.0)
+        reach = float(
+            np.abs(self.atoms - self.atoms[0]).max() + np.sqrt((reply.squares / held).max())
+        )
+        lengths = np.sqrt((reply.offsets**2).sum(axis=1))
+        longest = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * reach
+        require(bool((lengths <= longest).all()), "its sums contradict each other.")
+        plan = float(reply.squares.sum() - reply.masses @ self.potentials)
+        size = float(reply.squares.sum() + np.abs(self.potentials).max())
+        require(reply.dual <= plan + _ROUNDING * size, "its dual value is above its plan.")
+
+
+def _plain_array(array: Any) -> Floats:
+    if type(array) is not np.ndarray or array.dtype != np.float64:
+        raise InputError(f"A {type(array).__name__} came where an array of numbers belongs.")
+    return np.array(array)
+
+
+def _shares(
+    reduced: Floats, softness: float, weights: Floats, floor: int
+) -> tuple[Floats, float, int]:
+    """Shares (n, S), the soft dual value, and the effective number of samples in the smallest cell
+    that is not empty.
+
+    While a cell holds fewer samples than the floor, the one with fewest is closed and its samples
+    go to their next best cells: another plan, a little dearer, in which no sum is over few samples.
+    The last cell stays open.
+    """
+    shares = np.zeros_like(reduced)
+    opened = np.arange(reduced.shape[1])
+    while True:
+        among, least = _soft(reduced[:, opened], softness)
+        counts = _effective(weights[:, None] * among)
+        used = np.flatnonzero(counts > 0)
+        fewest = used[counts[used].argmin()]
+        if counts[fewest] >= floor - 1e-9 or len(used) == 1:
+            shares[:, opened] = among
+            return shares, float(weights @ least), int(counts[fewest] + 1e-9)
+        opened = np.delete(opened, fewest)
+
+
+def _soft(reduced: Floats, softness: float) -> tuple[Floats, Floats]:
+    """Shares of each sample, and its soft minimum."""
+    least = reduced.min(axis=1)
+    if softness == 0:
+        shares = np.zeros_like(reduced)
+        shares[np.arange(len(reduced)), reduced.argmin(axis=1)] = 1.0
+        return shares, least
+    with np.errstate(under="ignore", over="ignore"):
+        shares = np.exp(-(reduced - least[:, None]) / softness)
+    total = shares.sum(axis=1)
+    shares /= total[:, None]
+    shares[shares < _LEAST_SHARE] = 0.0
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True)), least - softness * np.log(total)
+
+
+def _effective(weighted: Floats) -> Floats:
+    """Kish's effective number of samples in each cell, 0 for an empty one."""
+    heaviest = weighted.max(axis=0)
+    share = weighted / np.where(heaviest > 0, heaviest, 1.0)
+    squares = (share**2).sum(axis=0)
+    return np.asarray(share.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0))

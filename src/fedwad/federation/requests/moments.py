@@ -1,0 +1,68 @@
+"""How many samples, around which mean, how widely spread?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, get_args
+
+import numpy as np
+
+from fedwad.federation.message import (
+    Classes,
+    Reply,
+    Request,
+    is_count,
+    is_finite,
+    plain_word,
+    require,
+)
+from fedwad.ot import Floats, LabelledMeasure
+
+if TYPE_CHECKING:
+    from fedwad.federation.context import ClientContext
+    from fedwad.federation.policy import Policy
+
+__all__ = ["Moments", "MomentsRequest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Reply):
+    """Number of samples, mean, and standard deviation of each feature."""
+
+    count: int
+    mean: Floats
+    scale: Floats
+
+    def check_alone(self) -> None:
+        require(is_count(self.count), "the number of samples is not a positive whole number.")
+        require(
+            is_finite(self.mean, 1) and is_finite(self.scale, 1), "mean or scale are not finite."
+        )
+        require(
+            self.mean.shape == self.scale.shape and bool((self.scale >= 0).all()),
+            "the scale is wrong.",
+        )
+
+
+@dataclass(frozen=True)
+class MomentsRequest(Request):
+    """How many samples, around which mean, how widely spread?"""
+
+    kind: ClassVar[str] = "moments"
+    lasting: ClassVar[bool] = True
+    answer: ClassVar[type[Reply]] = Moments
+    classes: Classes = "ignored"
+
+    def validate(self) -> MomentsRequest:
+        return MomentsRequest(plain_word(self.classes, "classes", get_args(Classes)))
+
+    def admit(self, policy: Policy) -> None:
+        policy.check_classes(self.classes)
+
+    def execute(self, context: ClientContext) -> tuple[Moments, int]:
+        measure = context.view(self.classes)
+        if isinstance(measure, LabelledMeasure):
+            scale = np.sqrt(measure.variances)
+        else:
+            scale = np.sqrt(measure.weights @ (measure.points - measure.mean) ** 2)
+        return Moments(len(measure), measure.mean, scale), context.smallest_class(self.classes)

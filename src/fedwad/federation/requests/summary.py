@@ -1,0 +1,161 @@
+"""A summary of the data in one message: the whole conversation of method="summary"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+import numpy as np
+
+from fedwad._checks import check_whole
+from fedwad.errors import PolicyError
+from fedwad.federation.message import (
+    Classes,
+    Reply,
+    Request,
+    check_distance,
+    check_weights,
+    is_count,
+    is_finite,
+    plain_word,
+    require,
+)
+from fedwad.ot import (
+    CovarianceType,
+    LabelledSummary,
+    Summary,
+    check_order,
+    summarise,
+    summarise_classes,
+)
+
+if TYPE_CHECKING:
+    from fedwad.federation.context import ClientContext
+    from fedwad.federation.policy import Policy
+
+__all__ = ["SummaryReply", "SummaryRequest"]
+
+_SAME_TRACE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryReply(Reply):
+    """A summary, and the distance to the support that made its cells (None for k-means cells)."""
+
+    summary: Summary | LabelledSummary
+    distance: float | None
+
+    def check_alone(self) -> None:
+        check_distance(self.distance)
+        if isinstance(self.summary, LabelledSummary):
+            check_weights(self.summary.weights, len(self.summary.parts))
+            for part in self.summary.parts:
+                _check_summary(part)
+            require(
+                len({part.dimension for part in self.summary.parts}) == 1,
+                "classes differ in features.",
+            )
+        else:
+            _check_summary(self.summary)
+
+
+@dataclass(frozen=True)
+class SummaryRequest(Request):
+    """A summary of the data from k-means cells, class by class if wanted."""
+
+    kind: ClassVar[str] = "summary"
+    lasting: ClassVar[bool] = True
+    answer: ClassVar[type[Reply]] = SummaryReply
+    cells: int
+    covariance_type: CovarianceType
+    p: float
+    seed: int
+    classes: Classes = "ignored"
+
+    def validate(self) -> SummaryRequest:
+        return SummaryRequest(
+            check_whole(self.cells, "support"),
+            plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
+            check_order(self.p),
+            check_whole(self.seed, "seed", 0),
+            plain_word(self.classes, "classes", get_args(Classes)),
+        )
+
+    def admit(self, policy: Policy) -> None:
+        policy.check_classes(self.classes)
+        policy.check_order(self.p)
+        policy.check_size(self.cells)
+
+    def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
+        covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
+        summary: Summary | LabelledSummary
+        if self.classes == "ignored":
+            summary = summarise(
+                context.data.measure, self.cells, covariance_type, self.p, context.floor, self.seed
+            )
+            return SummaryReply(summary, None), summary.min_cell_size
+        if (
+            self.classes == "full" and context.policy.covariance_type != "full"
+        ) or context.policy.covariance_type == "spherical":
+            raise PolicyError(
+                "This client's policy does not tell what classes are to be compared by."
+            )
+        labels = context.data.known_labels()
+        summary = summarise_classes(
+            context.data.measure,
+            labels,
+            self.cells,
+            covariance_type,
+            self.classes,
+            context.floor,
+            self.seed,
+        )
+        return SummaryReply(summary, None), summary.min_cell_size
+
+    def check(self, reply: SummaryReply) -> None:
+        labelled = isinstance(reply.summary, LabelledSummary)
+        require(labelled == (self.classes != "ignored"), "it is about other classes.")
+        if isinstance(reply.summary, LabelledSummary):
+            require(
+                reply.summary.covariance == self.classes,
+                "its classes are compared by something else.",
+            )
+            known = 2 if self.classes == "full" else 1
+            require(
+                all(part.within.ndim >= known for part in reply.summary.parts),
+                "it leaves out covariances.",
+            )
+        for part in (
+            reply.summary.parts if isinstance(reply.summary, LabelledSummary) else (reply.summary,)
+        ):
+            require(len(part.weights) <= self.cells, "it has more cells than were asked for.")
+            require(part.p == self.p, "it is about another order p.")
+
+
+def _check_summary(summary: Any) -> None:
+    require(is_finite(summary.means, 2) and summary.means.size > 0, "cell means are not finite.")
+    check_weights(summary.weights, len(summary.means))
+    d = summary.dimension
+    require(
+        is_finite(summary.covariance) and summary.covariance.shape in ((), (d,), (d, d)),
+        "the covariance.",
+    )
+    diagonal = np.diag(summary.covariance) if summary.covariance.ndim == 2 else summary.covariance
+    require(bool((diagonal >= 0).all()), "a variance is negative.")
+    if summary.factors is not None:
+        shape = np.shape(summary.factors)
+        require(
+            is_finite(summary.factors, 2) and shape[1] == d == len(diagonal),
+            "factors of the covariance.",
+        )
+    require(
+        is_count(summary.count) and is_count(summary.min_cell_size),
+        "counts are not positive whole numbers.",
+    )
+    check_distance(summary.within_std)
+    if summary.p == 2:
+        trace = summary.variance
+        require(
+            abs(summary.within_std**2 - trace) <= _SAME_TRACE * trace + 1e-290,
+            "spread and covariance disagree.",
+        )

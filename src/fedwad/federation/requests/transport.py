@@ -1,0 +1,187 @@
+"""Transport the data to a support: one round of FedWaD, and the cells of its last message and of a
+hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, get_args
+
+import numpy as np
+
+from fedwad.errors import InputError, PolicyError
+from fedwad.federation.message import (
+    Classes,
+    Reply,
+    Request,
+    check_distance,
+    check_measure,
+    plain_run,
+    plain_support,
+    plain_word,
+    require,
+)
+from fedwad.federation.requests.summary import SummaryReply
+from fedwad.ot import (
+    CovarianceType,
+    Interpolant,
+    Measure,
+    Plan,
+    Summary,
+    check_order,
+    interpolate,
+    min_cell_size,
+    solve,
+    summarise_plan,
+)
+
+if TYPE_CHECKING:
+    from fedwad.federation.context import ClientContext
+    from fedwad.federation.policy import Policy
+
+__all__ = ["CellsRequest", "TransportReply", "TransportRequest"]
+
+
+@dataclass(frozen=True, eq=False)
+class TransportReply(Reply):
+    """Interpolating measure between the data (t = 0) and the support (t = 1); the distance if
+    revealed."""
+
+    interpolant: Measure
+    distance: float | None
+
+    def check_alone(self) -> None:
+        check_measure(self.interpolant)
+        check_distance(self.distance)
+
+
+@dataclass(frozen=True, eq=False)
+class TransportRequest(Request):
+    """One round of FedWaD: transport the data to this support, reply with an interpolating measure.
+
+    `run` names the sequence of rounds that the request belongs to: a client starts from where it
+    was in that run, which saves time and changes no number.
+    """
+
+    kind: ClassVar[str] = "transport"
+    lasting: ClassVar[bool] = True
+    answer: ClassVar[type[Reply]] = TransportReply
+    run: str
+    support: Measure
+    t: float
+    p: float
+    interpolant: Interpolant
+    reveal: bool
+    classes: Classes = "ignored"
+
+    def validate(self) -> TransportRequest:
+        if type(self.t) is not float or not 0 < self.t < 1:
+            raise InputError("t must be a number strictly between 0 and 1.")
+        if type(self.reveal) is not bool:
+            raise InputError("reveal must be true or false.")
+        return TransportRequest(
+            plain_run(self.run),
+            plain_support(self.support),
+            self.t,
+            check_order(self.p),
+            plain_word(self.interpolant, "interpolant", get_args(Interpolant)),
+            self.reveal,
+            plain_word(self.classes, "classes", get_args(Classes)),
+        )
+
+    def admit(self, policy: Policy) -> None:
+        policy.check_classes(self.classes)
+        policy.check_order(self.p)
+        if self.interpolant == "exact" and not policy.exact_interpolant:
+            raise PolicyError(
+                "The exact interpolating measure reveals every sample and is not sent."
+            )
+        policy.check_support(self.support)
+
+    def check_shape(self, context: ClientContext) -> None:
+        _check_features(self.support, self.classes, context)
+
+    def execute(self, context: ClientContext) -> tuple[TransportReply, int]:
+        plan = _plan(self.run, self.support, self.p, self.classes, context)
+        moved = interpolate(plan, self.t, self.interpolant)
+        min_cell_size = min(_smallest(plan, self.interpolant), context.smallest_class(self.classes))
+        return TransportReply(moved, plan.distance if self.reveal else None), min_cell_size
+
+    def check(self, reply: TransportReply) -> None:
+        require(
+            reply.interpolant.dimension == self.support.dimension,
+            "it has another number of features.",
+        )
+        if self.interpolant == "barycentric":
+            require(
+                len(reply.interpolant) <= len(self.support), "it has more points than the support."
+            )
+        require((reply.distance is not None) or not self.reveal, "it leaves out its distance.")
+
+
+@dataclass(frozen=True, eq=False)
+class CellsRequest(Request):
+    """Transport the data to this support, reply with the cells it makes."""
+
+    kind: ClassVar[str] = "cells"
+    lasting: ClassVar[bool] = True
+    answer: ClassVar[type[Reply]] = SummaryReply
+    run: str
+    support: Measure
+    p: float
+    covariance_type: CovarianceType
+    classes: Classes = "ignored"
+
+    def validate(self) -> CellsRequest:
+        return CellsRequest(
+            plain_run(self.run),
+            plain_support(self.support),
+            check_order(self.p),
+            plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
+            plain_word(self.classes, "classes", get_args(Classes)),
+        )
+
+    def admit(self, policy: Policy) -> None:
+        policy.check_classes(self.classes)
+        policy.check_order(self.p)
+        policy.check_support(self.support)
+
+    def check_shape(self, context: ClientContext) -> None:
+        _check_features(self.support, self.classes, context)
+
+    def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
+        plan = _plan(self.run, self.support, self.p, self.classes, context)
+        summary = summarise_plan(plan, context.policy.allowed_covariance_type(self.covariance_type))
+        return SummaryReply(summary, plan.distance), min(
+            summary.min_cell_size, context.smallest_class(self.classes)
+        )
+
+    def check(self, reply: SummaryReply) -> None:
+        summary = reply.summary
+        if not isinstance(summary, Summary) or reply.distance is None:
+            raise InputError("it leaves out its distance to the support.")
+        require(summary.dimension == self.support.dimension, "it has another number of features.")
+        require(len(summary.weights) <= len(self.support), "it has more cells than the support.")
+        require(summary.p == self.p, "it is about another order p.")
+
+
+def _plan(run: str, support: Measure, p: float, classes: Classes, context: ClientContext) -> Plan:
+    plan = solve(context.view(classes), support, p, start=context.cache.recall(run))
+    context.cache.remember(run, plan.g)
+    return plan
+
+
+def _smallest(plan: Plan, interpolant: Interpolant) -> int:
+    """Fewest samples behind one atom of the interpolating measure."""
+    on_samples = interpolant == "exact" or len(plan.target) > len(plan.source)
+    kept = np.flatnonzero(plan.received)
+    return 1 if on_samples else min_cell_size(np.searchsorted(kept, plan.cols), plan.mass)
+
+
+def _check_features(support: Measure, classes: Classes, context: ClientContext) -> None:
+    d = context.data.measure.dimension
+    features = {"ignored": d, "diag": 3 * d, "full": d + d + d * d}[classes]
+    if support.dimension != features:
+        raise InputError(
+            f"A support with {support.dimension} features arrived where the data have {features};"
+            " both parties need the same features."
+        )

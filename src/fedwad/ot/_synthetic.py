@@ -1,0 +1,320 @@
+"""The twin estimate: rebuild samples from their summaries and transport the twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._many import in_threads, pair_distances
+from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._summary import Summary
+
+__all__ = [
+    "LabelledSyntheticSample",
+    "SyntheticSample",
+    "synthetic_distance",
+    "synthetic_distances",
+    "synthetic_transports",
+]
+
+#: Largest number of points of a twin that is transported; beyond, the result is extrapolated.
+CAP = 1500
+_LADDER = (250, 500, 1000, CAP)
+_POINTS = 4000  # drawn in all for each size and pair, which sets the number of draws
+_FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
+# Beyond so many pairs most are transported with few points, and a sample of pairs tells what more
+# points change.
+_MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 100, 24
+_EXPONENTS = np.linspace(0.05, 1.0, 96)
+
+Pair = tuple[int, int]
+
+
+class _Drawing(Protocol):
+    def draw(self, size: int, rng: np.random.Generator) -> Measure: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticSample:
+    """Artificial samples with the cells of a summary: Gaussians around its cell means, with its
+    covariance factors^T factors + diag(deviations^2)."""
+
+    summary: Summary
+    deviations: Floats | None  # (d,)
+    factors: Floats | None  # (k, d)
+
+    @classmethod
+    def of(cls, summary: Summary) -> SyntheticSample:
+        if summary.covariance_type != "full":
+            return cls(
+                summary,
+                np.sqrt(np.broadcast_to(summary.covariance, summary.dimension)),
+                summary.factors,
+            )
+        values, vectors = np.linalg.eigh(summary.covariance)
+        return cls(summary, None, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Measure:
+        """`size` points, as many in each cell as its weight asks for, whose cell means are
+        exact."""
+        summary = self.summary
+        counts = _shares(summary.weights, size)
+        occupied = np.flatnonzero(counts)
+        counts = counts[occupied]
+        points: Floats = np.zeros((size, summary.dimension))
+        for part in (self.deviations, self.factors):
+            if part is not None:
+                noise = _centred(rng.standard_normal((size, len(part))), counts)
+                points += noise @ part if part.ndim == 2 else noise * part
+        if size > len(occupied):  # fixing the means took away this share of the variance
+            points *= np.sqrt(size / (size - len(occupied)))
+        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSyntheticSample:
+    """Artificial samples class by class, with the statistics of the real classes."""
+
+    summary: LabelledSummary
+    parts: tuple[SyntheticSample, ...]
+    table: Floats
+
+    @classmethod
+    def of(cls, summary: LabelledSummary) -> LabelledSyntheticSample:
+        return cls(summary, tuple(map(SyntheticSample.of, summary.parts)), summary.table.points)
+
+    def draw(self, size: int, rng: np.random.Generator) -> LabelledMeasure:
+        counts = _shares(self.summary.weights, size)
+        drawn = [
+            synthetic.draw(int(count), rng).points
+            for synthetic, count in zip(self.parts, counts, strict=True)
+            if count > 0
+        ]
+        return LabelledMeasure(
+            np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts), self.table
+        )
+
+
+def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
+    """Whole numbers in proportion to the weights that sum to `size`."""
+    ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
+    return np.asarray(np.diff(ends, prepend=0))
+
+
+def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Noise whose mean over each group of rows is zero."""
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
+    return noise
+
+
+def synthetic_distance(
+    a: Summary | LabelledSummary,
+    b: Summary | LabelledSummary,
+    p: float = 2.0,
+    seed: int = 0,
+    among: int | None = None,
+) -> float:
+    """Estimate of W_p between the two samples that were summarised.
+
+    Twins of the original sizes n and m have about the distance of the originals, the part that
+    sampling noise contributes included. Above CAP points the mean of W_p^p at smaller sizes k is
+    fitted by w + c k^-g and read off at the original sizes.
+    """
+    return float(synthetic_distances([a, b], [(0, 1)], p, seed, among=among)[0, 1])
+
+
+def synthetic_distances(
+    summaries: Sequence[Summary | LabelledSummary],
+    pairs: Sequence[Pair],
+    p: float = 2.0,
+    seed: int = 0,
+    keys: Sequence[int] | None = None,
+    n_jobs: int = 1,
+    on_pair: Callable[[], None] | None = None,
+    among: int | None = None,
+) -> Floats:
+    """Estimates for some pairs out of many samples, (N, N), zero elsewhere; each twin is drawn once
+    for all its pairs.
+
+    `keys` (by default 0, 1, ...) name the samples to the random numbers, so that a pair's estimate
+    does not depend on which others are there. `on_pair` is called after each transport; there are
+    `synthetic_transports` of them. The more pairs there are (`among` how many, if these are not
+    all), the fewer draws each gets.
+    """
+    drawing = _Draws(
+        summaries,
+        seed,
+        range(len(summaries)) if keys is None else keys,
+        p,
+        n_jobs,
+        on_pair or _nothing,
+    )
+    sizes = drawing.sizes
+    many = len(pairs) > _MANY_PAIRS and int(sizes.max()) > _FEW_POINTS
+    chosen = _sample(pairs, seed) if many else pairs
+    powers = drawing.powers(_steps(sizes, chosen, among or len(pairs)))
+    full = {
+        pair: _at_full_size(
+            {cap: found[pair] for cap, found in powers.items() if pair in found}, sizes[list(pair)]
+        )
+        for pair in chosen
+    }
+    if many:
+        small = drawing.powers([(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
+        full = _corrected(small, full, sizes, [summary.within_std for summary in summaries], p)
+    result = np.zeros((len(summaries), len(summaries)))
+    for pair in pairs:
+        result[pair] = result[pair[::-1]] = max(full[pair], 0.0) ** (1 / p)
+    return result
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Draws:
+    """Twins of many summaries, drawn from seeds of their own, and the transports between them."""
+
+    def __init__(
+        self,
+        summaries: Sequence[Summary | LabelledSummary],
+        seed: int,
+        keys: Sequence[int],
+        p: float,
+        n_jobs: int,
+        on_pair: Callable[[], None],
+    ) -> None:
+        self.sizes = np.array([summary.count for summary in summaries])
+        self._summaries = summaries
+        self._twins: dict[int, _Drawing] = {}
+        self._seed, self._keys, self._p, self._threads, self._on_pair = (
+            seed,
+            keys,
+            p,
+            n_jobs,
+            on_pair,
+        )
+
+    def powers(self, steps: Iterable[tuple[int, int, list[Pair]]]) -> dict[int, dict[Pair, float]]:
+        """Mean of W_p^p over draws, for each cap and its pairs."""
+        found: dict[int, dict[Pair, float]] = {}
+        for cap, draws, pairs in steps:
+            totals = dict.fromkeys(pairs, 0.0)
+            involved = sorted({index for pair in pairs for index in pair})
+            for draw in range(draws):
+                synthetic = in_threads(
+                    partial(self._drawn, cap=cap, draw=draw), involved, self._threads
+                )
+                drawn = dict(zip(involved, synthetic, strict=True))
+                for pair, distance in pair_distances(drawn, pairs, self._p, self._threads):
+                    totals[pair] += distance**self._p / draws
+                    self._on_pair()
+            found.setdefault(cap, {}).update(totals)
+        return found
+
+    def _drawn(self, index: int, cap: int, draw: int) -> Measure:
+        if index not in self._twins:
+            summary = self._summaries[index]
+            self._twins[index] = (
+                LabelledSyntheticSample.of(summary)
+                if isinstance(summary, LabelledSummary)
+                else SyntheticSample.of(summary)
+            )
+        rng = np.random.default_rng([self._seed, self._keys[index], cap, draw])
+        return self._twins[index].draw(int(min(self.sizes[index], cap)), rng)
+
+
+def _sample(pairs: Sequence[Pair], seed: int) -> list[Pair]:
+    """Some pairs, among few samples, so that few twins are drawn for them."""
+    rng = np.random.default_rng(seed)
+    return [pairs[k] for k in rng.permutation(len(pairs))[:_SAMPLE]]
+
+
+def _corrected(
+    small: dict[Pair, float],
+    full: dict[Pair, float],
+    sizes: NDArray[np.int64],
+    within_stds: Sequence[float],
+    p: float,
+) -> dict[Pair, float]:
+    """What W_p^p of small twins would be at full size.
+
+    More points bring it down by c (k^-g - n^-g) times the power of the spreads inside cells, k and
+    n averaged over both sides; c and g fit the pairs for which both are known.
+    """
+    pairs = list(small)
+    index = np.array(pairs)
+    before, after = np.minimum(sizes, _FEW_POINTS)[index].astype(float), sizes[index].astype(float)
+    within = (np.array(within_stds)[index] ** p).sum(axis=1)
+    known = np.array([pair in full for pair in pairs])
+    drop = np.array([small[pair] - full[pair] for pair in pairs if pair in full])
+    best, answer = np.inf, np.zeros(len(pairs))
+    for g in _EXPONENTS:
+        unit = (before**-g - after**-g).mean(axis=1) * within
+        size = float(unit[known] @ unit[known])
+        c = max(0.0, float(unit[known] @ drop) / size) if size > 0 else 0.0
+        misfit = float(((c * unit[known] - drop) ** 2).sum())
+        if misfit < best:
+            best, answer = misfit, c * unit
+    return {
+        pair: full.get(pair, small[pair] - float(change))
+        for pair, change in zip(pairs, answer, strict=True)
+    }
+
+
+def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
+    """How many transports `synthetic_distances` makes."""
+    counts = np.array(sizes)
+    if len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS:
+        chosen = _sample(pairs, seed)
+        return len(pairs) + sum(
+            draws * len(some) for _, draws, some in _steps(counts, chosen, len(pairs))
+        )
+    return sum(draws * len(some) for _, draws, some in _steps(counts, pairs, len(pairs)))
+
+
+def _steps(
+    sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int
+) -> Iterator[tuple[int, int, list[Pair]]]:
+    """Caps on the size of twins, each with its number of draws and the pairs that need it."""
+    for cap in _LADDER:
+        chosen = [pair for pair in pairs if cap == CAP or max(sizes[pair[0]], sizes[pair[1]]) > CAP]
+        by_draws: dict[int, list[Pair]] = {}
+        for pair in chosen:
+            largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
+            by_draws.setdefault(_draws(largest, among), []).append(pair)
+        for draws, some in by_draws.items():
+            yield cap, draws, some
+
+
+def _draws(size: int, pairs: int) -> int:
+    if pairs > _MANY_PAIRS:  # a sample of them, which must be right
+        return 2
+    if pairs > _SOME_PAIRS:
+        return 1
+    return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
+
+
+def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
+    """Fit powers = w + c * mean(k^-g) over both sizes with w, c >= 0, and read it at `sizes`."""
+    if len(powers) == 1:
+        return powers[CAP]
+    from scipy.optimize import nnls
+
+    values = np.array(list(powers.values()))
+    steps = np.array([np.minimum(sizes, cap) for cap in powers], dtype=float)
+    best, answer = np.inf, float(values[-1])
+    for g in _EXPONENTS:
+        design = np.column_stack([np.ones(len(steps)), (steps**-g).mean(axis=1)])
+        (w, c), misfit = nnls(design, values)
+        if misfit < best:
+            best, answer = misfit, w + c * float((sizes.astype(float) ** -g).mean())
+    return answer

@@ -1,0 +1,46 @@
+"""Why replies are not aggregated before sight: the sum over three clients gives records away just
+as well."""
+
+import numpy as np
+import pytest
+
+from fedwad._audit import Yardstick
+from fedwad._audit._atoms import by_slabs
+from fedwad._audit._session import AttackSession
+from fedwad.federation import AtomsRequest, CellSums, Client, Dataset, Policy
+from fedwad.ot import Measure
+
+
+class Aggregated(AttackSession):
+    """Three clients of which a server sees nothing but the sum, as perfect secure aggregation would
+    have it."""
+
+    def __init__(self, parts, floor):
+        policy = Policy(["moments", "atoms"], min_cell_size=floor)
+        super().__init__(Dataset(Measure(np.concatenate(parts))), policy, {"moments", "atoms"})
+        self._clients = [Client(Dataset(Measure(part)), policy) for part in parts]
+
+    @property
+    def most(self):
+        return super().most // len(self._clients)
+
+    def ask(self, request):
+        if not isinstance(request, AtomsRequest):
+            return super().ask(request)
+        self.answered += 1
+        replies = [client.answer(request) for client in self._clients]
+        shares = [reply.count / self.count for reply in replies]
+        total = {
+            name: sum(
+                share * getattr(reply, name) for share, reply in zip(shares, replies, strict=True)
+            )
+            for name in ("masses", "offsets", "squares", "crossing", "dual", "soft")
+        }
+        return CellSums(count=self.count, min_cell_size=1, **total)
+
+
+@pytest.mark.parametrize(("floor", "least"), [(1, 200), (10, 30)])
+def test_sums_over_three_clients_give_records_away(floor, least):
+    points = np.random.default_rng(0).standard_normal((300, 2))
+    found = by_slabs(Aggregated(np.split(points, 3), floor), np.random.default_rng(0))
+    assert Yardstick(points).score(found).exact >= least

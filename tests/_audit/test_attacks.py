@@ -1,0 +1,169 @@
+"""Each attack gets what its mathematics says, from a client that answers everything, and nothing it
+was not told."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedwad._audit import Yardstick
+from fedwad._audit._atoms import by_slabs
+from fedwad._audit._curve import Curve
+from fedwad._audit._differencing import by_sizes, by_weights
+from fedwad._audit._exact import exact_known, exact_secret
+from fedwad._audit._permuted import permuted
+from fedwad._audit._private import averaged_releases, known_others
+from fedwad._audit._session import AttackSession
+from fedwad._audit._summaries import candidates, many_summaries, rare_features
+from fedwad._audit._tomography import tomography
+from fedwad.federation import KINDS, Dataset, MomentsRequest, Policy
+from fedwad.ot import Measure
+
+EVERYTHING = frozenset(KINDS.values())
+
+
+def attacked(attack, points, policy=None, seed=0):
+    session = AttackSession(
+        Dataset(Measure(points)), Policy.open() if policy is None else policy, EVERYTHING
+    )
+    return session, Yardstick(points).score(attack(session, np.random.default_rng(seed)))
+
+
+def rare(base=0.0):
+    """200 patients; three have a flag that nobody else has."""
+    rng = np.random.default_rng(2)
+    points = np.column_stack([rng.normal(50, 10, (200, 4)), np.full((200, 3), base)])
+    points[[5, 60, 199], [4, 5, 6]] = base + 1.0
+    return points
+
+
+@pytest.mark.parametrize("base", [0.0, 7.0])
+def test_a_feature_that_one_record_has_gives_it_away_with_the_covariance(base):
+    _, score = attacked(rare_features, rare(base))
+    assert score.exact == 3
+
+
+def test_without_the_covariance_between_features_it_does_not():
+    for covariance_type in ("diag", "spherical"):
+        policy = Policy(allow=["summary"], covariance_type=covariance_type, min_cell_size=10)
+        _, score = attacked(rare_features, rare(), policy)
+        assert score.exact == 0
+
+
+@pytest.mark.parametrize("attack", [exact_known, exact_secret, permuted, by_weights])
+@pytest.mark.parametrize("shape", [(40, 1), (40, 2), (45, 7), (35, 3)])
+def test_the_published_protocol_gives_every_record_away(attack, shape):
+    points = 3 + np.random.default_rng(1).standard_normal(shape)
+    _, score = attacked(attack, points)
+    assert score.exact == len(points)
+
+
+def test_the_secret_t_is_not_used(monkeypatch):
+    """With a wrong t in the attacker's hands the reconstruction would be wrong; it finds t by
+    itself."""
+    points = np.random.default_rng(0).standard_normal((40, 3))
+    found = set()
+    from fedwad._audit import _exact as module
+
+    original = module._found
+    monkeypatch.setattr(module, "_found", lambda *given: found.add(original(*given)) or max(found))
+    _, score = attacked(exact_secret, points)
+    assert score.exact == 40
+    assert len(found) == 1
+    assert 0.25 <= found.pop() <= 0.75
+
+
+@pytest.mark.parametrize("shape", [(60, 2), (60, 20)])
+def test_tomography_with_two_records_in_a_cell(shape):
+    points = np.random.default_rng(2).standard_normal(shape)
+    session, score = attacked(
+        tomography, points, replace(Policy.open(), min_cell_size=2, exact_interpolant=False)
+    )
+    assert score.exact == 60
+    assert session.answered <= 121
+
+
+def test_equal_weights_and_a_floor_do_not_stop_sizes():
+    points = np.random.default_rng(3).standard_normal((200, 4))
+    policy = Policy(["transport"], min_cell_size=10)
+    _, score = attacked(by_sizes, points, policy)
+    assert score.exact >= 30
+    assert (
+        by_weights(
+            AttackSession(Dataset(Measure(points)), policy, EVERYTHING), np.random.default_rng(0)
+        ).size
+        == 0
+    )
+
+
+def test_a_floor_does_not_stop_chosen_weights():
+    points = np.random.default_rng(4).standard_normal((200, 2))
+    policy = Policy(["transport"], min_cell_size=20, uniform_support=False)
+    session, score = attacked(by_weights, points, policy)
+    assert (
+        score.exact >= 160
+    )  # all but the floor at both ends of one line, and the rest by other lines
+    assert session.answered < 70
+
+
+def test_slabs_of_a_coreset_give_records_away_above_any_floor():
+    points = np.random.default_rng(5).standard_normal((200, 2))
+    _, score = attacked(by_slabs, points, Policy(["atoms", "moments"], min_cell_size=10))
+    assert score.exact >= 60
+
+
+def test_summaries_that_differ_by_a_record_tell_it():
+    points = np.random.default_rng(6).standard_normal((200, 2))
+    _, score = attacked(many_summaries, points, Policy(["summary"], max_queries=20))
+    assert score.exact >= 5
+
+
+def test_the_difference_of_two_cells():
+    points = np.random.default_rng(7).standard_normal((12, 3))
+    means = np.stack([points[:11].mean(axis=0), points.mean(axis=0)])
+    assert candidates(np.array([11, 12]), means, 1)[0] == pytest.approx(points[11])
+
+
+def test_the_curve_knows_a_record_that_is_cut_twice():
+    records = np.random.default_rng(8).standard_normal((10, 2))
+    curve = Curve(10, 2)
+
+    def upto(place):
+        whole = int(place)
+        rest = float(place - whole)
+        return records[:whole].sum(axis=0) + (rest * records[whole] if rest else 0)
+
+    for cuts in ([Fraction(10, 3), Fraction(20, 3), Fraction(10)], [Fraction(7, 2), Fraction(10)]):
+        heights = np.array([upto(cut) for cut in cuts])
+        curve.add(cuts, np.diff(heights, axis=0, prepend=np.zeros((1, 2))))
+    (found,) = curve.records()
+    assert found == pytest.approx(records[3])
+
+
+def test_a_budget_stops_the_averaging_of_releases():
+    points = np.random.default_rng(9).standard_normal((100, 2))
+    session, score = attacked(averaged_releases, points, Policy(["private"], epsilon=1.0))
+    assert session.answered == 1
+    assert "budget" in session.refusals[-1]
+    assert score.near == 0
+    unlimited, _ = attacked(averaged_releases, points)
+    assert unlimited.answered == 20
+
+
+def test_without_noise_all_others_tell_the_last_record(monkeypatch):
+    """The attack that a release must withstand is a real one: take the noise away and it gets
+    everything."""
+    from fedwad.privacy import _mechanism
+    from fedwad.privacy import _release as module
+
+    monkeypatch.setattr(module, "released", lambda sums, *_: (sums * _mechanism.UNIT, 1e-9))
+    points = np.random.default_rng(9).standard_normal((100, 2))
+    _, score = attacked(known_others, points, Policy(["private"], epsilon=1.0))
+    assert score.near == 100
+
+
+def test_a_door_opens_only_to_its_method():
+    session = AttackSession(Dataset(Measure(np.eye(3))), Policy.open(), frozenset({"summary"}))
+    assert session.ask(MomentsRequest()) is None
+    assert session.answered == 0

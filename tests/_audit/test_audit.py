@@ -1,0 +1,157 @@
+"""The audit as a user meets it in Python."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad._audit import METHODS, AuditResult
+from fedwad.errors import InputError
+from fedwad.federation import KINDS, Policy
+from fedwad.report.page import write_audit
+
+POINTS = np.random.default_rng(0).standard_normal((60, 3))
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fedwad.audit(POINTS)
+
+
+def test_all_methods_are_attacked(result):
+    assert result.methods == METHODS
+    assert (result.count, result.of, result.features) == (60, 60, 3)
+    assert result.recovered == 60
+    assert result.leaks
+    for method in ("fedwad", "hub", "coreset"):
+        assert "records came back" in result.verdict(method)
+    assert "no proof" in result.verdict("private")
+
+
+def test_every_kind_of_request_is_attacked_or_said_not_to_be():
+    from fedwad._audit.api import _KINDS
+
+    said = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text()
+    (sentence,) = re.findall(r"The audit does not attack ([^.:]*)[.:]", said)
+    assert set().union(*_KINDS.values()) == set(KINDS.values()) - set(
+        re.findall(r"`(\w+)`", sentence)
+    )
+
+
+def test_the_same_seed_gives_the_same_bits():
+    first, second = (fedwad.audit(POINTS, method="fedwad", seed=3) for _ in range(2))
+    assert first == second
+
+
+def test_it_comes_back_from_a_file_without_any_record(result, tmp_path):
+    result.save(tmp_path / "a.json")
+    loaded = AuditResult.load(tmp_path / "a.json")
+    assert loaded == result
+    assert loaded.samples is None
+    text = (tmp_path / "a.json").read_text()
+    assert not any(repr(float(number))[:10] in text for number in POINTS.ravel())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda c: c.pop("rows"), lambda c: c["rows"][0].pop("score"), lambda c: c.pop("count")],
+)
+def test_damage_is_said(result, damage, tmp_path):
+    result.save(tmp_path / "a.json")
+    content = json.loads((tmp_path / "a.json").read_text())
+    damage(content)
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="parts of the saved audit are missing"):
+        AuditResult.load(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(InputError, match="not a saved audit"):
+        AuditResult.load(tmp_path / "a.json")
+
+
+def test_a_closed_policy_refuses_everything():
+    result = fedwad.audit(POINTS, Policy())
+    assert not result.leaks
+    assert all(row.answered == 0 and "not allowed" in row.verdict(60) for row in result.rows)
+    assert result.verdict("fedwad").endswith("all 7 attacks were refused.")
+    assert result.verdict("coreset").endswith("the one attack was refused.")
+
+
+def test_what_does_not_fit_the_data_was_not_tried():
+    """A client without labels has no prototypes to tell; that is no protection."""
+    answering = Policy(["prototypes"], classes=True)
+    result = fedwad.audit(POINTS, answering, "classifier")
+    assert "The data have no labels" in result.rows[0].untried
+    assert result.rows[0].verdict(60).startswith("not tried: The data have no labels")
+    assert "nothing was tried, so nothing is known. The data have no labels" in result.verdict(
+        "classifier"
+    )
+    assert AuditResult.from_dict(result.to_dict()) == result
+    labelled = fedwad.audit((POINTS, np.arange(60) % 2), answering, "classifier")
+    assert labelled.rows[0].answered > 0
+    assert not labelled.rows[0].untried
+    assert (
+        fedwad.audit(POINTS, Policy(), "classifier")
+        .verdict("classifier")
+        .endswith("the one attack was refused.")
+    )
+
+
+def test_a_large_set_is_audited_on_a_part():
+    result = fedwad.audit(
+        np.random.default_rng(0).standard_normal((1500, 2)), Policy(["summary"]), "summary"
+    )
+    assert (result.count, result.of) == (1000, 1500)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"data": POINTS, "method": "magic"}, "method is 'magic'"),
+        ({"data": POINTS, "policy": "nowhere.toml"}, "no readable policy"),
+        ({"data": POINTS, "policy": 3}, "give a Policy"),
+        ({"data": POINTS[:1]}, "at least two records"),
+        ({"data": POINTS, "seed": -1}, "seed is -1"),
+    ],
+)
+def test_errors_are_one_sentence(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        fedwad.audit(**arguments)
+
+
+def test_constant_features_copies_and_single_features_do_not_matter():
+    rng = np.random.default_rng(0)
+    constant = np.column_stack([rng.standard_normal(12), np.ones(12)])
+    copies = np.repeat(rng.standard_normal((6, 2)), 2, axis=0)
+    for points in (
+        constant,
+        copies,
+        rng.standard_normal((12, 1)),
+        1e8 + rng.standard_normal((12, 2)),
+        np.ones((5, 2)),
+    ):
+        assert fedwad.audit(points).count == len(points)
+
+
+def test_the_page_shows_verdicts_and_records(result, tmp_path):
+    write_audit(result, tmp_path / "a.html", command="fedwad audit <b>")
+    page = (tmp_path / "a.html").read_text()
+    assert "What could a curious server reconstruct?" in page
+    assert "keep it where the data are" in page
+    assert "a fresh draw, for comparison" in page
+    assert "fedwad audit &lt;b&gt;" in page
+    assert "<img" not in page
+    write_audit(AuditResult.from_dict(result.to_dict()), tmp_path / "b.html")
+    assert "keep it where the data are" not in (tmp_path / "b.html").read_text()
+    with pytest.raises(InputError, match="give the answer of"):
+        write_audit(None, tmp_path / "c.html")
+
+
+def test_images_are_shown_as_images(records, tmp_path):
+    result = fedwad.audit(records["digits"][:40], Policy(["summary"]), "summary")
+    write_audit(result, tmp_path / "a.html")
+    assert (tmp_path / "a.html").read_text().count("data:image/png;base64,") == 8 * (
+        1 + len(result.samples.guesses)
+    )

@@ -1,0 +1,177 @@
+"""Cells of atoms: right sums, a valid plan whatever the potentials, nothing over fewer samples than
+the floor."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwad.errors import InputError, PolicyError
+from fedwad.federation import AtomsRequest, Client, Dataset, Envelope, Policy, codec, pack, unpack
+from fedwad.ot import Measure
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.standard_normal((100, 3))
+ATOMS, POTENTIALS = RNG.standard_normal((5, 3)), RNG.standard_normal(5)
+OPEN = Policy.open()
+
+
+def ask(points=POINTS, atoms=ATOMS, potentials=POTENTIALS, softness=0.3, policy=OPEN, weights=None):
+    return Client(Dataset(Measure(points, weights)), policy).answer(
+        AtomsRequest(atoms, potentials, softness)
+    )
+
+
+def shares_by_hand(points, atoms, potentials, softness):
+    """Sample by sample, from the definition."""
+    reduced = np.array(
+        [[((x - z) ** 2).sum() - g for z, g in zip(atoms, potentials, strict=True)] for x in points]
+    )
+    if softness == 0:
+        return np.eye(len(atoms))[reduced.argmin(axis=1)], reduced
+    powers = np.exp(-(reduced - reduced.min(axis=1, keepdims=True)) / softness)
+    return powers / powers.sum(axis=1, keepdims=True), reduced
+
+
+@pytest.mark.parametrize("softness", [0.0, 0.01, 0.3, 50.0])
+def test_sums_are_those_of_the_definition(softness):
+    weights = RNG.uniform(0.5, 2, 100)
+    reply = ask(softness=softness, weights=weights)
+    shares, reduced = shares_by_hand(POINTS, ATOMS, POTENTIALS, softness)
+    own = weights / weights.sum()
+    plan = own[:, None] * shares
+    np.testing.assert_allclose(reply.masses, plan.sum(axis=0), atol=1e-8)
+    differences = POINTS[:, None] - ATOMS
+    np.testing.assert_allclose(reply.offsets, np.einsum("is,isd->sd", plan, differences), atol=1e-7)
+    np.testing.assert_allclose(
+        reply.squares, (plan * (differences**2).sum(axis=2)).sum(axis=0), atol=1e-7
+    )
+    np.testing.assert_allclose(reply.crossing, plan.T @ shares, atol=1e-8)
+    assert reply.dual == pytest.approx(own @ reduced.min(axis=1), rel=1e-12)
+    assert reply.count == 100
+    soft = own @ reduced.min(axis=1)
+    if softness > 0:
+        least = reduced.min(axis=1)
+        soft = own @ (
+            least - softness * np.log(np.exp(-(reduced - least[:, None]) / softness).sum(axis=1))
+        )
+    assert reply.soft == pytest.approx(soft, rel=1e-9)
+
+
+def test_the_crossing_is_the_derivative_of_the_masses_and_the_masses_that_of_the_soft_value():
+    step, softness = 1e-5, 0.3
+    reply = ask(softness=softness)
+    for atom in range(5):
+        more, less = (
+            ask(potentials=POTENTIALS + sign * step * np.eye(5)[atom], softness=softness)
+            for sign in (1, -1)
+        )
+        slope = (np.diag(reply.masses) - reply.crossing)[:, atom] / softness
+        np.testing.assert_allclose((more.masses - less.masses) / (2 * step), slope, atol=1e-5)
+        assert (more.soft - less.soft) / (2 * step) == pytest.approx(-reply.masses[atom], abs=1e-6)
+
+
+def test_a_large_common_offset_costs_no_digits():
+    near = ask()
+    far = ask(points=POINTS + 2.0**20, atoms=ATOMS + 2.0**20)
+    for name in ("masses", "offsets", "squares", "crossing"):
+        np.testing.assert_allclose(getattr(far, name), getattr(near, name), rtol=1e-8, atol=1e-9)
+    assert far.dual == pytest.approx(near.dual, rel=1e-8)
+
+
+@given(st.integers(1, 30), st.sampled_from([0.0, 0.05, 1.0]), st.integers(0, 1000))
+def test_no_sum_is_over_fewer_samples_than_the_floor(floor, softness, seed):
+    rng = np.random.default_rng(seed)
+    points, atoms, potentials = (
+        rng.standard_normal((60, 2)),
+        2 * rng.standard_normal((6, 2)),
+        rng.standard_normal(6),
+    )
+    policy = Policy(allow=["atoms"], min_cell_size=floor)
+    client = Client(Dataset(Measure(points)), policy)
+    reply = client.answer(AtomsRequest(atoms, potentials, softness))
+    assert reply.min_cell_size >= floor
+    if softness == 0:
+        counts = np.rint(60 * reply.masses)
+        assert ((counts == 0) | (counts >= floor)).all()
+    # Still a plan of the same data, so it costs no less than the dual value, which is that of all
+    # cells.
+    free = ask(points, atoms, potentials, softness)
+    assert reply.dual == pytest.approx(free.dual, abs=1e-12)
+    assert reply.squares.sum() - reply.masses @ potentials >= reply.dual - 1e-12
+    mean = (reply.offsets + reply.masses[:, None] * atoms).sum(axis=0)
+    np.testing.assert_allclose(mean, points.mean(axis=0), atol=1e-9)
+
+
+def test_fewer_samples_than_the_floor_tell_nothing():
+    policy = Policy(allow=["atoms"], min_cell_size=10)
+    with pytest.raises(PolicyError, match="fewer than the 10 samples"):
+        ask(POINTS[:9], policy=policy)
+
+
+def test_the_policy_bounds_the_number_of_atoms_and_denies_by_default():
+    with pytest.raises(PolicyError, match="5 points"):
+        ask(policy=Policy(allow=["atoms"], max_support=4))
+    with pytest.raises(PolicyError, match="'atoms' are not allowed"):
+        ask(policy=Policy(allow=["summary"]))
+
+
+@pytest.mark.parametrize(
+    ("atoms", "potentials", "softness", "sentence"),
+    [
+        (ATOMS[0], POTENTIALS, 0.1, "one potential each"),
+        (ATOMS, POTENTIALS[:4], 0.1, "one potential each"),
+        (ATOMS * np.nan, POTENTIALS, 0.1, "NaN"),
+        (ATOMS, POTENTIALS * np.inf, 0.1, "finite"),
+        (ATOMS, POTENTIALS, -0.1, "softness"),
+        (ATOMS, POTENTIALS, np.inf, "softness"),
+        (ATOMS.tolist(), POTENTIALS, 0.1, "list"),
+        (ATOMS.astype(np.float32), POTENTIALS, 0.1, "numbers"),
+        (ATOMS[:, :2].copy(), POTENTIALS, 0.1, "2 features"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(atoms, potentials, softness, sentence):
+    with pytest.raises(InputError, match=sentence):
+        ask(atoms=atoms, potentials=potentials, softness=softness)
+
+
+def test_it_travels_bit_for_bit():
+    asked, reply = AtomsRequest(ATOMS, POTENTIALS, 0.3), ask()
+    for message in (asked, reply):
+        back = unpack(pack(Envelope(message))).content
+        assert codec.digest(back) == codec.digest(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"count": 0}, "whole numbers"),
+        ({"masses": np.full(5, 0.3)}, "sum to one"),
+        ({"masses": np.array([1.2, -0.2, 0, 0, 0])}, "negative"),
+        ({"squares": np.full(4, 1.0)}, "size"),
+        ({"offsets": np.full((5, 3), np.nan)}, "finite"),
+        ({"crossing": np.full((5, 5), 2.0)}, "crosses"),
+        ({"dual": float("inf")}, "dual"),
+        ({"min_cell_size": 0}, "whole numbers"),
+    ],
+)
+def test_a_server_takes_no_nonsense(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        dataclasses.replace(ask(), **change).check_alone()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"offsets": np.zeros((5, 2))}, "other atoms"),
+        ({"offsets": np.full((5, 3), 10.0)}, "contradict"),
+        ({"dual": 1e3}, "above its plan"),
+    ],
+)
+def test_a_server_sees_what_contradicts_the_question(change, sentence):
+    reply = ask()
+    AtomsRequest(ATOMS, POTENTIALS, 0.3).check(reply)
+    with pytest.raises(InputError, match=sentence):
+        AtomsRequest(ATOMS, POTENTIALS, 0.3).check(dataclasses.replace(reply, **change))

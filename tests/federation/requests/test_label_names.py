@@ -1,0 +1,142 @@
+"""Names of labels: which may leave, as what, and that nothing else about them does."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwad.errors import InputError, PolicyError
+from fedwad.federation import (
+    Client,
+    Dataset,
+    Envelope,
+    Labels,
+    LabelsRequest,
+    Policy,
+    agreed_names,
+    pack,
+    unpack,
+)
+from fedwad.federation.requests.labels import check_names
+from fedwad.ot import Measure, as_labels
+
+POINTS = np.random.default_rng(0).standard_normal((60, 2))
+
+
+def client(labels, policy=None, order=None):
+    order = np.arange(len(labels)) if order is None else order
+    labels = as_labels(labels)[order]
+    return Client(Dataset(Measure(POINTS[: len(labels)][order]), labels), policy or Policy.open())
+
+
+def names(labels, **options):
+    return client(labels, **options).answer(LabelsRequest()).names
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["b", "a", "b", "a"], ("a", "b")),
+        (np.array([7, -3, 7, 1000]), (-3, 7, 1000)),
+        (np.array([7, 3], dtype=np.uint8), (3, 7)),
+        (np.array([True, False, True]), (False, True)),
+        (np.array([2.0, 0.0, 2.0]), (0, 2)),  # as a table with a float column has them
+        (np.array(["b", "a"], dtype=object), ("a", "b")),
+        (["Größe", "年"], ("Größe", "年")),
+        ([5, 5, 5], (5,)),
+        (["1", "2"], ("1", "2")),  # words stay words
+    ],
+)
+def test_each_type_of_label(labels, told):
+    found = names(labels)
+    assert found == told
+    assert list(map(type, found)) == list(map(type, told))
+    travelled = unpack(pack(Envelope(Labels(found)))).content
+    travelled.check_alone()
+    assert travelled.names == told
+    assert list(map(type, travelled.names)) == list(map(type, told))
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([1, "a"], "whole numbers and words"),
+        ([True, 2], "true and false and whole numbers"),
+        ([0.5, 1.0], "fractions"),
+        ([np.inf, 1.0], "fractions"),
+        (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "of type date"),
+        (np.array([b"a", b"b"]), "of type bytes"),
+        (["a", None], "missing"),
+        (["a", "x" * 201], "up to 200 letters"),
+        (["a", "b\n"], "printable"),
+        (["a", "\x1b[31m"], "printable"),
+        ([2**70, 1], "64 bits"),
+        (None, "no labels"),
+    ],
+)
+def test_labels_that_have_no_plain_name(labels, sentence):
+    data = Dataset(Measure(POINTS[:2]), None if labels is None else as_labels(labels))
+    with pytest.raises(InputError, match=sentence) as caught:
+        Client(data, Policy.open()).answer(LabelsRequest())
+    assert "\n" not in str(caught.value)
+
+
+def test_too_many_names_look_like_identifiers():
+    with pytest.raises(InputError, match="up to 10000"):
+        check_names(tuple(range(10_001)))
+
+
+@given(st.permutations(range(12)))
+def test_the_order_of_rows_changes_nothing(order):
+    labels = ["c", "a", "b"] * 4
+    one, other = client(labels), client(labels, order=np.array(order))
+    assert one.answer(LabelsRequest()).names == other.answer(LabelsRequest()).names
+    assert one.ledger.entries[0].digest == other.ledger.entries[0].digest
+
+
+def test_names_stand_beside_the_right_samples():
+    labels = np.repeat(["z", "m", "a"], 20)
+    data = Dataset(Measure(POINTS), labels).canonical()
+    for code, name in enumerate(data.names):
+        own = sorted(POINTS[labels == name].tolist())
+        assert sorted(data.measure.points[data.labels == code].tolist()) == own
+    again = data.canonical()
+    assert again.names == data.names
+    assert again.labels.tolist() == data.labels.tolist()
+
+
+def test_by_default_and_without_classes_names_stay_inside():
+    with pytest.raises(PolicyError, match="kind 'labels'"):
+        client(["a", "b"], Policy()).answer(LabelsRequest())
+    strict = client(["a", "b"] * 20, Policy(["labels"]))
+    with pytest.raises(PolicyError, match="names of labels are not told"):
+        strict.answer(LabelsRequest())
+    assert strict.ledger.queries == 0
+
+
+def test_a_rare_label_is_not_told():
+    policy = Policy(["labels"], classes=True, min_cell_size=10)
+    asked = client(["common"] * 30 + ["rare"] * 9 + ["other"] * 10, policy)
+    assert asked.answer(LabelsRequest()).names == ("common", "other")
+    assert asked.ledger.entries[-1].min_cell_size == 10
+    with pytest.raises(PolicyError, match="No class has the 10 samples"):
+        client(["a", "b"], policy).answer(LabelsRequest())
+
+
+def test_clients_must_name_their_labels_by_one_type():
+    assert agreed_names({"a": ("x", "y"), "b": ("y", "z")}) == ("x", "y", "z")
+    assert agreed_names({"a": (False,), "b": (True,)}) == (False, True)
+    with pytest.raises(
+        InputError, match="labels of paris are words and those of oslo are whole numbers"
+    ):
+        agreed_names({"paris": ("0", "1"), "oslo": (0, 1)})
+    with pytest.raises(InputError, match="true and false"):
+        agreed_names({"paris": (0, 1), "oslo": (False, True)})
+
+
+@pytest.mark.parametrize(
+    "told", [(), ("a", "a"), ("a", 1), (1.5,), ("a\0",), ("x" * 201,), (None,), ["a"], ("a", True)]
+)
+def test_the_server_takes_no_other_names(told):
+    with pytest.raises(InputError):
+        Labels(told).check_alone()

@@ -1,0 +1,211 @@
+"""Private releases through a client's door: policy, budget, ledger, and what is told again."""
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.errors import InputError, PolicyError
+from fedwad.federation import (
+    Client,
+    Envelope,
+    FileLedger,
+    MomentsRequest,
+    Policy,
+    PrivateReply,
+    PrivateRequest,
+    pack,
+    read,
+    read_ledger,
+    unpack,
+)
+from fedwad.privacy import DP, composed, mu_of
+
+DATA = np.random.default_rng(0).standard_normal((400, 3))
+
+
+def asked(epsilon=1.0, clip_norm=5.0, **options):
+    return PrivateRequest.of(DP(epsilon, clip_norm=clip_norm, **options))
+
+
+def node(epsilon=3.0, ledger=None, data=DATA, **options):
+    policy = Policy(allow=["describe", "private"], epsilon=epsilon, **options)
+    return Client(read(data), policy, ledger)
+
+
+def test_a_release_is_paid_for_before_it_is_answered():
+    client = node()
+    reply = client.answer(asked())
+    spent, answered = client.ledger.entries
+    assert (spent.kind, spent.outcome, spent.mu) == ("private", "spent", mu_of(1.0, 1e-5))
+    assert (answered.outcome, answered.mu) == ("answered", 0.0)
+    assert spent.data == answered.data != ""
+    assert client.ledger.queries == 1
+    assert isinstance(reply, PrivateReply)
+    reply.check_alone()
+
+
+def test_asked_again_it_tells_the_same_and_spends_nothing():
+    client = node()
+    first, second = client.answer(asked()), client.answer(asked())
+    assert all(
+        np.array_equal(getattr(first, f.name), getattr(second, f.name)) for f in fields(first)
+    )
+    assert client.ledger.spent == mu_of(1.0, 1e-5)
+    other = client.answer(asked(clip_norm=5.5))
+    assert not np.array_equal(first.mean, other.mean)
+    assert client.ledger.spent == composed([mu_of(1.0, 1e-5)] * 2)
+
+
+def test_beyond_the_budget_nothing_is_answered_and_nothing_spent():
+    client = node(epsilon=1.5)
+    client.answer(asked(1.0))
+    client.answer(asked(0.8))
+    with pytest.raises(PolicyError, match="beyond the privacy budget"):
+        client.answer(asked(1.0, clip_norm=6.0))
+    assert client.ledger.entries[-1].outcome == "refused"
+    assert client.ledger.spent <= mu_of(1.5, 1e-5)
+    client.answer(asked(1.0))  # told again, for nothing
+
+
+def test_the_whole_budget_can_be_spent_at_once_and_in_parts():
+    node(epsilon=1.0).answer(asked(1.0))
+    client = node(epsilon=2.0)
+    part = mu_of(2.0, 1e-5) / math.sqrt(10)
+    epsilon = fedwad.privacy.epsilon_of(part, 1e-5)
+    for k in range(10):
+        client.answer(asked(epsilon * (1 - 1e-12), clip_norm=3.0 + k))
+    with pytest.raises(PolicyError):
+        client.answer(asked(0.01))
+
+
+def test_the_budget_survives_restarts_and_changed_data(tmp_path):
+    path = tmp_path / "node.jsonl"
+    first = node(1.5, FileLedger(path)).answer(asked(1.2))
+    again = node(1.5, FileLedger(path))
+    assert np.array_equal(again.answer(asked(1.2)).mean, first.mean)  # kept beside the ledger
+    with pytest.raises(PolicyError):
+        again.answer(asked(1.2, clip_norm=6.0))
+    changed = node(1.5, FileLedger(path), data=np.vstack([DATA[1:], [[9.0, 9.0, 9.0]]]))
+    with pytest.raises(PolicyError):  # the others are in both
+        changed.answer(asked(1.2))
+    assert sum(entry.mu > 0 for entry in read_ledger(path)) == 1
+    assert {
+        file.stat().st_mode & 0o077
+        for file in (tmp_path / "node.releases").parent.glob("*.releases")
+    } == {0}
+
+
+def test_a_line_that_cannot_be_read_spends_everything(tmp_path):
+    path = tmp_path / "node.jsonl"
+    node(3.0, FileLedger(path)).answer(asked(0.1))
+    with path.open("ab") as file:
+        file.write(b'{"when": "2026-01-01T00:00:00+00:00", "kind": "priv')
+    with pytest.raises(PolicyError, match="cannot be read"):
+        node(3.0, FileLedger(path)).answer(asked(0.1, clip_norm=6.0))
+
+
+@pytest.mark.parametrize("mu", ["-1", "NaN", "Infinity", '"none"', "null", "true"])
+def test_a_ledger_with_an_impossible_cost_is_not_believed(tmp_path, mu):
+    path = tmp_path / "node.jsonl"
+    path.write_text('{"when": "", "kind": "private", "outcome": "spent", "mu": ' + mu + "}\n")
+    with pytest.raises(PolicyError):
+        node(3.0, FileLedger(path)).answer(asked(0.1))
+
+
+def test_answers_without_privacy_end_the_promise():
+    ledger = Client(read(DATA), Policy(allow=["moments"])).ledger
+    Client(read(DATA), Policy(allow=["moments"]), ledger).answer(MomentsRequest())
+    with pytest.raises(PolicyError, match="without differential privacy"):
+        node(3.0, ledger).answer(asked())
+
+
+def test_a_policy_that_promises_lets_nothing_else_out():
+    with pytest.raises(InputError, match="'summary'"):
+        Policy(allow=["private", "summary"], epsilon=1.0)
+    with pytest.raises(PolicyError):
+        node().answer(MomentsRequest())
+    for wrong in ({"epsilon": -1.0}, {"epsilon": 1.0, "delta": 0.0}, {"epsilon": "1"}):
+        with pytest.raises(InputError):
+            Policy(allow=["private"], **wrong)
+
+
+def test_no_epsilon_no_release():
+    with pytest.raises(PolicyError, match="grants no budget"):
+        Client(read(DATA), Policy(allow=["private"])).answer(asked())
+
+
+def test_noise_is_drawn_only_after_the_line_is_on_disk(tmp_path, monkeypatch):
+    path = tmp_path / "node.jsonl"
+    client = node(3.0, FileLedger(path))
+
+    def interrupted(*_, **__):
+        assert [entry.outcome for entry in read_ledger(path)] == ["spent"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedwad.federation.requests.private.release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.answer(asked())
+    assert FileLedger(path).spent == mu_of(1.0, 1e-5)
+
+
+def test_a_ledger_that_cannot_be_written_means_that_no_noise_is_drawn(monkeypatch):
+    client = node()
+    monkeypatch.setattr(
+        client.ledger, "record", lambda *_, **__: (_ for _ in ()).throw(OSError("full"))
+    )
+    monkeypatch.setattr(
+        "fedwad.federation.requests.private.release",
+        lambda *_, **__: pytest.fail("noise was drawn"),
+    )
+    with pytest.raises(OSError, match="full"):
+        client.answer(asked())
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (asked(centre=[0.0, 0.0]), "features"),
+        (asked(cells=[[0.0, 0.0]]), "features"),
+        (replace(asked(), epsilon=1), "must be numbers"),
+        (replace(asked(), epsilon=-1.0), "epsilon"),
+        (replace(asked(), cells=3, centres=np.zeros((2, 3))), "as many"),
+        (replace(asked(), clip_norm=math.inf), "clip_norm"),
+        (replace(asked(), centre=np.array([math.nan])), "centre"),
+        (replace(asked(), centre=[0.0]), "numbers"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused_before_they_cost(request_, sentence):
+    client = node()
+    with pytest.raises(InputError, match=sentence):
+        client.answer(request_)
+    assert client.ledger.spent == 0
+
+
+def test_weighted_samples_and_many_features_are_refused():
+    client = node(data=np.zeros((10, 300)))
+    with pytest.raises(InputError, match="300 features"):
+        client.answer(asked())
+
+
+def test_replies_travel_and_are_checked():
+    reply = unpack(pack(Envelope(node().answer(asked(cells=4))))).content
+    asked(cells=4).check(reply)
+    reply.check_alone()
+    for change in (
+        {"count": 0},
+        {"mean": np.full(3, np.nan)},
+        {"whitening": np.zeros((3, 3))},
+        {"noise": np.array([1.0, -1.0, 1.0])},
+        {"masses": np.zeros(2)},
+        {"second": np.full((3, 3), 1e200)},
+        {"clip_norm": math.inf},
+    ):
+        with pytest.raises(InputError):
+            replace(reply, **change).check_alone()
+    with pytest.raises(InputError, match="another clip_norm"):
+        asked(clip_norm=7.0, cells=4).check(reply)
+    with pytest.raises(InputError, match="more cells"):
+        asked(cells=1).check(reply)

@@ -1,0 +1,60 @@
+"""The twin estimate: close where it should be, and never from a transport larger than its cap."""
+
+import numpy as np
+import pytest
+
+from fedwad.ot import Measure, SyntheticSample, _many, solve, summarise, synthetic_distance
+from fedwad.ot._synthetic import CAP, _at_full_size
+
+
+def test_twin_has_the_cell_means_and_the_covariance():
+    rng = np.random.default_rng(0)
+    summary = summarise(Measure(rng.standard_normal((4000, 3)) @ rng.standard_normal((3, 3))), 8)
+    synthetic = SyntheticSample.of(summary).draw(4000, rng)
+    np.testing.assert_allclose(synthetic.mean, summary.mean, atol=0.01)
+    np.testing.assert_allclose(
+        np.cov(synthetic.points.T, bias=True), summary.total_covariance(), rtol=0.05, atol=0.05
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_twin_of_any_size(size):
+    summary = summarise(Measure(np.random.default_rng(0).standard_normal((400, 2))), 20)
+    assert SyntheticSample.of(summary).draw(size, np.random.default_rng(1)).points.shape == (
+        size,
+        2,
+    )
+
+
+def test_extrapolation_reads_off_a_power_law():
+    steps = np.array([[250, 250], [500, 500], [1000, 1000], [1500, 1500]])
+    law = 3.0 + 40 * (steps.astype(float) ** -0.3).mean(axis=1)
+    powers = dict(zip(steps[:, 0].tolist(), law.tolist(), strict=True))
+    assert _at_full_size(powers, np.array([10000, 40000])) == pytest.approx(
+        3.0 + 40 * (10000**-0.3 + 40000**-0.3) / 2, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(("n", "m"), [(4000, 4000), (4000, 800)])
+def test_gaussians_within_two_percent_without_a_large_transport(n, m, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((n, 50)), 1.2 * rng.standard_normal((m, 50)) + 0.2
+    exact = solve(Measure(x), Measure(y)).distance
+    sizes = []
+
+    def watched(mu, nu, p):
+        sizes.append((len(mu), len(nu)))
+        return solve(mu, nu, p)
+
+    monkeypatch.setattr(_many, "solve", watched)
+    found = synthetic_distance(summarise(Measure(x)), summarise(Measure(y)))
+    assert found == pytest.approx(exact, rel=0.02)
+    assert np.max(sizes) <= CAP
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_any_order(p):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((500, 20)), rng.standard_normal((300, 20)) + 0.5
+    found = synthetic_distance(summarise(Measure(x), p=p), summarise(Measure(y), p=p), p)
+    assert found == pytest.approx(solve(Measure(x), Measure(y), p).distance, rel=0.02)
