@@ -239,6 +239,17 @@ class TestInterval:
         assert found.lower <= exact * (1 + ROUNDING) + 1e-14 * np.abs(X).max()
         assert found.upper >= exact * (1 - ROUNDING)
 
+    # Once: the factors of a lowrank covariance gave a constant feature a variance of epsilon.
+    @pytest.mark.parametrize("copies", [1, 4, 10])
+    @pytest.mark.parametrize("covariance_type", ["lowrank", "diag", "full", "spherical"])
+    def test_bound_holds_where_most_features_are_constant(self, copies, covariance_type):
+        X = np.repeat([[0.0, 0.0, 0.0]] * 4 + [[0.0, 0.0, -1.0]], copies, axis=0)
+        y = ["a"] * len(X)
+        found = fedwad.otdd((X, y), (X + 1e-9, y), "fedwad", 4, 2, covariance_type=covariance_type)
+        exact = 1e-9 * math.sqrt(6)  # samples and class means move by 1e-9 in each of 3 features
+        assert found.lower <= exact * (1 + 1e-6)
+        assert found.upper >= exact
+
     # Once: `LabelledSummary.within_std` and `_statistics` take squares that vanish (and `labelled`
     # in the client too).
     @pytest.mark.parametrize("scale", [2.0**-500, 2.0**-550, 2.0**-660])

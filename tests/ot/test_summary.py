@@ -81,3 +81,14 @@ def test_same_seed_same_bits():
     mu = Measure(np.random.default_rng(0).standard_normal((500, 6)))
     assert summarise(mu, 10, seed=3).key == summarise(mu, 10, seed=3).key
     assert summarise(mu, 10, seed=3).key != summarise(mu, 10, seed=4).key
+
+
+@pytest.mark.parametrize("scales", [(1.0, 0.0, 0.0), (1.0, 1e-12, 1e-5), (1e6, 1.0, 0.0)])
+@pytest.mark.parametrize(("n", "d"), [(50, 3), (2, 3)])
+def test_lowrank_diagonal_is_exact_for_each_feature(n, d, scales):
+    """Eigenvectors are exact up to the largest variance, the diagonal up to each feature's own."""
+    turned = np.linalg.qr(np.random.default_rng(2).standard_normal((d, d)))[0]
+    points = np.random.default_rng(1).standard_normal((n, d)) * scales
+    for rows in (points, points @ turned):
+        diagonal, lowrank = (summarise(Measure(rows), 1, form) for form in ("diag", "lowrank"))
+        np.testing.assert_allclose(lowrank.within, diagonal.within, rtol=4e-15 * n, atol=0)

@@ -182,12 +182,11 @@ def _summary(
         factors = _main_directions_of_few(
             (measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None]
         )
-        pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
+        pooled, factors = _split_diagonal(diagonal, factors)
     else:
         pooled, within_std = _within(measure, rows, labels, mass, means, covariance_type, p)
-    if covariance_type == "lowrank" and factors is None:
-        diagonal, factors = np.diag(pooled), _main_directions(pooled)
-        pooled = np.maximum(diagonal - (factors**2).sum(axis=0), 0.0)
+        if covariance_type == "lowrank":
+            pooled, factors = _split_diagonal(np.diag(pooled), _main_directions(pooled))
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=means,
@@ -271,6 +270,24 @@ def _by_differences(
     kinds = np.flatnonzero(shares)
     table = shares[kinds] @ (measure.table[kinds % size] - means[kinds // size, split:]) ** 2
     return np.concatenate([features, table])
+
+
+def _split_diagonal(diagonal: Floats, factors: Floats) -> tuple[Floats, Floats]:
+    """The part of a diagonal that F^T F leaves, and F, so that both together give the diagonal.
+
+    An eigenvalue is off by roundings of the largest one. A feature that hardly varies would then
+    get a variance from F that it does not have, and its standard deviation would be off by
+    sqrt(epsilon). Such columns of F are scaled down until F^T F does not exceed the diagonal.
+    """
+    explained = (factors**2).sum(axis=0)
+    above = explained > diagonal
+    if above.any():
+        downwards = 1 - (len(factors) + 4) * float(np.finfo(np.float64).eps)
+        scale = np.sqrt(diagonal[above] / explained[above]) * downwards
+        factors = factors.copy()
+        factors[:, above] *= scale
+        explained = (factors**2).sum(axis=0)
+    return np.maximum(diagonal - explained, 0.0), factors
 
 
 def _main_directions(covariance: Floats) -> Floats:
