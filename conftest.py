@@ -4,7 +4,7 @@ examples."""
 from importlib.util import find_spec
 
 _NEED_TORCH = [
-    "src/fedwad/training/*",
+    "src/fedwad/learning/local/*",
     "src/fedwad/learning/_train.py",
     "src/fedwad/experiments/_boosting_*",
 ]

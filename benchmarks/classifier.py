@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwad.datasets import load, partition
 from fedwad.learning import ClassifierAccuracy, classifier_accuracy
-from fedwad.training import autoencoder
+from fedwad.learning.local import autoencoder
 
 CLIENTS, SIZES, SEEDS = (10, 20, 50, 100), (10, 20, 50, 100), (0, 1, 2)
 

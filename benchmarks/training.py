@@ -28,8 +28,8 @@ def steps() -> list[dict[str, Any]]:
         return []
     import torch
 
-    from fedwad.training.descent import Phase, Pool, Recipe, Task, train
-    from fedwad.training.networks import build, device
+    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, train
+    from fedwad.learning.local.networks import build, device
 
     rng, where = np.random.default_rng(0), device()
     rows = []

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
 from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
-from fedwad.training.descent import Alter, Phase, Pool, Recipe, Task, correct, train
-from fedwad.training.networks import Network, build, mlp
+from fedwad.learning.local.descent import Alter, Phase, Pool, Recipe, Task, correct, train
+from fedwad.learning.local.networks import Network, build, mlp
 
 __all__ = ["Run", "Training", "run_all", "softmax_mlp"]
 

@@ -128,7 +128,7 @@ def _trained(
 ) -> list[Row]:
     """A row for each way and algorithm; equal clusterings are trained once."""
     from fedwad.experiments._boosting_training import Run, run_all
-    from fedwad.training.networks import device
+    from fedwad.learning.local.networks import device
 
     runs: dict[tuple[tuple[int, ...], Algorithm], Run] = {}
     named = []

@@ -72,7 +72,7 @@ def _tasks(quick: bool) -> list[Settings]:
 def codes(data: str, rows: int) -> tuple[Any, Any, Any, Any]:
     """Codes and labels of the training samples that the autoencoder did not see, and of the test
     samples."""
-    from fedwad.training import autoencoder
+    from fedwad.learning.local import autoencoder
 
     X, y = load(data, "train", samples=rows)
     halves = np.array_split(np.random.default_rng(0).permutation(len(X)), 2)

@@ -1,15 +1,19 @@
-"""Learning from many clients: FedAvg, FedRep and FedPer in groups, the coreset nearest-neighbour
-classifier."""
+"""Learning from many sites: FedAvg, FedRep and FedPer inside groups, and a nearest-neighbour
+classifier of coresets.
 
+`fedwad.learning.local` trains on one machine and knows nothing of federations. Clients use it to
+answer training requests, so names of this package load when they are first used.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedwad.learning._classifier_accuracy import ClassifierAccuracy, classifier_accuracy
-from fedwad.learning._options import Algorithm, TrainingOptions
-from fedwad.learning._train import train
-from fedwad.learning._training_result import TrainingResult, TrainingRound
-
 if TYPE_CHECKING:
+    from fedwad.learning._classifier_accuracy import ClassifierAccuracy, classifier_accuracy
     from fedwad.learning._coreset_classifier import CoresetClassifier
+    from fedwad.learning._options import Algorithm, TrainingOptions
+    from fedwad.learning._result import TrainingResult, TrainingRound
+    from fedwad.learning._train import train
 
 __all__ = [
     "Algorithm",
@@ -22,10 +26,19 @@ __all__ = [
     "train",
 ]
 
+_MODULES = {
+    "Algorithm": "_options",
+    "ClassifierAccuracy": "_classifier_accuracy",
+    "CoresetClassifier": "_coreset_classifier",
+    "TrainingOptions": "_options",
+    "TrainingResult": "_result",
+    "TrainingRound": "_result",
+    "classifier_accuracy": "_classifier_accuracy",
+    "train": "_train",
+}
 
-def __getattr__(name: str) -> Any:  # scikit-learn, its parent, loads when it is first needed
-    if name == "CoresetClassifier":
-        from fedwad.learning._coreset_classifier import CoresetClassifier
 
-        return CoresetClassifier
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"fedwad.learning.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'fedwad.learning' has no attribute '{name}'")

@@ -31,7 +31,7 @@ from fedwad.federation import (
     local,
 )
 from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
-from fedwad.learning._training_result import TrainingResult, TrainingRound
+from fedwad.learning._result import TrainingResult, TrainingRound
 
 __all__ = ["train"]
 
@@ -289,7 +289,7 @@ def _network(
     model: str, features: int, classes: int, seed: int, personal: Sequence[str] | None
 ) -> Any:
     try:
-        from fedwad.training.networks import build
+        from fedwad.learning.local.networks import build
     except ImportError:
         raise InputError("Training needs PyTorch; run: pip install 'fedwad[learn]'.") from None
     return build(model, features, classes, seed, personal)

@@ -23,8 +23,8 @@ from fedwad.federation import (
     unpack,
 )
 from fedwad.federation.requests.train import alike
+from fedwad.learning.local.networks import build
 from fedwad.ot import Measure
-from fedwad.training.networks import build
 
 PERSONAL = ("head.weight", "head.bias")
 

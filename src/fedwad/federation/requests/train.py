@@ -22,7 +22,7 @@ from fedwad.federation.requests.labels import LabelName, check_names, label_name
 if TYPE_CHECKING:
     from fedwad.federation.context import ClientContext
     from fedwad.federation.policy import Policy
-    from fedwad.training.networks import Network
+    from fedwad.learning.local.networks import Network
 
 __all__ = ["EvaluateRequest", "Evaluation", "TrainReply", "TrainRequest", "alike", "train_together"]
 
@@ -74,7 +74,7 @@ class EvaluateRequest(Request):
     ------
     run : word for the training; under it the client keeps its own layers
     turn : how often the client has trained in this run so far
-    model : word for the network, see `fedwad.training.networks`
+    model : word for the network, see `fedwad.learning.local.networks`
     personal : names of the layers that stay with the client; none for a model that is shared whole
     weights : the other layers' weights, one after another
     classes : names of the classes, in the order of the network's outputs
@@ -106,8 +106,8 @@ class EvaluateRequest(Request):
         _network(self, context)
 
     def execute(self, context: ClientContext) -> tuple[Evaluation, int]:
-        from fedwad.training.descent import Pool, correct
-        from fedwad.training.networks import device
+        from fedwad.learning.local.descent import Pool, correct
+        from fedwad.learning.local.networks import device
 
         network = _network(self, context)
         rows, labels = _divided(self, context)[1], _labels(self, context)
@@ -207,8 +207,8 @@ def train_together(
     """The work on requests that are alike, each at its own desk, as one stack of networks."""
     if not requests:
         return []
-    from fedwad.training.descent import Phase, Pool, Recipe, Task, train
-    from fedwad.training.networks import device
+    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, train
+    from fedwad.learning.local.networks import device
 
     first = requests[0]
     network = _network(first, desks[0])
@@ -290,7 +290,7 @@ def _may_build(model: str, policy: Policy) -> None:
 def _network(request: TrainRequest | EvaluateRequest, context: ClientContext) -> Network:
     """The network, of the size that was sent; InputError if it is of another."""
     try:
-        from fedwad.training.networks import build
+        from fedwad.learning.local.networks import build
     except ImportError:
         raise FederationError(
             "This client cannot train without PyTorch; run: pip install 'fedwad[learn]'."

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.optim.sgd import sgd
 
-from fedwad.training.descent import Alter, Pool, Recipe, Task, Trained, moving, order
-from fedwad.training.networks import Network
+from fedwad.learning.local.descent import Alter, Pool, Recipe, Task, Trained, moving, order
+from fedwad.learning.local.networks import Network
 
 __all__ = ["chain", "train_stack"]
 

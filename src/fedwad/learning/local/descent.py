@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedwad.training.networks import Network
+from fedwad.learning.local.networks import Network
 
 __all__ = [
     "Alter",
@@ -121,7 +121,7 @@ def train(
 
     Parameters
     ----------
-    together : stack the networks, see `fedwad.training.stacks`; when left out, several are stacked
+    together : stack the networks, see `fedwad.learning.local.stacks`; when left out, several are stacked
         on a GPU, and on a CPU where that is faster: if they are linear layers with rectifiers
         between. Networks with dropout are not, since each would have to draw its own numbers.
     alter : data augmentation, in phases in which shared layers learn; what it draws depends on what
@@ -131,7 +131,7 @@ def train(
     """
     where = pool.X.device
     network.module.to(where)
-    from fedwad.training.stacks import chain, train_stack
+    from fedwad.learning.local.stacks import chain, train_stack
 
     if together is None:
         together = len(tasks) > 1 and (where.type == "cuda" or chain(network.module) is not None)

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedwad.errors import InputError  # noqa: E402
-from fedwad.training import networks  # noqa: E402
+from fedwad.learning.local import networks  # noqa: E402
 
 
 def normalised(features, classes):

@@ -98,7 +98,7 @@ class TrainingResult(Saved):
         first weights."""
         import torch
 
-        from fedwad.training.networks import build
+        from fedwad.learning.local.networks import build
 
         if group not in self.weights:
             raise InputError(

@@ -8,7 +8,7 @@ import pytest
 
 from fedwad.datasets import load
 from fedwad.errors import InputError
-from fedwad.training.autoencoder import Autoencoder, fit
+from fedwad.learning.local.autoencoder import Autoencoder, fit
 
 RNG = np.random.default_rng(0)
 PLANE = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 12)) + 5.0
@@ -84,7 +84,7 @@ def test_saved_and_loaded_codes_are_the_same_bits(model, tmp_path):
 def test_encoding_needs_no_torch(model, tmp_path):
     model.save(tmp_path / "model.npz")
     code = (
-        "import sys, numpy as np; from fedwad.training.autoencoder import Autoencoder;"
+        "import sys, numpy as np; from fedwad.learning.local.autoencoder import Autoencoder;"
         "print(Autoencoder.load(sys.argv[1]).encode(np.ones((2, 12))).shape, 'torch' in sys.modules)"
     )
     done = subprocess.run(

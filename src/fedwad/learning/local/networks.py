@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedwad.errors import InputError
-from fedwad.training._layers import Image, Patches, Pool
+from fedwad.learning.local._layers import Image, Patches, Pool
 
 __all__ = ["BUILT_IN", "Network", "build", "device"]
 

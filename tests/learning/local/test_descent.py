@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedwad.training import networks  # noqa: E402
-from fedwad.training.descent import Phase, Pool, Recipe, Task, correct, order, train  # noqa: E402
+from fedwad.learning.local import networks  # noqa: E402
+from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, correct, order, train  # noqa: E402
 
 CPU = torch.device("cpu")
 PHASES = {
