@@ -5,7 +5,7 @@ import pytest
 
 import fedwad
 from fedwad.errors import InputError
-from fedwad.federation import chosen
+from fedwad.federation import choose_sites
 from fedwad.learning import train
 
 SITES = ("paris", "oslo", "rome")
@@ -18,9 +18,9 @@ def federation():
 
 
 def test_all_some_and_one(federation):
-    assert chosen(federation, None, "a sum") == SITES
-    assert chosen(federation, ["rome", "paris"], "a sum") == ("rome", "paris")
-    assert chosen(federation, "oslo", "a sum") == ("oslo",)
+    assert choose_sites(federation, None, "a sum") == SITES
+    assert choose_sites(federation, ["rome", "paris"], "a sum") == ("rome", "paris")
+    assert choose_sites(federation, "oslo", "a sum") == ("oslo",)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_all_some_and_one(federation):
 )
 def test_wrong_names(federation, clients, least, sentence):
     with pytest.raises(InputError) as found:
-        chosen(federation, clients, "a sum", least)
+        choose_sites(federation, clients, "a sum", least)
     assert str(found.value) == sentence
 
 

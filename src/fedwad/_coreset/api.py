@@ -19,7 +19,7 @@ from fedwad._coreset.seeding import Seed, ask_moments, ask_summaries, seed_atoms
 from fedwad._coreset.union import Certified, Union
 from fedwad._distance.api import pooled_start
 from fedwad.errors import InputError
-from fedwad.federation import Federation, MeteredFederation, Moments, Site, chosen, local
+from fedwad.federation import Federation, MeteredFederation, Moments, Site, choose_sites, local
 from fedwad.ot import Measure
 
 __all__ = ["coreset"]
@@ -144,7 +144,7 @@ def coreset(
     elif isinstance(start, str):
         check_choice(start, "start", ("summaries", "moments"))
     options = _Options(
-        names=chosen(federation, only if clients is None else clients, "a coreset"),
+        names=choose_sites(federation, only if clients is None else clients, "a coreset"),
         size=check_whole(size, "size"),
         method=method,
         rounds=check_whole(rounds, "rounds"),
@@ -280,7 +280,7 @@ def _by_epochs(
         rng,
         options.callback,
     )
-    left = tuple(name for name in options.names if name not in line.lost)
+    left = tuple(name for name in options.names if name not in line.failed)
     closing = Union(
         line=line,
         names=left,
@@ -328,6 +328,6 @@ def _result(
         seed=options.seed,
         masses=options.masses,
         min_cell_size=min_cell_size,
-        lost=dict(line.lost),
+        lost=dict(line.failed),
         traffic=line.traffic,
     )

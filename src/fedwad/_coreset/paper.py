@@ -91,7 +91,7 @@ class Paper:
         potentials: dict[str, Floats | None] = dict.fromkeys(names)
         for _ in range(self.rounds):
             asked = {name: loop.request() for name, loop in loops.items()}
-            replies = line.gather(asked, TransportReply, least=1)
+            replies = line.ask(asked, TransportReply, tolerate=True)
             loops = {name: loop for name, loop in loops.items() if name in replies}
             for name, loop in loops.items():
                 plan = solve(coreset, asked[name].support, start=potentials[name])
@@ -123,7 +123,7 @@ class Direct:
 
     def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
         request = CellsRequest(self.run, coreset, 2.0, "spherical")
-        replies = line.gather(dict.fromkeys(names, request), SummaryReply, least=1)
+        replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
         gradient, loss, min_cell_size = np.zeros_like(coreset.points), 0.0, math.inf
         for name, reply in replies.items():
             summary, distance = reply.summary, reply.distance or 0.0
@@ -170,7 +170,7 @@ def epochs(
     converged, min_cell_size = False, math.inf
     for number in range(1, count + 1):
         since = time.perf_counter()
-        left = [name for name in names if name not in line.lost]
+        left = [name for name in names if name not in line.failed]
         chosen = sorted(
             rng.choice(len(left), min(clients_per_round, len(left)), replace=False).tolist()
         )

@@ -88,13 +88,13 @@ def seed_atoms(
 def _from_summaries(
     line: MeteredFederation, names: Sequence[str], size: int, masses: Any, seed: int
 ) -> Seed | None:
-    before = dict(line.lost)
+    before = dict(line.failed)
     try:
         summaries = ask_summaries(line, names, size, seed)
     except (PolicyError, FederationError):  # nobody tells one
         return None
     finally:
-        line.lost = before  # whoever did not answer this is still asked for cells
+        line.failed = before  # whoever did not answer this is still asked for cells
     best, stand_in = distilled(summaries, size, masses, seed)
     points = best.measure.points
     if len(points) < size:  # a stand-in of few different points
@@ -110,7 +110,7 @@ def ask_summaries(
 ) -> dict[str, Summary]:
     """One summary of each client that tells it."""
     request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed)
-    replies = line.gather(dict.fromkeys(names, request), SummaryReply, least=1)
+    replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
@@ -172,15 +172,15 @@ def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
 
 def ask_moments(line: MeteredFederation, names: Sequence[str]) -> list[Moments]:
     """Count, mean and scale of all clients that tell them."""
-    before = dict(line.lost)
+    before = dict(line.failed)
     try:
-        replies = line.gather(dict.fromkeys(names, MomentsRequest()), Moments, least=1)
+        replies = line.ask(dict.fromkeys(names, MomentsRequest()), Moments, tolerate=True)
     except PolicyError as error:
         raise PolicyError(
             f"No client tells where to begin ({error}); give the atoms to begin with as start."
         ) from None
     finally:
-        line.lost = before  # whoever did not answer this is still asked for cells
+        line.failed = before  # whoever did not answer this is still asked for cells
     same_features({name: len(reply.mean) for name, reply in replies.items()})
     return list(replies.values())
 

@@ -164,7 +164,7 @@ class Union:
 
     def _ask(self, names: Sequence[str]) -> tuple[Cells, tuple[str, ...]]:
         request = AtomsRequest(self.atoms, self.potentials, self._softness)
-        replies = self.line.gather(dict.fromkeys(names, request), CellSums, least=1)
+        replies = self.line.ask(dict.fromkeys(names, request), CellSums, tolerate=True)
         lost = [name for name in names if name not in replies]
         if lost:
             self.names = tuple(name for name in self.names if name not in lost)

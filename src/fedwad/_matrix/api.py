@@ -18,7 +18,7 @@ from fedwad._matrix.options import MatrixOptions, Progress
 from fedwad._matrix.pairs import by_pairs
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
-from fedwad.federation import Federation, MeteredFederation, chosen, local
+from fedwad.federation import Federation, MeteredFederation, choose_sites, local
 from fedwad.ot import (
     ClassCovariance,
     CovarianceType,
@@ -95,7 +95,7 @@ def matrix(
     if check_order(p) != 2 and (labels or method != "summary"):
         raise InputError(f"p is {p!r}; dataset distances and methods 'hub' and 'pairs' have p = 2.")
     options = MatrixOptions(
-        names=chosen(federation, clients, "a matrix", least=2),
+        names=choose_sites(federation, clients, "a matrix", least=2),
         support=check_whole(support, "support"),
         rounds=check_whole(rounds, "rounds"),
         seed=check_whole(seed, "seed", 0),
@@ -133,6 +133,6 @@ def matrix(
         traffic=line.traffic,
         min_cell_size=min(min_cell_size, default=None),
         covariance_types=tuple(sorted({summary.covariance_type for summary in found.summaries})),
-        lost=line.lost,
+        lost=line.failed,
         privacy=None if promise is None else promise.to_dict(),
     )

@@ -38,7 +38,9 @@ def by_summary(line: MeteredFederation, options: MatrixOptions) -> Found:
     request = SummaryRequest(
         options.support, options.covariance_type, options.p, options.seed, options.classes
     )
-    replies = line.gather(dict.fromkeys(options.names, request), SummaryReply)
+    replies = line.ask(
+        dict.fromkeys(options.names, request), SummaryReply, tolerate=True, at_least=2
+    )
     options.tell(Progress("asking clients", len(options.names), len(options.names)))
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
@@ -64,7 +66,12 @@ def by_summary(line: MeteredFederation, options: MatrixOptions) -> Found:
 def by_release(line: MeteredFederation, options: MatrixOptions, promise: DP) -> Found:
     """One release from each client, and all the rest on the server, from noisy numbers."""
     options.tell(Progress("asking clients", 0, len(options.names)))
-    replies = line.gather(dict.fromkeys(options.names, PrivateRequest.of(promise)), PrivateReply)
+    replies = line.ask(
+        dict.fromkeys(options.names, PrivateRequest.of(promise)),
+        PrivateReply,
+        tolerate=True,
+        at_least=2,
+    )
     options.tell(Progress("asking clients", len(options.names), len(options.names)))
     same_features({name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]

@@ -45,7 +45,12 @@ _BEST_COUPLINGS = 1000
 def by_hub(line: MeteredFederation, options: MatrixOptions) -> Found:
     """All clients transport to one support z, which moves to the mean of their cell means: z_s <-
     mean_c x_s^c."""
-    replies = line.gather(dict.fromkeys(options.names, MomentsRequest(options.classes)), Moments)
+    replies = line.ask(
+        dict.fromkeys(options.names, MomentsRequest(options.classes)),
+        Moments,
+        tolerate=True,
+        at_least=2,
+    )
     same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
     support = pooled_start(
         list(replies.values()), options.support, np.random.default_rng(options.seed)
@@ -55,7 +60,7 @@ def by_hub(line: MeteredFederation, options: MatrixOptions) -> Found:
         options.tell(Progress("rounds", number - 1, options.rounds))
         since = time.perf_counter()
         request = CellsRequest(run, support, 2.0, "spherical", options.classes)
-        told = line.gather(dict.fromkeys(names, request), SummaryReply)
+        told = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2)
         names = tuple(told)
         means = [_means(reply, support) for reply in told.values()]
         moved = Measure(np.mean(means, axis=0), support.weights)
@@ -69,7 +74,7 @@ def by_hub(line: MeteredFederation, options: MatrixOptions) -> Found:
         name: CellsRequest(run, support, 2.0, covariance_type, options.classes)
         for name, covariance_type in covariance_types.items()
     }
-    closing = line.gather(requests, SummaryReply)
+    closing = line.ask(requests, SummaryReply, tolerate=True, at_least=2)
     options.tell(Progress("rounds", options.rounds, options.rounds))
     summaries = [reply.summary for reply in closing.values()]
     between = _between(

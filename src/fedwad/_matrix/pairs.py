@@ -41,7 +41,12 @@ R = TypeVar("R", TransportReply, SummaryReply)
 def by_pairs(line: MeteredFederation, options: MatrixOptions) -> Found:
     """The paper's protocol: a FedWaD of its own for each pair, all of a round in one message to
     each client."""
-    replies = line.gather(dict.fromkeys(options.names, MomentsRequest(options.classes)), Moments)
+    replies = line.ask(
+        dict.fromkeys(options.names, MomentsRequest(options.classes)),
+        Moments,
+        tolerate=True,
+        at_least=2,
+    )
     same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
     names, history = tuple(replies), list[MatrixRound]()
     loops = {}
@@ -104,7 +109,7 @@ def _ask_pairs(
     """
     mine = {name: [pair for pair in asked if name in pair] for name in names}
     bundles = {name: Bundle(tuple(asked[pair] for pair in pairs)) for name, pairs in mine.items()}
-    replies = line.gather(bundles, BundleReply)
+    replies = line.ask(bundles, BundleReply, tolerate=True, at_least=2)
     found: dict[tuple[tuple[str, str], int], R] = {}
     left = []
     for name, bundle in replies.items():
@@ -118,7 +123,7 @@ def _ask_pairs(
                 found[pair, pair.index(name)] = reply
     if len(left) < 2:
         raise FederationError(
-            f"Fewer than two clients are left: {'; '.join(f'{k}: {v}' for k, v in line.lost.items())}"
+            f"Fewer than two clients are left: {'; '.join(f'{k}: {v}' for k, v in line.failed.items())}"
         )
     return found, tuple(left)
 
@@ -131,7 +136,7 @@ def _lose(line: MeteredFederation, name: str, reply: Any) -> None:
     )
     if failure.code == "input":
         raise error_of(name, failure)
-    line.lost[name] = failure.sentence
+    line.failed[name] = failure.sentence
 
 
 def _shift(before: Measure, after: Measure) -> float:

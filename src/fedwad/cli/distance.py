@@ -30,7 +30,7 @@ from fedwad.cli.scales import note_scales
 from fedwad.cli.sites import find_files
 from fedwad.engines.job import Job
 from fedwad.errors import CertificateError, InputError
-from fedwad.federation import Columns, Dataset, aligned, read
+from fedwad.federation import Columns, Dataset, align_columns, read
 
 __all__ = ["distance"]
 
@@ -167,7 +167,7 @@ def distance(
     else:
         first, second = Path(a), Path(b)
         names = (a, b) if first.stem == second.stem else (first.stem, second.stem)
-        data = aligned(
+        data = align_columns(
             {name: read(path, columns=columns) for name, path in zip(names, (a, b), strict=True)}
         )
         pair = names[0], names[0] if first.resolve() == second.resolve() else names[1]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedwad.errors import InputError
-from fedwad.federation import FORMATS, Columns, Dataset, aligned, read
+from fedwad.federation import FORMATS, Columns, Dataset, align_columns, read
 
 __all__ = ["find_files", "read_parties"]
 
@@ -50,6 +50,6 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
 
 def read_parties(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:
     """The data of all parties, with features in the same order."""
-    return aligned(
+    return align_columns(
         {name: read(path, columns=columns) for name, path in find_files(sources).items()}
     )

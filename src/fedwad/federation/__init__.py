@@ -6,7 +6,7 @@ from fedwad.federation.bundle import Bundle
 from fedwad.federation.client import Client
 from fedwad.federation.codec import LARGEST, VERSION, Envelope, pack, unpack
 from fedwad.federation.columns import Columns
-from fedwad.federation.data import Dataset, aligned
+from fedwad.federation.data import Dataset, align_columns
 from fedwad.federation.federation import (
     Answer,
     Federation,
@@ -14,11 +14,11 @@ from fedwad.federation.federation import (
     Question,
     Site,
     Traffic,
-    chosen,
+    choose_sites,
 )
 from fedwad.federation.journal import Journal
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
-from fedwad.federation.local import LocalFederation, local
+from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Classes, Reply, Request
 from fedwad.federation.node import open_client
 from fedwad.federation.policy import Policy
@@ -87,8 +87,9 @@ __all__ = [
     "TransportReply",
     "TransportRequest",
     "agreed_names",
-    "aligned",
-    "chosen",
+    "align_columns",
+    "as_federation",
+    "choose_sites",
     "describe_message",
     "encode_failure",
     "error_of",

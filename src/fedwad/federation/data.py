@@ -14,7 +14,7 @@ from fedwad.errors import InputError
 from fedwad.federation.message import Classes
 from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
 
-__all__ = ["Dataset", "aligned"]
+__all__ = ["Dataset", "align_columns"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def _sortable(points: NDArray[np.float64]) -> NDArray[np.void]:
     return ordered.view(f"V{8 * points.shape[1]}")[:, 0]
 
 
-def aligned(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
+def align_columns(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
     """Put named features into one order; refuse data sets whose features have different names."""
     result = dict(datasets)
     named = [

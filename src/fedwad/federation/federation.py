@@ -11,11 +11,21 @@ from fedwad.federation.bundle import Bundle
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.replies import BundleReply, Failure, check_reply, error_of, payload
 
-__all__ = ["Answer", "Federation", "MeteredFederation", "Question", "Site", "Traffic", "chosen"]
+__all__ = [
+    "Answer",
+    "Federation",
+    "MeteredFederation",
+    "Question",
+    "Site",
+    "Traffic",
+    "choose_sites",
+]
 
 Question = Request | Bundle
 Answer = Reply | BundleReply | Failure
 R = TypeVar("R", bound=Reply | BundleReply)
+
+_SILENT = Failure("silent", "no reply came; check that the site is running.")
 
 
 class Federation(Protocol):
@@ -53,65 +63,61 @@ class Traffic:
 
 
 class MeteredFederation:
-    """A federation with a meter: passes requests on, counts what travels, and checks what came
-    back."""
+    """A federation that counts what travels and checks what comes back.
+
+    `failed` holds each site that a tolerant round went on without, and why.
+    """
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
         self.traffic = Traffic()
-        self.lost: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
 
-    def ask(self, requests: Mapping[str, Question], expected: type[R]) -> dict[str, R]:
-        """Ask one round; every client asked has replied with an `expected` message, or the first
-        failure is raised."""
-        replies, failures = self._round(requests, expected)
-        for name, failure in failures.items():
-            raise error_of(name, failure)
-        return replies
-
-    def gather(
-        self, requests: Mapping[str, Question], expected: type[R], least: int = 2
+    def ask(
+        self,
+        requests: Mapping[str, Question],
+        expected: type[R],
+        *,
+        tolerate: bool = False,
+        at_least: int = 1,
     ) -> dict[str, R]:
-        """Ask one round and go on without the clients that fail, as long as `least` are left.
+        """Ask one round and return the `expected` replies.
 
-        Who was lost, and why, is kept in `lost`. An InputError is raised all the same: there the
-        question is wrong.
+        The first failure is raised. With `tolerate` the round goes on without the sites that
+        failed, as long as `at_least` have replied. A failure with code "input" is raised in any
+        case, because then the request itself is wrong.
         """
-        replies, failures = self._round(requests, expected)
-        for name, failure in failures.items():
-            if failure.code == "input" or len(replies) < least:
-                raise error_of(name, failure)
-            self.lost[name] = failure.sentence
-        return replies
-
-    def _round(
-        self, requests: Mapping[str, Question], expected: type[R]
-    ) -> tuple[dict[str, R], dict[str, Failure]]:
+        answers = self._federation.ask(requests)
         replies: dict[str, R] = {}
         failures: dict[str, Failure] = {}
-        answers = self._federation.ask(requests)
         for name, request in requests.items():
-            answer = answers.get(
-                name, Failure("silent", "no reply came; see whether the client is running.")
-            )
-            wrong = check_reply(request, answer)
-            if wrong is not None:
-                failures[name] = wrong
-            elif isinstance(answer, Failure):
+            answer = _expected(request, answers.get(name, _SILENT), expected)
+            if isinstance(answer, Failure):
                 failures[name] = answer
-            elif isinstance(answer, expected):
-                replies[name] = answer
             else:
-                kinds = f"a {type(answer).__name__} came where a {expected.__name__} was expected"
-                failures[name] = Failure(
-                    "garbage", f"{kinds}; its version may differ from this one."
-                )
+                replies[name] = answer
         self.traffic = Traffic(
             up=self.traffic.up + sum(map(payload, replies.values())),
             down=self.traffic.down + sum(payload(requests[name]) for name in replies),
             messages=self.traffic.messages + len(replies),
         )
-        return replies, failures
+        for name, failure in failures.items():
+            if not tolerate or failure.code == "input" or len(replies) < at_least:
+                raise error_of(name, failure)
+            self.failed[name] = failure.sentence
+        return replies
+
+
+def _expected(request: Question, answer: Answer, expected: type[R]) -> R | Failure:
+    """The answer if it is an `expected` reply to this request; otherwise a failure that says why
+    not."""
+    wrong = check_reply(request, answer)
+    if wrong is not None:
+        return wrong
+    if isinstance(answer, Failure | expected):
+        return answer
+    came = f"a {type(answer).__name__} came where a {expected.__name__} was expected"
+    return Failure("garbage", f"{came}; its version may differ from this one.")
 
 
 def site(federation: Federation, name: str) -> Site:
@@ -123,7 +129,7 @@ def site(federation: Federation, name: str) -> Site:
     return Site(federation, name)
 
 
-def chosen(
+def choose_sites(
     federation: Federation, clients: Sequence[str] | None, what: str, least: int = 1
 ) -> tuple[str, ...]:
     """The clients of these names, all when none are named; InputError unless `what` can be made of

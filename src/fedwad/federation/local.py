@@ -10,15 +10,15 @@ from fedwad.errors import FedwadError, InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.client import Client, answer_together
 from fedwad.federation.columns import Columns
-from fedwad.federation.data import aligned
-from fedwad.federation.federation import Answer, Question, Site, site
+from fedwad.federation.data import align_columns
+from fedwad.federation.federation import Answer, Federation, Question, Site, site
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import read
 from fedwad.federation.replies import failure_of
 from fedwad.federation.requests.train import alike
 
-__all__ = ["LocalFederation", "local"]
+__all__ = ["LocalFederation", "as_federation", "local"]
 
 
 class LocalFederation:
@@ -117,7 +117,7 @@ def local(
         raise InputError("Two clients have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
     columns = Columns.of(label_column, drop)
-    read_in = aligned(
+    read_in = align_columns(
         {str(name): read(source, str(name), columns) for name, source in data.items()}
     )
     features = next(
@@ -126,3 +126,8 @@ def local(
     return LocalFederation(
         {name: Client(dataset, shared) for name, dataset in read_in.items()}, features
     )
+
+
+def as_federation(source: Federation | Mapping[str, Any]) -> Federation:
+    """A federation as it is, or the `local` federation of a mapping from site names to data."""
+    return source if hasattr(source, "ask") else local(source)  # type: ignore[return-value]

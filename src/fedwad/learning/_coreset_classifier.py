@@ -139,8 +139,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._released(federation, DP.of(self.privacy))
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
         line = MeteredFederation(federation)
-        told = line.gather(dict.fromkeys(federation.names, request), Prototypes, least=1)
-        self.lost_, self.traffic_ = dict(line.lost), line.traffic
+        told = line.ask(dict.fromkeys(federation.names, request), Prototypes, tolerate=True)
+        self.lost_, self.traffic_ = dict(line.failed), line.traffic
         return dict(
             sorted(told.items())
         )  # so that the order in which clients are listed changes nothing
@@ -153,8 +153,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         line = MeteredFederation(federation)
         request = PrivateRequest.of(promise)
-        told = line.gather(dict.fromkeys(federation.names, request), PrivateReply, least=1)
-        self.lost_, self.traffic_ = dict(line.lost), line.traffic
+        told = line.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
+        self.lost_, self.traffic_ = dict(line.failed), line.traffic
         found = {}
         for client, reply in sorted(told.items()):
             order, weights, points = class_means(reply)

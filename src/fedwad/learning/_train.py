@@ -27,7 +27,7 @@ from fedwad.federation import (
     TrainReply,
     TrainRequest,
     agreed_names,
-    chosen,
+    choose_sites,
     local,
 )
 from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
@@ -111,13 +111,13 @@ def train(
         raise InputError(
             "fedavg shares all layers; choose fedrep or fedper for layers that stay with the clients."
         )
-    names = chosen(federation, clients, "training")
+    names = choose_sites(federation, clients, "training")
     labels = _grouped(groups, names)
     line = MeteredFederation(federation)
-    described = line.gather(dict.fromkeys(names, DescribeRequest()), Description, least=1)
+    described = line.ask(dict.fromkeys(names, DescribeRequest()), Description, tolerate=True)
     features = _one_dimension(described)
     if classes is None:
-        told = line.gather(dict.fromkeys(described, LabelsRequest()), Labels, least=1)
+        told = line.ask(dict.fromkeys(described, LabelsRequest()), Labels, tolerate=True)
         classes = agreed_names({name: reply.names for name, reply in told.items()})
     network = _network(
         model, features, len(classes), seed, () if algorithm == "fedavg" else personal
@@ -164,7 +164,7 @@ def train(
         seed=seed,
         start=seed,
         history=tuple(loop.history),
-        lost=line.lost,
+        lost=line.failed,
         traffic=line.traffic,
     )
 
@@ -210,7 +210,7 @@ class _Loop:
         losses."""
         requests = {}
         for label, step in steps.items():
-            alive = [name for name in step.ranking if name not in self.line.lost]
+            alive = [name for name in step.ranking if name not in self.line.failed]
             for name in alive[: step.count]:
                 epochs, layers = zip(*step.phases, strict=True)
                 requests[name] = TrainRequest(
@@ -225,7 +225,7 @@ class _Loop:
                 )
         if not requests:
             raise FederationError("No client is left to train.")
-        replies = self.line.gather(requests, TrainReply, least=1)
+        replies = self.line.ask(requests, TrainReply, tolerate=True)
         for name in replies:
             self.turns[name] += 1
         for label, step in steps.items():
@@ -242,9 +242,9 @@ class _Loop:
                 turn=self.turns[name], weights=self.weights[self.labels[name]], **self.common
             )
             for name in self.names
-            if name not in self.line.lost
+            if name not in self.line.failed
         }
-        self.tested = self.line.gather(requests, Evaluation, least=1)
+        self.tested = self.line.ask(requests, Evaluation, tolerate=True)
         return float(np.mean([reply.correct / reply.count for reply in self.tested.values()]))
 
 
