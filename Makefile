@@ -6,13 +6,19 @@ INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
-.PHONY: demo test test-all lint format bench bench-json docs docs-serve clean
+.PHONY: demo test test-all test-lowest lint format bench bench-json docs docs-serve clean
 
 demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, which takes a minute or two
 	$(BIN)/fedwad demo
 
 test: $(INSTALLED)  ## everything but the slow tests
 	$(PYTEST) -m "not slow"
+
+test-lowest: ## the tests with the lowest versions that pyproject.toml allows, in an environment of their own
+	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . \
+		hypothesis pandas polars pytest pytest-xdist
+	build/lowest/bin/python -m pytest -n auto --dist loadfile -q -m "not slow"
 
 test-all: $(ENGINES)  ## every test, engines as real processes and pages in a real browser included
 	$(PYTEST)
@@ -38,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 $(ENGINES): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,flower,flare,learn]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,flower,flare,learn,oracles]"
 	touch $@
 
 docs: $(ENGINES)  ## the documentation as a site in build/site (search: make docs-serve); a broken link is an error

@@ -2,7 +2,6 @@
 tracebacks."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,15 +12,8 @@ import pandas as pd
 import pytest
 
 import fedwad
+from command_line import run
 from fedwad.cli import main
-
-
-def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "fedwad", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False
-    )
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+import command_line
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -20,17 +22,7 @@ def folder(tmp_path_factory):
 
 
 def run(folder, *arguments):
-    command = [sys.executable, "-m", "fedwad", "audit", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
+    return command_line.run("audit", *arguments, cwd=folder, columns=120)
 
 
 def test_it_tells_a_verdict_and_exits_with_0(folder):

@@ -2,26 +2,20 @@
 plain errors."""
 
 import json
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import command_line
 import fedwad
 
 IDENTIFIERS = ("--drop", "patient_id", "--drop", "last name")
 
 
 def run(*words, cwd=None):
-    command = [sys.executable, "-m", "fedwad", *map(str, words)]
-    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
-    )
+    return command_line.run(*words, cwd=cwd, columns=200)
 
 
 @pytest.fixture(scope="module")

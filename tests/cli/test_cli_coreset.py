@@ -1,14 +1,12 @@
 """`fedwad coreset`: what it prints, writes and refuses."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+import command_line
 import fedwad
 
 
@@ -28,11 +26,7 @@ def folder(tmp_path_factory):
 
 
 def run(*words, cwd=None):
-    command = [sys.executable, "-m", "fedwad", "coreset", *map(str, words)]
-    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
-    )
+    return command_line.run("coreset", *words, cwd=cwd, columns=200)
 
 
 def test_json_is_the_result_and_nothing_else(folder):

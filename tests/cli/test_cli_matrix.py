@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -13,6 +10,7 @@ import pytest
 from rich.console import Console
 
 import fedwad
+from command_line import run
 from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest
 from fedwad.ot import Measure
 
@@ -22,14 +20,6 @@ with warnings.catch_warnings():
 
 
 NAMES = ("elder_care_home", "heart_centre", "st_mary", "north_hospital")
-
-
-def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "fedwad", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
-    )
 
 
 @pytest.fixture(scope="module")

@@ -1,25 +1,15 @@
 """Commands of those who hold data: running a node, making a kit ready, reading a ledger."""
 
 import json
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from command_line import run
 from fedwad.errors import PolicyError
 from fedwad.federation import Client, Dataset, FileLedger, Policy, SummaryRequest, TransportRequest
 from fedwad.ot import Measure
-
-
-def run(*words, columns=100):
-    command = [sys.executable, "-m", "fedwad", *map(str, words)]
-    environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=120, check=False
-    )
 
 
 @pytest.fixture

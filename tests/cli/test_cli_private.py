@@ -1,23 +1,13 @@
 """`fedwad plan`, `fedwad budget show`, and --epsilon."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from command_line import run
 from fedwad.federation import PrivateRequest, SummaryRequest, open_client
 from fedwad.privacy import DP, epsilon_of, mu_of, plan
-
-
-def run(*words):
-    command = [sys.executable, "-m", "fedwad", *map(str, words)]
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
 
 
 @pytest.fixture

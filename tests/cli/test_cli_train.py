@@ -1,7 +1,6 @@
 """`fedwad train`."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import time
 
 import numpy as np
 import pytest
+
+import command_line
 
 pytest.importorskip("torch")
 
@@ -30,11 +31,7 @@ def folder(tmp_path_factory):
 
 
 def run(*words):
-    command = [sys.executable, "-m", "fedwad", "train", *map(str, words)]
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
+    return command_line.run("train", *words)
 
 
 def test_table_models_and_page(folder, tmp_path):
