@@ -64,7 +64,8 @@ def boosting() -> list[dict[str, Any]]:
     clusters."""
     if find_spec("torch") is None:
         return []
-    from fedwad.learning import Algorithm, train
+    from fedwad.learning import Algorithm, TrainingOptions
+    from fedwad.learning._train import train_with
 
     since = time.perf_counter()
     X, y = load("mnist")
@@ -78,8 +79,9 @@ def boosting() -> list[dict[str, Any]]:
     for algorithm in get_args(Algorithm):
         for name, chosen in (("vanilla", None), ("clusters", groups)):
             start = time.perf_counter()
-            result = train(
-                fed, algorithm, groups=chosen, test_size=1 / 7, weighting="equal", evaluate="last"
+            options = TrainingOptions(algorithm, test_size=1 / 7)
+            result = train_with(
+                fed, options, groups=chosen, equal_weights=True, test_every_round=False
             )
             taken = time.perf_counter() - start
             rows.append(

@@ -38,8 +38,9 @@ def test_table_models_and_page(folder, tmp_path):
     done = run("--data", folder, "--save", tmp_path / "m", "--report", tmp_path / "p.html", *FAST)
     assert done.returncode == 0, done.stderr
     assert "all together" in done.stdout
+    assert "majority class" in done.stdout
     assert "Cluster 4: client8, client9" in done.stdout
-    assert "no privacy is promised" in done.stdout
+    assert "there is no privacy guarantee" in done.stdout
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "all.json",
         "all.npz",
@@ -69,6 +70,7 @@ def test_json_is_one_object_without_weights(folder):
         (["--cluster", "some"], "--cluster is 'some'"),
         (["--report", "page.pdf"], "give the name of a .html file"),
         (["--model", "rnn"], "no model 'rnn'"),
+        (["--body-epochs", "1"], "body_epochs is an option of fedrep"),
         (["--connect", "hub:1"], "needs to know the engine"),
     ],
 )

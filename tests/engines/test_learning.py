@@ -38,7 +38,7 @@ def compare(simulate, files, groups, algorithm):
     there.pop("kind")
     one, other = TrainingResult.from_dict(here), TrainingResult.from_dict(there)
     np.testing.assert_array_equal(one.accuracy, other.accuracy)
-    assert not other.lost
+    assert not other.failed
     for (
         group,
         weights,

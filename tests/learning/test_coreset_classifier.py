@@ -131,7 +131,7 @@ def test_every_federation_gives_the_same_bits(tmp_path):
 def test_a_dead_client_is_left_out_and_named():
     name = next(iter(SITES))
     model = fedwad.CoresetClassifier(size=6).fit(Wire(clients(), dead=[name]))
-    assert list(model.lost_) == [name]
+    assert list(model.failed_) == [name]
     assert name not in model.clients_
     with pytest.raises(FederationError, match="no reply"):
         fedwad.CoresetClassifier().fit(Wire(clients(), dead=list(SITES)))
@@ -207,9 +207,9 @@ def test_saved_copied_and_pickled_classifiers_predict_the_same(tmp_path):
         np.testing.assert_array_equal(other.predict_proba(TEST[0]), model.predict_proba(TEST[0]))
         assert other.get_params() == model.get_params()
         assert other.n_features_in_ == 64
-        assert (other.clients_, other.lost_, other.traffic_) == (
+        assert (other.clients_, other.failed_, other.traffic_) == (
             model.clients_,
-            model.lost_,
+            model.failed_,
             model.traffic_,
         )
     assert clone(model).get_params() == model.get_params()

@@ -10,6 +10,8 @@ from fedwad.datasets import load, partition
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import Failure, Policy, local
 from fedwad.learning import TrainingOptions, TrainingResult, train
+from fedwad.learning._schedule import schedule
+from fedwad.learning._train import train_with
 
 FAST = {"rounds": 2, "learning_rate": 0.05, "epochs": 3}
 
@@ -76,25 +78,24 @@ def test_fedavg_by_hand(sites):
         own[name] = alone.weights[list(data).index(name)]
     expected = (48 * own["a"] + 24 * own["b"]) / 72
     np.testing.assert_allclose(both.weights[0], expected, atol=1e-6)
-    equal = train(
-        data, fraction_train=1.0, rounds=1, epochs=1, seed=3, classes=range(10), weighting="equal"
-    )
+    options = TrainingOptions(fraction_train=1.0, rounds=1, epochs=1, seed=3)
+    equal = train_with(data, options, classes=range(10), equal_weights=True)
     np.testing.assert_allclose(equal.weights[0], (own["a"] + own["b"]) / 2, atol=1e-6)
     assert not np.allclose(equal.weights[0], both.weights[0], atol=1e-6)
 
 
-def test_the_plan_is_the_papers():
+def test_the_schedule_is_the_papers():
     members = [f"c{k}" for k in range(25)]
-    steps = list(TrainingOptions("fedrep").steps(members, 0))
+    steps = list(schedule(TrainingOptions("fedrep"), members, 0))
     assert [step.count for step in steps] == [2] * 10 + [25]
     assert steps[0].phases == ((4, "personal"), (1, "shared"))
     assert steps[-1].closing
     assert steps[-1].phases == ((10, "personal"),)
     assert all(sorted(step.ranking) == sorted(members) for step in steps)
     assert len({step.ranking for step in steps[:10]}) == 10
-    assert [step.count for step in TrainingOptions("fedavg").steps(["only"], 0)] == [1] * 10
-    assert list(TrainingOptions("fedper", seed=1).steps(members, 0)) != list(
-        TrainingOptions("fedper", seed=2).steps(members, 0)
+    assert [step.count for step in schedule(TrainingOptions("fedavg"), ["only"], 0)] == [1] * 10
+    assert list(schedule(TrainingOptions("fedper", seed=1), members, 0)) != list(
+        schedule(TrainingOptions("fedper", seed=2), members, 0)
     )
 
 
@@ -107,7 +108,12 @@ def test_the_seed_decides(sites):
 def test_clusters_of_one_and_user_models(sites):
     some = {name: sites[name] for name in list(sites)[:3]}
     result = train(
-        some, "fedrep", "test_learning_train:small", groups=[0, 1, 2], personal=["2"], **FAST
+        some,
+        "fedrep",
+        model="test_learning_train:small",
+        groups=[0, 1, 2],
+        personal=["2"],
+        **FAST,
     )
     assert list(result.weights) == [0, 1, 2]
     assert result.personal == ("2.weight", "2.bias")
@@ -121,7 +127,7 @@ def test_saved_and_loaded(sites, tmp_path):
     result = train(sites, "fedper", rounds=1, epochs=1)
     result.save(tmp_path / "r.json")
     assert TrainingResult.load(tmp_path / "r.json") == result
-    (tmp_path / "r.json").write_text('{"format": "fedwad training 1"}')
+    (tmp_path / "r.json").write_text('{"format": "fedwad training 2"}')
     with pytest.raises(InputError, match="damaged"):
         TrainingResult.load(tmp_path / "r.json")
     with pytest.raises(InputError, match="not a saved training"):
@@ -145,7 +151,7 @@ def test_fedavg_model_is_the_one_that_was_tested(sites):
 def test_lost_clients_are_left_out(sites):
     fed = Faulty(local(sites), {"client0", "client3"}, after=3)  # described, labels, first training
     result = train(fed, "fedper", groups=sites.groups, fraction_train=1.0, **FAST)
-    assert set(result.lost) == {"client0", "client3"}
+    assert set(result.failed) == {"client0", "client3"}
     assert len(result.sites) == 8
     everyone = Faulty(local(sites), set(sites), after=2)
     with pytest.raises(FederationError, match="no reply came"):
@@ -161,25 +167,64 @@ def test_a_policy_that_refuses(sites):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"algorithm": "fedprox"}, "choose 'fedavg', 'fedrep' or 'fedper'"),
+        ({"options": "fedprox"}, "choose 'fedavg', 'fedrep' or 'fedper'"),
         ({"groups": [0, 1]}, "groups has shape"),
         ({"groups": {"client0": 1}}, "no label for client 'client1'"),
         ({"rounds": 0}, "rounds is 0"),
         ({"fraction_train": 0}, "fraction_train is 0"),
         ({"fraction_train": 1.5}, "fraction_train is 1.5"),
-        ({"learning_rate": 0}, "learning_rate must be"),
-        ({"test_size": 2.0}, "test_size must be"),
-        ({"personal": ["head"]}, "fedavg shares all layers"),
-        ({"algorithm": "fedrep", "body_epochs": 6}, "body_epochs is 6 of 5"),
+        ({"learning_rate": 0}, "learning_rate is 0"),
+        ({"test_size": 2.0}, "test_size is 2.0"),
+        ({"options": "fedrep", "body_epochs": 6}, "body_epochs is 6 of 5"),
+        ({"options": "fedrep", "personal": "head"}, "give a list of names"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"momentum": 1.0}, "momentum is 1.0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"epochs": True}, "epochs is True"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast'"),
+        ({"n_rounds": 3}, "no option 'n_rounds'"),
         ({"clients": ["nobody"]}, "no client 'nobody'"),
         ({"classes": [0, 1]}, "not among the classes"),
         ({"model": "rnn"}, "no model 'rnn'"),
-        ({"weighting": "size"}, "weighting is 'size'"),
     ],
 )
 def test_wrong_options(sites, options, sentence):
     with pytest.raises(InputError, match=sentence):
         train(sites, **options)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "option", "value"),
+    [
+        ("fedavg", "personal", ["head"]),
+        ("fedavg", "last_epochs", 3),
+        ("fedavg", "body_epochs", 1),
+        ("fedper", "body_epochs", 1),
+    ],
+)
+def test_options_of_another_algorithm(algorithm, option, value):
+    with pytest.raises(
+        InputError, match=f"{option} is an option of .* the algorithm is {algorithm}"
+    ):
+        TrainingOptions(algorithm, **{option: value})
+
+
+def test_options_as_an_object(sites):
+    options = TrainingOptions("fedper", rounds=1, epochs=1)
+    by_object, by_words = train(sites, options), train(sites, "fedper", rounds=1, epochs=1)
+    np.testing.assert_array_equal(by_object.weights[0], by_words.weights[0])
+    assert options.last_epochs == 10
+    assert options.body_epochs is None
+
+
+def test_the_baseline_predicts_the_most_frequent_class():
+    """All 10 test samples of each class are counted by hand: 40 of 50 are of class 1."""
+    y = np.repeat([0, 1, 1, 1, 1], 50)
+    X = np.random.default_rng(0).normal(size=(250, 2))
+    result = train({"a": (X, y), "b": (X, 1 - y)}, rounds=1, epochs=1, fraction_train=1.0)
+    np.testing.assert_array_equal(result.tests, [50, 50])
+    np.testing.assert_allclose(result.baseline, [0.8, 0.8])
+    assert result.mean_baseline == pytest.approx(0.8)
 
 
 def test_data_that_do_not_fit_together(sites):

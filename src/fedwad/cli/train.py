@@ -1,12 +1,12 @@
-"""`fedwad train`: who should learn together? One model for all against one for each cluster."""
+"""`fedwad train`: one model for all sites against one model for each cluster of similar sites."""
 
 from __future__ import annotations
 
-import os
+import io
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,28 +14,21 @@ import numpy as np
 import typer
 from rich.table import Table
 
-import fedwad
+from fedwad._files import write_atomically
+from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interrupt
 from fedwad.cli.columns import Drop, LabelColumn
-from fedwad.cli.console import (
-    Bar,
-    bytes_in_words,
-    errors,
-    guarded,
-    print_json,
-    progress_bar,
-    screen,
-)
-from fedwad.cli.engine import Ca, Connect, Engine, Timeout, run_on_engine
-from fedwad.cli.sites import find_files, read_parties
-from fedwad.engines.job import Job
+from fedwad.cli.console import bytes_in_words, guarded, print_json, progress_bar, screen
+from fedwad.cli.engine import Ca, Connect, Engine, Timeout
 from fedwad.errors import InputError
 from fedwad.federation import Columns
-from fedwad.learning import TrainingResult
-from fedwad.learning import train as learn
+from fedwad.learning import Algorithm, TrainingOptions, TrainingResult
 
 __all__ = ["train"]
 
 _TOGETHER, _APART = "all together", "in clusters"
+_DEFAULT = TrainingOptions()
+
+Wanted = int | Literal["auto"] | None
 
 
 @guarded
@@ -43,7 +36,8 @@ def train(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files (.npz .csv .parquet) with labels, folders of them, or patterns; names of sites with --connect.",
+            help="Files (.npz .csv .parquet) with labels, folders of them, or patterns;"
+            " names of sites with --connect.",
             show_default=False,
         ),
     ] = None,
@@ -52,39 +46,58 @@ def train(
         typer.Option("--data", help="The same as an option; can be given several times."),
     ] = None,
     algorithm: Annotated[
-        Literal["fedavg", "fedrep", "fedper"],
+        Algorithm,
         typer.Option(
-            help="One model a cluster; or a last layer that stays with each party, trained first or along."
+            help="fedavg: one model per cluster. fedper, fedrep: the last layer stays with each"
+            " site, and fedrep trains it first."
         ),
-    ] = "fedavg",
+    ] = _DEFAULT.algorithm,
     model: Annotated[
         str, typer.Option(help="mlp, cnn, or 'package.module:function' that makes a network.")
-    ] = "mlp",
+    ] = _DEFAULT.model,
     clusters: Annotated[
         str,
         typer.Option(
             "--cluster", help="Number of clusters by dataset distance.", metavar="auto|K|none"
         ),
     ] = "auto",
-    rounds: Annotated[int, typer.Option(help="Rounds of training.")] = 10,
+    rounds: Annotated[int, typer.Option(help="Rounds of training.")] = _DEFAULT.rounds,
     fraction_train: Annotated[
-        float, typer.Option(help="Part of a cluster that trains in a round.")
-    ] = 0.1,
-    epochs: Annotated[int, typer.Option(help="Passes over a party's samples in a round.")] = 5,
-    batch_size: Annotated[int, typer.Option(help="Samples of a step.")] = 10,
-    learning_rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
-    momentum: Annotated[float, typer.Option(help="Momentum.")] = 0.5,
+        float, typer.Option(help="Fraction of a cluster that trains in a round.")
+    ] = _DEFAULT.fraction_train,
+    epochs: Annotated[
+        int, typer.Option(help="Passes of a site over its samples in a round.")
+    ] = _DEFAULT.epochs,
+    batch_size: Annotated[int, typer.Option(help="Samples per step.")] = _DEFAULT.batch_size,
+    learning_rate: Annotated[
+        float, typer.Option(help="Learning rate of SGD.")
+    ] = _DEFAULT.learning_rate,
+    momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = _DEFAULT.momentum,
     test_size: Annotated[
-        float, typer.Option(help="Part of its samples that a party tests with.")
-    ] = 0.2,
+        float, typer.Option(help="Fraction of its samples that a site keeps for tests.")
+    ] = _DEFAULT.test_size,
+    personal: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Layer that stays with each site, for fedrep and fedper; can be given several"
+            " times. The last layer by default."
+        ),
+    ] = None,
+    last_epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the own layers in the end, for fedrep and fedper [10]."),
+    ] = None,
+    body_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of the shared layers in a round, for fedrep [1].")
+    ] = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = _DEFAULT.seed,
     save: Annotated[
-        Path | None, typer.Option(help="Folder for the models, one .npz a cluster, and results.")
+        Path | None, typer.Option(help="Folder for the models (.npz, one per cluster) and results.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page to look at into this .html file.")
+        Path | None, typer.Option(help="Write a report page into this .html file.")
     ] = None,
     engine: Engine = None,
     connect: Connect = None,
@@ -94,141 +107,61 @@ def train(
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Train a classifier on data that stay where they are: all parties together, and in clusters of
-    alike ones.
+    """Train a classifier without pooling the data: on all sites together, and in clusters of
+    similar sites.
 
-    Distances between the parties' labelled data come from one message each; then the same algorithm
-    runs once for all and once inside each cluster. Weights trained on data tell about the data: no
-    privacy is promised.
+    Distances between the sites' labelled data need one message from each. The same algorithm then
+    runs once for all sites and once inside each cluster. Trained weights reveal something about the
+    data: there is no privacy guarantee.
     """
+    _check_outputs(save, report)
+    sources = [*(files or ()), *(data or ())]
+    if not sources:
+        raise InputError("No data were named; give files or folders of them: fedwad train sites/.")
+    wanted = _wanted(clusters)
+    options = TrainingOptions(
+        algorithm=algorithm,
+        model=model,
+        rounds=rounds,
+        fraction_train=fraction_train,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        momentum=momentum,
+        test_size=test_size,
+        seed=seed,
+        personal=tuple(personal) if personal else None,
+        last_epochs=last_epochs,
+        body_epochs=body_epochs,
+    )
+    columns = Columns.of(label_column, drop)
+    here = engine is None and connect is None
+    with progress_bar("Asking the sites") as bar, clean_interrupt() if here else nullcontext():
+        if here:
+            runner: Runner = LocalRunner(sources, columns, bar)
+        else:
+            runner = EngineRunner(sources, columns, bar, engine, connect, ca, timeout)
+        results = _compare(runner, options, wanted)
+    _write(results, save, report)
+    if as_json:
+        print_json({key.replace(" ", "_"): _brief(result) for key, result in results.items()})
+    else:
+        _show(results, wanted)
+        for title, path in (("Models", save), ("Report", report)):
+            if path is not None:
+                screen.print(f"{title}: {path}", markup=False, soft_wrap=True)
+
+
+def _check_outputs(save: Path | None, report: Path | None) -> None:
     if report is not None and report.suffix != ".html":
         raise InputError(f"{report} ends in '{report.suffix}'; give the name of a .html file.")
     if save is not None and not save.parent.is_dir():
         raise InputError(
             f"There is no folder {save.parent} to write {save.name} into; create it first."
         )
-    sources = [*(files or ()), *(data or ())]
-    if not sources:
-        raise InputError("No data were named; give files or folders of them: fedwad train sites/.")
-    wanted = _wanted(clusters)
-    options: dict[str, Any] = {
-        "algorithm": algorithm,
-        "model": model,
-        "rounds": rounds,
-        "fraction_train": fraction_train,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "momentum": momentum,
-        "test_size": test_size,
-        "seed": seed,
-    }
-    columns = Columns.of(label_column, drop)
-    here = engine is None and connect is None
-    with progress_bar("Asking the parties") as bar, _clean_interrupt() if here else nullcontext():
-        if here:
-            runner: _Runner = _Here(sources, columns, bar)
-        else:
-            runner = _There(sources, columns, bar, engine, connect, ca, timeout)
-        results = {_TOGETHER: runner.train(options)}
-        if wanted is not None:
-            matrix = runner.matrix(seed)
-            k = matrix.suggest().k if wanted == "auto" else wanted
-            if k > 1:
-                found = matrix.cluster(k, "kernel", seed=seed)
-                groups = {name: int(label) for name, label in zip(matrix.sites, found, strict=True)}
-                results[_APART] = runner.train(
-                    options | {"groups": groups, "clients": list(matrix.sites)}
-                )
-    if save is not None:
-        _save(results, save)
-    if report is not None:
-        from fedwad.report import write_training
-
-        write_training(results, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
-    if as_json:
-        print_json(
-            {key.replace(" ", "_"): _without_weights(result) for key, result in results.items()}
-        )
-        return
-    _show(results, wanted)
-    if save is not None:
-        screen.print(f"Models: {save}", markup=False, soft_wrap=True)
-    if report is not None:
-        screen.print(f"Report: {report}", markup=False)
 
 
-@contextmanager
-def _clean_interrupt() -> Iterator[None]:
-    """Leave at once on Ctrl-C: threads of PyTorch that still work would abort the process on its
-    way out."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        errors.print("Interrupted; no result was written.")
-        sys.stdout.flush()
-        os._exit(130)
-
-
-class _Runner:
-    def train(self, options: dict[str, Any]) -> TrainingResult:
-        raise NotImplementedError
-
-    def matrix(self, seed: int) -> fedwad.MatrixResult:
-        raise NotImplementedError
-
-
-class _Here(_Runner):
-    """Each file is a client of this process."""
-
-    def __init__(self, data: list[str], columns: Columns, bar: Bar) -> None:
-        self._federation = fedwad.local(read_parties(data, columns))
-        self._bar = bar
-
-    def train(self, options: dict[str, Any]) -> TrainingResult:
-        return learn(self._federation, callback=self._bar.progress, **options)
-
-    def matrix(self, seed: int) -> fedwad.MatrixResult:
-        return fedwad.matrix(self._federation, labels=True, seed=seed, callback=self._bar.progress)
-
-
-class _There(_Runner):
-    """The sites of a deployment, or files in an engine's simulation."""
-
-    def __init__(
-        self,
-        data: list[str],
-        columns: Columns,
-        bar: Bar,
-        engine: Any,
-        connect: str | None,
-        ca: Path | None,
-        timeout: float,
-    ) -> None:
-        if engine is None:
-            raise InputError(
-                "--connect needs to know the engine; add --engine flower or --engine flare."
-            )
-        self._names = tuple(data) if connect is not None else tuple(find_files(data))
-        self._rest = (connect, ca, timeout, False, lambda: find_files(data), columns, bar.line)
-        self._engine = engine
-
-    def train(self, options: dict[str, Any]) -> TrainingResult:
-        names = tuple(options.pop("clients", self._names))
-        return TrainingResult.from_dict(self._ask(Job("train", names, options)))
-
-    def matrix(self, seed: int) -> fedwad.MatrixResult:
-        return fedwad.MatrixResult.from_dict(
-            self._ask(Job("matrix", self._names, {"labels": True, "seed": seed}))
-        )
-
-    def _ask(self, job: Job) -> dict[str, Any]:
-        outcome = run_on_engine(self._engine, job, *self._rest)
-        outcome.pop("kind", None)
-        return outcome
-
-
-def _wanted(clusters: str) -> int | Literal["auto"] | None:
+def _wanted(clusters: str) -> Wanted:
     if clusters in ("auto", "none"):
         return "auto" if clusters == "auto" else None
     if not clusters.isdecimal() or int(clusters) < 1:
@@ -238,16 +171,31 @@ def _wanted(clusters: str) -> int | Literal["auto"] | None:
     return int(clusters)
 
 
-def _without_weights(result: TrainingResult) -> dict[str, Any]:
-    return {key: value for key, value in result.to_dict().items() if key != "weights"}
+def _compare(runner: Runner, options: TrainingOptions, wanted: Wanted) -> dict[str, TrainingResult]:
+    """Train on all sites together and, if there are clusters, inside each."""
+    results = {_TOGETHER: runner.train(options)}
+    if wanted is None:
+        return results
+    matrix = runner.matrix(options.seed)
+    k = matrix.suggest().k if wanted == "auto" else wanted
+    if k > 1:
+        labels = matrix.cluster(k, "kernel", seed=options.seed)
+        groups = {name: int(label) for name, label in zip(matrix.sites, labels, strict=True)}
+        results[_APART] = runner.train(options, groups)
+    return results
+
+
+def _write(results: Mapping[str, TrainingResult], save: Path | None, report: Path | None) -> None:
+    if save is not None:
+        _save(results, save)
+    if report is not None:
+        from fedwad.report import write_training
+
+        write_training(results, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
 
 
 def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
-    """Each result as JSON, and the model of each cluster as named arrays."""
-    import io
-
-    from fedwad._files import write_atomically
-
+    """Write each result as JSON, and the model of each cluster as named arrays."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -256,45 +204,59 @@ def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
         word = "all" if key == _TOGETHER else "cluster"
         result.save(folder / f"{word}.json")
         for group in result.weights:
+            arrays = {
+                name: value.numpy() for name, value in result.network(group).state_dict().items()
+            }
             content = io.BytesIO()
-            np.savez(
-                content,
-                **{
-                    name: value.numpy()
-                    for name, value in result.network(group).state_dict().items()
-                },
-            )
-            write_atomically(
-                folder / (f"{word}.npz" if word == "all" else f"{word}{group}.npz"),
-                content.getvalue(),
-            )
+            np.savez(content, **arrays)
+            file = f"{word}.npz" if word == "all" else f"{word}{group}.npz"
+            write_atomically(folder / file, content.getvalue())
 
 
-def _show(results: Mapping[str, TrainingResult], wanted: int | str | None) -> None:
+def _brief(result: TrainingResult) -> dict[str, Any]:
+    """The result without the weights."""
+    return {key: value for key, value in result.to_dict().items() if key != "weights"}
+
+
+def _show(results: Mapping[str, TrainingResult], wanted: Wanted) -> None:
     first = results[_TOGETHER]
     screen.print(
-        f"{first.algorithm}, model {first.model}, {first.rounds} rounds, {len(first.sites)} parties"
+        f"{first.algorithm}, model {first.model}, {first.rounds} rounds, {len(first.sites)} sites"
     )
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("", "models", "mean accuracy", "worst party", "sent by parties"):
-        table.add_column(title, justify="left" if not title else "right")
-    for key, result in results.items():
-        worst = float(result.accuracy.min())
-        sent = bytes_in_words(result.traffic.up)
-        table.add_row(key, str(len(result.weights)), f"{result.mean:.1%}", f"{worst:.1%}", sent)
-    screen.print(table)
+    screen.print(_table(results))
     if _APART in results:
-        apart = results[_APART]
-        for group in apart.weights:
-            members = [
-                name
-                for name, label in zip(apart.sites, apart.groups, strict=True)
-                if label == group
-            ]
-            screen.print(f"Cluster {group}: {', '.join(members)}", markup=False, soft_wrap=True)
+        _show_clusters(results[_APART])
     elif wanted is not None:
-        screen.print("The distances suggest one cluster: all parties learn together.")
+        screen.print("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
-        for name, reason in result.lost.items():
+        for name, reason in result.failed.items():
             screen.print(f"Without {name}: {reason}", markup=False, soft_wrap=True)
-    screen.print("Weights trained on data tell about the data; no privacy is promised.")
+    screen.print("Trained weights reveal something about the data; there is no privacy guarantee.")
+
+
+def _table(results: Mapping[str, TrainingResult]) -> Table:
+    """Accuracies of the trainings, under the baseline that always predicts the majority class."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("", "models", "mean accuracy", "worst site", "sent by sites"):
+        table.add_column(title, justify="left" if not title else "right")
+    first = results[_TOGETHER]
+    table.add_row(
+        "majority class", "", f"{first.mean_baseline:.1%}", f"{first.baseline.min():.1%}", ""
+    )
+    for key, result in results.items():
+        table.add_row(
+            key,
+            str(len(result.weights)),
+            f"{result.mean:.1%}",
+            f"{result.accuracy.min():.1%}",
+            bytes_in_words(result.traffic.up),
+        )
+    return table
+
+
+def _show_clusters(result: TrainingResult) -> None:
+    for group in result.weights:
+        members = (
+            name for name, own in zip(result.sites, result.groups, strict=True) if own == group
+        )
+        screen.print(f"Cluster {group}: {', '.join(members)}", markup=False, soft_wrap=True)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
-from fedwad.learning._options import Algorithm, Step, TrainingOptions, task_seed
+from fedwad.learning import Algorithm, TrainingOptions
+from fedwad.learning._schedule import Step, client_seed, schedule
 from fedwad.learning.local.descent import Alter, Phase, Pool, Recipe, Task, correct, train
 from fedwad.learning.local.networks import Network, build, mlp
 
@@ -95,12 +96,12 @@ def _groups(
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
-        plan = TrainingOptions(run.algorithm, run.rounds, seed=seed)
+        options = TrainingOptions(run.algorithm, rounds=run.rounds, seed=seed)
         heads: dict[str, Tensor] | None = None
         if run.algorithm != "fedavg":
             heads = {} if run.training == "authors" else dict.fromkeys(members, start[marks])
         places = {name: names.index(name) for name in members}
-        yield _Group(run, places, plan.steps(members, label), start, heads, rows)
+        yield _Group(run, places, schedule(options, members, label), start, heads, rows)
 
 
 def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Group, Step]]]:
@@ -130,7 +131,7 @@ def _advance(
                 weights = weights.clone()
                 weights[marks] = group.heads[name]
             places.append((group, name))
-            seed = task_seed(group.run.setting.seed, step.number, group.names[name])
+            seed = client_seed(group.run.setting.seed, step.number, group.names[name])
             tasks.append(Task(weights, group.train[name], seed))
     phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
     half = (

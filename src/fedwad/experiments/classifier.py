@@ -29,7 +29,8 @@ from fedwad.experiments._experiment import (
     mean_by,
     pick,
 )
-from fedwad.learning import Algorithm, classifier_accuracy, train
+from fedwad.learning import Algorithm, TrainingOptions, classifier_accuracy
+from fedwad.learning._train import train_with
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +101,8 @@ def _measure(
     parts = partition.classes_per_client(Z, y, **deal)
     if algorithm != "coresets":
         start = time.perf_counter()
-        result = train({name: parts[name] for name in parts}, algorithm, evaluate="last", seed=seed)
+        options = TrainingOptions(algorithm, seed=seed)
+        result = train_with(dict(parts), options, test_every_round=False)
         seconds = time.perf_counter() - start
         return [
             {

@@ -34,7 +34,7 @@ from fedwad.privacy import DP, class_means
 
 __all__ = ["CoresetClassifier"]
 
-_FORMAT = "fedwad coreset classifier 1"
+_FORMAT = "fedwad coreset classifier 2"
 _BLOCK_ENTRIES = 1 << 22
 _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
@@ -71,7 +71,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `clients_`.
     clients_ : tuple of str
         Clients that answered.
-    lost_, notes_ : mappings Clients that did not answer, each with the reason, and clients that
+    failed_, notes_ : mappings Clients that did not answer, each with the reason, and clients that
         left something out, each with what.
     traffic_ : Traffic
         Bytes that travelled.
@@ -140,7 +140,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
         line = MeteredFederation(federation)
         told = line.ask(dict.fromkeys(federation.names, request), Prototypes, tolerate=True)
-        self.lost_, self.traffic_ = dict(line.failed), line.traffic
+        self.failed_, self.traffic_ = dict(line.failed), line.traffic
         return dict(
             sorted(told.items())
         )  # so that the order in which clients are listed changes nothing
@@ -154,7 +154,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         line = MeteredFederation(federation)
         request = PrivateRequest.of(promise)
         told = line.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
-        self.lost_, self.traffic_ = dict(line.failed), line.traffic
+        self.failed_, self.traffic_ = dict(line.failed), line.traffic
         found = {}
         for client, reply in sorted(told.items()):
             order, weights, points = class_means(reply)
@@ -299,7 +299,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "format": _FORMAT,
             "options": {name: _plain(value) for name, value in self.get_params().items()},
             "clients": list(self.clients_),
-            "lost": self.lost_,
+            "failed": self.failed_,
             "notes": self.notes_,
             "traffic": [self.traffic_.up, self.traffic_.down, self.traffic_.messages],
             "features": np.asarray(getattr(self, "feature_names_in_", [])).tolist(),
@@ -327,9 +327,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = cls(**about["options"])
             for name in _ARRAYS:
                 setattr(model, name, arrays[name])
-            model.clients_, model.lost_, model.notes_ = (
+            model.clients_, model.failed_, model.notes_ = (
                 tuple(about["clients"]),
-                about["lost"],
+                about["failed"],
                 about["notes"],
             )
             model.traffic_ = Traffic(*about["traffic"])

@@ -1,10 +1,9 @@
-"""What happens in each round of FedAvg, FedRep and FedPer: who trains, and what. It depends on the
-seed alone."""
+"""Options of a training, checked when they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,102 +11,150 @@ import numpy as np
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 
-__all__ = ["Algorithm", "Phases", "Step", "TrainingOptions", "task_seed"]
+__all__ = ["Algorithm", "Phases", "TrainingOptions"]
 
-#: fedavg: one model for all, its mean over clients after each round (McMahan et al. 2017). fedper:
-#: the last layers stay with each client, all layers train together (Arivazhagan et al. 2019).
-#: fedrep: the same, but a client trains first its own layers, then the shared ones (Collins et al.
-#: 2021).
+#: fedavg: one model for all sites, the mean of their models after each round (McMahan et al. 2017).
+#: fedper: the last layers stay with each site, and all layers train together (Arivazhagan et al.
+#: 2019). fedrep: the last layers stay with each site, which trains them before the shared ones
+#: (Collins et al. 2021).
 Algorithm = Literal["fedavg", "fedrep", "fedper"]
 
 #: Epochs, and the layers that learn in them: "all", "personal" or "shared".
 Phases = tuple[tuple[int, str], ...]
 
+_NUMBERS = (int, float, np.integer, np.floating)
 
-@dataclass(frozen=True)
-class Step:
-    """One round of one group of clients.
+#: The smallest and the largest value of each real number, as clients accept them.
+_RANGES = {
+    "fraction_train": (1e-9, 1.0),
+    "learning_rate": (1e-12, 100.0),
+    "momentum": (0.0, 0.999999),
+    "test_size": (0.0, 0.9),
+}
 
-    `ranking` has all clients of the group in random order; the first `count` that answer train. In
-    the closing round all clients train their own layers once more, and nothing is averaged.
-    """
-
-    number: int
-    ranking: tuple[str, ...]
-    count: int
-    phases: Phases
-    closing: bool
+#: Options that only some algorithms take, and their defaults there.
+_SPECIAL: dict[str, tuple[tuple[str, ...], int | None]] = {
+    "personal": (("fedrep", "fedper"), None),
+    "last_epochs": (("fedrep", "fedper"), 10),
+    "body_epochs": (("fedrep",), 1),
+}
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """The options of one training.
+    """The options of a training; values out of range raise an InputError.
 
     Parameters
     ----------
-    algorithm : "fedavg", "fedrep" or "fedper"
-    rounds : after each, the models of those who trained are averaged
-    fraction_train : part of a group that trains in a round, rounded down, at least one client
-    epochs : passes of a client over its samples in a round
-    body_epochs : of these, how many the shared layers train at the end, for fedrep
-    last_epochs : passes in the closing round, in which all clients train their own layers
-    seed : decides who trains when and in which order samples come
+    algorithm : "fedavg": one model for each group. "fedper": the last layer stays with each site.
+        "fedrep": as fedper, and a site trains its own layer before the shared ones.
+    model : "mlp", "cnn", or "package.module:function". The function takes the numbers of features
+        and classes and returns a `torch.nn.Module`. It must be installed at the sites, and their
+        policies must list it.
+    rounds : the models of the sites that trained are averaged after each round
+    fraction_train : fraction of a group that trains in a round, rounded down, at least one site
+    epochs : passes of a site over its samples in a round
+    batch_size, learning_rate, momentum : of stochastic gradient descent
+    test_size : fraction of each class that a site keeps for tests; 0 tests on the training samples
+    seed : decides the first weights, the test samples, who trains in which round, and the order of
+        samples
+    personal : names of the layers that stay with the sites, for fedrep and fedper; the last layer
+        by default
+    last_epochs : passes in the closing round of fedrep and fedper, in which all sites train their
+        own layers; 10 by default
+    body_epochs : how many of `epochs` train the shared layers, for fedrep; 1 by default
     """
 
     algorithm: Algorithm = "fedavg"
+    model: str = "mlp"
     rounds: int = 10
     fraction_train: float = 0.1
     epochs: int = 5
-    body_epochs: int = 1
-    last_epochs: int = 10
+    batch_size: int = 10
+    learning_rate: float = 0.01
+    momentum: float = 0.5
+    test_size: float = 0.2
     seed: int = 0
+    personal: tuple[str, ...] | None = None
+    last_epochs: int | None = None
+    body_epochs: int | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.algorithm, "algorithm", get_args(Algorithm))
-        check_whole(self.rounds, "rounds")
-        check_whole(self.epochs, "epochs")
-        check_whole(self.body_epochs, "body_epochs")
-        check_whole(self.last_epochs, "last_epochs", 0)
-        check_whole(self.seed, "seed", 0)
-        check_fraction(self.fraction_train, "fraction_train")
-        if self.algorithm == "fedrep" and self.body_epochs > self.epochs:
+        if not isinstance(self.model, str):
+            raise InputError(f"model is a {type(self.model).__name__}; give the name of a model.")
+        for name in ("rounds", "epochs", "batch_size"):
+            self._set(name, check_whole(getattr(self, name), name))
+        self._set("seed", check_whole(self.seed, "seed", 0))
+        for name, (least, most) in _RANGES.items():
+            self._set(name, _number(getattr(self, name), name, least, most))
+        self._check_special()
+
+    def _check_special(self) -> None:
+        """Refuse options of other algorithms, and fill in the defaults of this one's."""
+        for name, (algorithms, default) in _SPECIAL.items():
+            if self.algorithm in algorithms:
+                if getattr(self, name) is None:
+                    self._set(name, default)
+            elif getattr(self, name) is not None:
+                raise InputError(
+                    f"{name} is an option of {' and '.join(algorithms)}, and the algorithm is"
+                    f" {self.algorithm}; leave it out or choose another algorithm."
+                )
+        if self.personal is not None:
+            self._set("personal", _layer_names(self.personal))
+        if self.last_epochs is not None:
+            self._set("last_epochs", check_whole(self.last_epochs, "last_epochs", 0))
+        if self.body_epochs is not None:
+            self._set("body_epochs", check_whole(self.body_epochs, "body_epochs"))
+            if self.body_epochs > self.epochs:
+                raise InputError(
+                    f"body_epochs is {self.body_epochs} of {self.epochs} epochs; give at most"
+                    " as many."
+                )
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, options: TrainingOptions | str, keywords: Mapping[str, Any]) -> TrainingOptions:
+        """Options as they are, or those of an algorithm, with some values changed by keywords."""
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in keywords if name not in known]
+        if unknown:
             raise InputError(
-                f"body_epochs is {self.body_epochs} of {self.epochs} epochs; give at most as many."
+                f"Training has no option '{unknown[0]}'; its options are {', '.join(known)}."
             )
+        if isinstance(options, TrainingOptions):
+            return replace(options, **keywords)
+        return cls(**({"algorithm": options} | dict(keywords)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options that are set, as plain JSON types."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found["personal"] = None if self.personal is None else list(self.personal)
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def phases(self) -> Phases:
-        if self.algorithm != "fedrep":
+        """What a site trains in a round."""
+        if self.body_epochs is None:
             return ((self.epochs, "all"),)
         return ((self.epochs - self.body_epochs, "personal"), (self.body_epochs, "shared"))
 
-    def steps(self, members: Sequence[str], group: int) -> Iterator[Step]:
-        """The rounds of one group; the closing one where layers are personal."""
-        rng = np.random.default_rng([self.seed, group])
-        count = max(int(self.fraction_train * len(members)), 1)
-        for number in range(1, self.rounds + 1):
-            ranking = tuple(members[place] for place in rng.permutation(len(members)))
-            yield Step(number, ranking, count, self.phases, False)
-        if self.algorithm != "fedavg" and self.last_epochs:
-            yield Step(
-                self.rounds + 1,
-                tuple(members),
-                len(members),
-                ((self.last_epochs, "personal"),),
-                True,
-            )
+    @property
+    def closing(self) -> Phases:
+        """What all sites train in the end; empty if there is no closing round."""
+        return ((self.last_epochs, "personal"),) if self.last_epochs else ()
 
 
-def task_seed(seed: int, number: int, place: int) -> int:
-    """The seed of the order in which the client at this place sees its samples in this round."""
-    return int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
+def _layer_names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names) or not names:
+        raise InputError(f"personal is {names!r}; give a list of names of layers.")
+    return tuple(names)
 
 
-def check_fraction(value: Any, name: str) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.floating)
-        or not 0 < value <= 1
-    ):
-        raise InputError(f"{name} is {value!r}; give a part between 0 and 1.")
+def _number(value: Any, name: str, least: float, most: float) -> float:
+    if type(value) is bool or not isinstance(value, _NUMBERS) or not least <= value <= most:
+        raise InputError(f"{name} is {value!r}; give a number from {least:g} to {most:g}.")
     return float(value)

@@ -1,4 +1,4 @@
-"""The answer to `fedwad.learning.train`: saved, loaded, and made into networks again."""
+"""The result of `fedwad.learning.train`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainingResult", "TrainingRound"]
 
+_TABLES = {"accuracy": np.float64, "baseline": np.float64, "tests": np.int64, "groups": np.int64}
 _PLAIN = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """One round: the mean loss of those who trained, the mean accuracy over all clients (None: not
-    asked), its length.
+    """One round: the mean loss of the sites that trained, the mean accuracy over all sites, and the
+    seconds it took.
 
-    The closing round of fedrep and fedper, in which clients train their own layers only, is the
-    last one.
+    The accuracy is None if the sites were not asked to test. The closing round of fedrep and fedper
+    comes last.
     """
 
     number: int
@@ -39,28 +40,30 @@ class TrainingRound:
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult(Saved):
-    """Models of groups of clients, and how well they do on each client's own test samples.
+    """Models of groups of sites, and their accuracy on each site's own test samples.
 
     Attributes
     ----------
-    sites : names of the clients that were evaluated in the end
-    accuracy : array (N,), part of each client's test samples that its model puts into the right
-        class
-    tests : array (N,), how many test samples each has
-    groups : array (N,), the group of each client
-    weights : by group, the layers that clients share, as one vector of float32
+    sites : names of the sites that tested the last model
+    accuracy : array (N,), fraction of its test samples that a site's model classifies correctly
+    baseline : array (N,), the accuracy of always predicting the class that is most frequent among
+        the site's training samples
+    tests : array (N,), numbers of test samples
+    groups : array (N,), the group of each site
+    weights : for each group, the layers that sites share, as one vector of float32
     classes : names of the classes, in the order of the model's outputs
-    personal : names of the layers that stayed with the clients
-    history : one record a round
-    lost : clients that did not answer, each with the reason
-    traffic : bytes that travelled
+    personal : names of the layers that stayed with the sites
+    history : one record for each round
+    failed : sites that did not answer, each with the reason
+    traffic : bytes sent
     """
 
-    _format: ClassVar[str] = "fedwad training 1"
+    _format: ClassVar[str] = "fedwad training 2"
     _noun: ClassVar[str] = "training"
 
     sites: tuple[str, ...]
     accuracy: NDArray[np.float64]
+    baseline: NDArray[np.float64]
     tests: NDArray[np.int64]
     groups: NDArray[np.int64]
     weights: Mapping[int, NDArray[np.float32]]
@@ -73,13 +76,18 @@ class TrainingResult(Saved):
     seed: int
     start: int
     history: tuple[TrainingRound, ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def mean(self) -> float:
-        """Mean accuracy over clients."""
+        """Mean accuracy over sites."""
         return float(self.accuracy.mean())
+
+    @property
+    def mean_baseline(self) -> float:
+        """Mean accuracy over sites of always predicting the most frequent class."""
+        return float(self.baseline.mean())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TrainingResult) and self.to_dict() == other.to_dict()
@@ -89,13 +97,16 @@ class TrainingResult(Saved):
     def __repr__(self) -> str:
         groups = len(self.weights)
         return (
-            f"<{self.algorithm} on {len(self.sites)} clients in {groups} group{'' if groups == 1 else 's'}:"
-            f" accuracy {self.mean:.1%}>"
+            f"<{self.algorithm} on {len(self.sites)} sites in {groups}"
+            f" group{'' if groups == 1 else 's'}: accuracy {self.mean:.1%},"
+            f" majority class {self.mean_baseline:.1%}>"
         )
 
     def network(self, group: int = 0) -> nn.Module:
-        """The model of a group as a PyTorch module; layers that stayed with the clients have their
-        first weights."""
+        """The model of a group as a PyTorch module.
+
+        Layers that stayed with the sites have their initial weights.
+        """
         import torch
 
         from fedwad.learning.local.networks import build
@@ -110,15 +121,16 @@ class TrainingResult(Saved):
         return made.module.eval()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists; weights as float32 in base64."""
+        """The result as plain numbers, strings and lists; weights are float32 in base64."""
         content: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
         content |= {
             "sites": list(self.sites),
             "classes": list(self.classes),
             "personal": list(self.personal),
         }
-        content |= {name: getattr(self, name).tolist() for name in ("accuracy", "tests", "groups")}
-        content |= {"mean": self.mean, "lost": dict(self.lost), "traffic": asdict(self.traffic)}
+        content |= {name: getattr(self, name).tolist() for name in _TABLES}
+        content |= {"mean": self.mean, "mean_baseline": self.mean_baseline}
+        content |= {"failed": dict(self.failed), "traffic": asdict(self.traffic)}
         content["history"] = [asdict(record) for record in self.history]
         content["weights"] = {
             str(group): base64.b64encode(vector.astype("<f4").tobytes()).decode()
@@ -128,37 +140,38 @@ class TrainingResult(Saved):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TrainingResult:
-        """What `to_dict` gave; InputError if it is something else."""
+        """Read what `to_dict` gave; anything else raises an InputError."""
         try:
             found = dict(content)
-            found.pop("mean")
-            weights = {
-                int(group): np.frombuffer(
-                    base64.b64decode(text, validate=True), dtype="<f4"
-                ).astype(np.float32)
-                for group, text in found.pop("weights").items()
+            del found["mean"], found["mean_baseline"]
+            arrays: dict[str, Any] = {
+                name: np.array(found.pop(name), dtype=kind) for name, kind in _TABLES.items()
+            }
+            names: dict[str, Any] = {
+                name: tuple(found.pop(name)) for name in ("sites", "classes", "personal")
             }
             result = cls(
-                sites=tuple(found.pop("sites")),
-                accuracy=np.array(found.pop("accuracy"), dtype=np.float64),
-                tests=np.array(found.pop("tests"), dtype=np.int64),
-                groups=np.array(found.pop("groups"), dtype=np.int64),
-                classes=tuple(found.pop("classes")),
-                personal=tuple(found.pop("personal")),
-                weights=weights,
+                weights={int(group): _decode(text) for group, text in found.pop("weights").items()},
                 history=tuple(TrainingRound(**record) for record in found.pop("history")),
                 traffic=Traffic(**found.pop("traffic")),
+                **names,
+                **arrays,
                 **found,
             )
-            tables = (result.accuracy, result.tests, result.groups)
-            if any(table.shape != (len(result.sites),) for table in tables) or not len(
-                result.sites
-            ):
-                raise ValueError("not one number for each client")
-            if not set(result.groups.tolist()) <= set(weights):
-                raise ValueError("a group without a model")
+            result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "These are not the parts of a training; some are missing or were changed."
             ) from None
         return result
+
+    def _check(self) -> None:
+        shape = (len(self.sites),)
+        if shape == (0,) or any(getattr(self, name).shape != shape for name in _TABLES):
+            raise ValueError("not one number for each site")
+        if not set(self.groups.tolist()) <= set(self.weights):
+            raise ValueError("a group without a model")
+
+
+def _decode(text: str) -> NDArray[np.float32]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)

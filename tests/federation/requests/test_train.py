@@ -134,7 +134,7 @@ def test_letters_carry_both():
         request(),
         request(EvaluateRequest),
         client().answer(request()),
-        Evaluation(3, 4),
+        Evaluation(3, 4, 2),
     ):
         back = unpack(pack(Envelope(message))).content
         assert type(back) is type(message)
@@ -233,10 +233,13 @@ def test_a_reply_of_another_size_is_no_answer():
         TrainReply(np.zeros(3), 3, 0.1),
         TrainReply(np.zeros(3, dtype=np.float32), 0, 0.1),
         TrainReply(np.zeros(3, dtype=np.float32), 3, float("nan")),
-        Evaluation(5, 4),
-        Evaluation(-1, 4),
-        Evaluation(0, 0),
-        Evaluation(1.0, 4),
+        Evaluation(5, 4, 2),
+        Evaluation(-1, 4, 2),
+        Evaluation(0, 0, 0),
+        Evaluation(1.0, 4, 2),
+        Evaluation(3, 4, 5),
+        Evaluation(3, 4, -1),
+        Evaluation(3, 4, 2.0),
     ):
         with pytest.raises(InputError):
             broken.check_alone()

@@ -54,14 +54,20 @@ class TrainReply(Reply):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Reply):
-    """How many of so many samples were put into the right class."""
+    """How many of `count` test samples the model classifies correctly.
+
+    `majority` of them belong to the class that is most frequent among the training samples, so
+    predicting that class always would be correct for these.
+    """
 
     correct: int
     count: int
+    majority: int
 
     def check_alone(self) -> None:
-        proper = (
-            is_count(self.count) and type(self.correct) is int and 0 <= self.correct <= self.count
+        counts = (self.correct, self.majority)
+        proper = is_count(self.count) and all(
+            type(number) is int and 0 <= number <= self.count for number in counts
         )
         require(proper, "its numbers of samples make no sense.")
 
@@ -110,11 +116,13 @@ class EvaluateRequest(Request):
         from fedwad.learning.local.networks import device
 
         network = _network(self, context)
-        rows, labels = _divided(self, context)[1], _labels(self, context)
+        (trained, rows), labels = _divided(self, context), _labels(self, context)
         weights = _whole(self, network, context)
         pool = Pool.of(context.data.measure.points[rows], labels[rows], device())
         right = int(correct(network, pool, _tensor(weights), np.arange(len(rows))).sum())
-        return Evaluation(right, len(rows)), len(rows)
+        most_frequent = np.bincount(labels[trained]).argmax()
+        majority = int((labels[rows] == most_frequent).sum())
+        return Evaluation(right, len(rows), majority), len(rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,7 @@ def _made(results: Mapping[str, TrainingResult]) -> str:
     ]
     for key, result in results.items():
         sent = f"{bytes_in_words(result.traffic.up)} by clients, {bytes_in_words(result.traffic.down)} to them"
-        lost = f"; without {', '.join(result.lost)}" if result.lost else ""
+        lost = f"; without {', '.join(result.failed)}" if result.failed else ""
         rows.append((escape(f"sent, {key}"), escape(sent + lost)))
     warning = tag(
         "p",

@@ -1,0 +1,127 @@
+"""The server's loop of a training: ask clients to train, average their weights, ask for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._matrix.api import Progress
+from fedwad.errors import FederationError
+from fedwad.federation import (
+    EvaluateRequest,
+    Evaluation,
+    MeteredFederation,
+    TrainReply,
+    TrainRequest,
+)
+from fedwad.learning._options import TrainingOptions
+from fedwad.learning._result import TrainingRound
+from fedwad.learning._schedule import Step, client_seed, schedule
+
+__all__ = ["Server"]
+
+Weights = NDArray[np.float32]
+
+
+@dataclass(eq=False)
+class Server:
+    """The state of a training: the weights of each group, and how often each client has trained.
+
+    `labels` has the group of each client, `start` the first shared weights, and `common` the fields
+    that all requests share.
+    """
+
+    federation: MeteredFederation
+    options: TrainingOptions
+    labels: Mapping[str, int]
+    start: Weights
+    common: Mapping[str, Any]
+    equal_weights: bool
+    callback: Callable[[Progress], None]
+    weights: dict[int, Weights] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    history: list[TrainingRound] = field(default_factory=list)
+    tested: dict[str, Evaluation] = field(default_factory=dict)
+
+    def run(self, test_every_round: bool) -> None:
+        """Run all rounds; `weights`, `history` and `tested` have the outcome."""
+        members: dict[int, list[str]] = {}
+        for name, label in self.labels.items():
+            members.setdefault(label, []).append(name)
+        self.weights = dict.fromkeys(sorted(members), self.start)
+        self.turns = dict.fromkeys(self.labels, 0)
+        rounds = {
+            label: list(schedule(self.options, members[label], label)) for label in self.weights
+        }
+        total = len(rounds[next(iter(rounds))])
+        for place in range(total):
+            self.callback(Progress("training", place, total))
+            since = time.perf_counter()
+            loss = self._advance({label: steps[place] for label, steps in rounds.items()})
+            tests = test_every_round or place == total - 1
+            accuracy = self._test() if tests else None
+            self.history.append(
+                TrainingRound(place + 1, loss, accuracy, time.perf_counter() - since)
+            )
+        self.callback(Progress("training", total, total))
+
+    def _advance(self, steps: Mapping[int, Step]) -> float:
+        """Run one round of all groups, with one message to each client that trains.
+
+        The result is the mean of the clients' losses.
+        """
+        requests = {
+            name: self._request(name, label, step)
+            for label, step in steps.items()
+            for name in self._trainers(step)
+        }
+        if not requests:
+            raise FederationError("No client is left to train.")
+        replies = self.federation.ask(requests, TrainReply, tolerate=True)
+        for name in replies:
+            self.turns[name] += 1
+        for label, step in steps.items():
+            own = [reply for name, reply in replies.items() if self.labels[name] == label]
+            if own and not step.closing:
+                self.weights[label] = self._average(own)
+        return float(np.mean([reply.loss for reply in replies.values()]))
+
+    def _trainers(self, step: Step) -> list[str]:
+        left = [name for name in step.ranking if name not in self.federation.failed]
+        return left[: step.count]
+
+    def _request(self, name: str, label: int, step: Step) -> TrainRequest:
+        epochs, layers = zip(*step.phases, strict=True)
+        place = list(self.labels).index(name)
+        return TrainRequest(
+            turn=self.turns[name],
+            weights=self.weights[label],
+            epochs=epochs,
+            layers=layers,
+            seed=client_seed(self.options.seed, step.number, place),
+            reply=not step.closing,
+            batch_size=self.options.batch_size,
+            learning_rate=self.options.learning_rate,
+            momentum=self.options.momentum,
+            **self.common,
+        )
+
+    def _average(self, replies: Sequence[TrainReply]) -> Weights:
+        counts = [1 if self.equal_weights else reply.count for reply in replies]
+        mean = np.average([reply.weights for reply in replies], axis=0, weights=counts)
+        return mean.astype(np.float32)
+
+    def _test(self) -> float:
+        """Ask all clients to test; the result is their mean accuracy."""
+        requests = {
+            name: EvaluateRequest(turn=self.turns[name], weights=self.weights[label], **self.common)
+            for name, label in self.labels.items()
+            if name not in self.federation.failed
+        }
+        self.tested = self.federation.ask(requests, Evaluation, tolerate=True)
+        return float(np.mean([reply.correct / reply.count for reply in self.tested.values()]))
