@@ -48,7 +48,7 @@ for name in paris oslo; do join "$name" client; done
 kits=$folder/fedwad/prod_00
 
 echo "3. the server"
-"$python" -m fedwad.engines.flare.kit server "$kits/localhost"
+"$python" -m fedwad.engines.flare.startup_kit server "$kits/localhost"
 start() { bash "$kits/$1/startup/sub_start.sh" --once > "$1.log" 2>&1 & disown; }  # for good: startup/start.sh
 start localhost
 

@@ -59,7 +59,7 @@ for name in paris oslo rome lima; do
 import numpy as np
 rng = np.random.default_rng(${#names[@]})
 np.savetxt('$name.csv', rng.normal(${#names[@]}, 1, (500, 4)), delimiter=',', header='age,weight,height,pulse', comments='')"
-    printf 'name = "%s"\nallow = ["describe", "moments", "summary", "transport", "cells"]\nsmallest_cell = 10\n' "$name" > "$name.toml"
+    printf 'name = "%s"\nallow = ["describe", "moments", "summary", "transport", "cells"]\nmin_cell_size = 10\n' "$name" > "$name.toml"
     ssh-keygen -q -t ecdsa -b 384 -N "" -C "$name" -f "$name"
     flwr supernode register "$name.pub" hub --name "$name" > /dev/null
     fedwad node flower --superlink "127.0.0.1:$port" --ca ca.crt \

@@ -26,9 +26,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fedwad
-from engines.flare_site import (
-    ClientContext,
-    Post,
+from engines.flare_helpers import (
+    FakeEngine,
+    FakeSite,
     Running,
     holds,
     received,
@@ -39,10 +39,10 @@ from engines.flare_site import (
     write_policy,
 )
 from fedwad.engines import flare
-from fedwad.engines.flare import kit, site
-from fedwad.engines.flare._folder import write_folder
-from fedwad.engines.flare._names import CONDUCTOR, LETTER, NODE, OPEN, OPENING, READY
-from fedwad.engines.flare.simulate import _OPEN
+from fedwad.engines.flare import site_config, startup_kit
+from fedwad.engines.flare._job_folder import write_job_folder
+from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, MESSAGE, OPEN, OPENING, READY
+from fedwad.engines.flare.simulate import open_policy
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
@@ -59,9 +59,9 @@ from fedwad.federation import (
 needs_flare = pytest.mark.skipif(
     find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed"
 )
-DISTANCE = Job("distance", ("paris", "oslo"), {"support": 10, "rounds": 8})
+DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 10, "rounds": 8})
 MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
-LONG = {"support": 10, "rounds": 2000}
+LONG = {"method": "fedwad", "support": 10, "rounds": 2000}
 
 
 def numbers(result):
@@ -69,8 +69,7 @@ def numbers(result):
     return [result[key] for key in ("value", "lower", "upper")]
 
 
-# --- the site's file and its kit
-# -------------------------------------------------------------------------------------
+# --- the site's file and its kit ------------------------------------------------------------------
 
 
 def test_a_site_reads_its_own_file(tmp_path):
@@ -79,7 +78,7 @@ def test_a_site_reads_its_own_file(tmp_path):
     (tmp_path / "fedwad.toml").write_text(
         'data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n'
     )
-    client = site.read(tmp_path / "fedwad.toml").open()
+    client = site_config.read_config(tmp_path / "fedwad.toml").open()
     assert site_name(client.respond(describe_message())) == "paris"
     assert (tmp_path / "l.jsonl").exists()
 
@@ -92,7 +91,7 @@ def test_a_site_reads_its_own_file(tmp_path):
         ('data = "a.npy"', "no text for policy"),
         ('data = 3\npolicy = "p"', "no text for data"),
         ('data = ""\npolicy = "p"', "no text for data"),
-        ('data = "a"\npolicy = "p"\ncode = "x"', "names code"),
+        ('data = "a"\npolicy = "p"\ncode = "x"', "unknown keys code"),
         ('data = "a"\npolicy = "p"\ndrop = ["id", 3]', "no text for drop"),
         ('data = "a"\npolicy = "p"\nledger = ["l"]', "no text for ledger"),
         (
@@ -106,14 +105,14 @@ def test_a_wrong_site_file_is_named(tmp_path, text, sentence):
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=sentence):
-        site.read(path)
+        site_config.read_config(path)
 
 
 def test_a_variable_of_the_site_names_its_file(monkeypatch, tmp_path):
     monkeypatch.delenv("FEDWAD_SITE", raising=False)
-    assert site.find(tmp_path, "paris") == tmp_path / "fedwad.toml"
+    assert site_config.config_path(tmp_path, "paris") == tmp_path / "fedwad.toml"
     monkeypatch.setenv("FEDWAD_SITE", "/etc/fedwad/{name}.toml")
-    assert site.find(tmp_path, "paris") == Path("/etc/fedwad/paris.toml")
+    assert site_config.config_path(tmp_path, "paris") == Path("/etc/fedwad/paris.toml")
 
 
 def _kit(folder, startup, resources, rights):
@@ -140,14 +139,13 @@ def test_what_is_written_is_read(words):
         "epsilon": math.inf,
         "classes": True,
     }
-    assert tomllib.loads(site.toml(content)) == content
+    assert tomllib.loads(site_config.to_toml(content)) == content
 
 
 def test_the_simulators_policy_answers_everything(tmp_path):
     path = tmp_path / "open.toml"
-    path.write_text(site.toml({"name": "paris", **_OPEN}))
-    everything = replace(Policy.open(), name="paris", max_support=_OPEN["max_support"])
-    assert Policy.load(path) == everything
+    path.write_text(open_policy("paris"))
+    assert replace(Policy.load(path), max_support=None) == replace(Policy.open(), name="paris")
 
 
 def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
@@ -164,18 +162,18 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
     arguments = ["site", str(made), "--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
     arguments += ["--drop", "id", "--drop", "who", "--drop", "id"]
     monkeypatch.chdir(tmp_path)
-    assert kit.main(arguments) == 0
+    assert startup_kit.main(arguments) == 0
     assert "is ready" in capsys.readouterr().out
     resources = json.loads((made / "local/resources.json").read_text())
-    assert resources["class_allow_list"] == [NODE]
+    assert resources["class_allow_list"] == [EXECUTOR]
     assert resources["allow_log_streaming"] is False
     assert resources["components"] == [1]
     rights = json.loads((made / "local/authorization.json").read_text())["permissions"]
     for role in rights.values():
         assert isinstance(role, dict)
         assert not {"byoc", "shell_commands"} & set(role)
-    written = site.read(made / "local/fedwad.toml")
-    assert written == site.Site(
+    written = site_config.read_config(made / "local/fedwad.toml")
+    assert written == site_config.SiteConfig(
         Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y", ("id", "who"))
     )
 
@@ -185,18 +183,17 @@ def test_a_site_names_columns_that_are_not_read(tmp_path, drop):
     (tmp_path / "d.csv").write_text("id,x\nP7,1\nP8,2\n")
     (tmp_path / "p.toml").write_text('name = "paris"\nallow = ["describe"]\n')
     (tmp_path / "fedwad.toml").write_text(f'data = "d.csv"\npolicy = "p.toml"\ndrop = {drop}\n')
-    client = site.read(tmp_path / "fedwad.toml").open()
+    client = site_config.read_config(tmp_path / "fedwad.toml").open()
     assert unpack(client.respond(describe_message())).content.features == 1
 
 
-def test_a_kit_of_another_party_is_refused(tmp_path, capsys):
+def test_a_kit_of_another_participant_is_refused(tmp_path, capsys):
     made = _kit(tmp_path / "paris", "fed_client.json", {}, {})
-    assert kit.main(["server", str(made)]) == 2
+    assert startup_kit.main(["server", str(made)]) == 2
     assert "startup/fed_server.json" in capsys.readouterr().err
 
 
-# --- submitting without a server
-# -------------------------------------------------------------------------------------
+# --- submitting without a server ------------------------------------------------------------------
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, tmp_path):
@@ -228,7 +225,7 @@ def test_a_simulation_wants_a_file_and_a_plain_name_for_each_site(tmp_path):
         flare.simulate(DISTANCE, data)
     with pytest.raises(InputError, match="no readable file"):
         flare.simulate(DISTANCE, data | {"oslo": tmp_path / "none.npy"})
-    with pytest.raises(InputError, match="cannot call a site 'o slo'"):
+    with pytest.raises(InputError, match="does not accept 'o slo'"):
         flare.simulate(Job("distance", ("paris", "o slo")), data | {"o slo": data["paris"]})
 
 
@@ -246,7 +243,7 @@ def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
 
 
 def test_a_job_carries_no_code_and_no_braces(tmp_path):
-    folder = write_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
+    folder = write_job_folder(tmp_path / "job", DISTANCE, ["paris", "oslo"], timeout=5.0)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert files == [
         "app_server/config/config_fed_server.json",
@@ -254,21 +251,20 @@ def test_a_job_carries_no_code_and_no_braces(tmp_path):
         "meta.json",
     ]
     server = json.loads((folder / files[0]).read_text())["workflows"][0]
-    assert server["path"] == CONDUCTOR
+    assert server["path"] == CONTROLLER
     assert Job.from_json(base64.b64decode(server["args"]["job"]).decode()) == DISTANCE
     assert json.loads((folder / files[1]).read_text())["executors"] == [
-        {"tasks": ["fedwad"], "executor": {"path": NODE, "args": {}}}
+        {"tasks": ["fedwad"], "executor": {"path": EXECUTOR, "args": {}}}
     ]
 
 
-# --- the federation against a stand-in of FLARE's network
-# ------------------------------------------------------------
+# --- the federation against a stand-in of FLARE's network -----------------------------------------
 
 
-def _federation(context, names=None, tell=None):
+def _federation(engine, names=None, on_line=None):
     from fedwad.engines.flare.federation import FlareFederation
 
-    return FlareFederation(context, "job-1", context, names or list(context.sites), 60.0, tell)
+    return FlareFederation(engine, "job-1", engine, names or list(engine.sites), 60.0, on_line)
 
 
 def _clients(folder, *names):
@@ -284,10 +280,10 @@ def _clients(folder, *names):
 def test_the_same_bits_as_in_process(tmp_path):
     clients, lines = _clients(tmp_path, "paris", "oslo", "rome"), []
     federation = _federation(
-        ClientContext(**{name: client.respond for name, client in clients.items()}),
-        tell=lines.append,
+        FakeEngine(**{name: client.respond for name, client in clients.items()}),
+        on_line=lines.append,
     )
-    federation.gather(5.0)
+    federation.wait_until_ready(5.0)
     here = fedwad.local({name: tmp_path / f"{name}.npy" for name in clients})
     for job in (DISTANCE, MATRIX):
         assert numbers(run(job, federation)) == numbers(run(job, here))
@@ -311,7 +307,7 @@ def test_the_same_bits_as_in_process(tmp_path):
 )
 def test_what_is_no_reply_is_a_failure_of_that_site(tmp_path, answer, code, sentence):
     paris = _clients(tmp_path, "paris")["paris"]
-    federation = _federation(ClientContext(paris=paris.respond, oslo=lambda _: answer))
+    federation = _federation(FakeEngine(paris=paris.respond, oslo=lambda _: answer))
     answers = federation.ask(dict.fromkeys(("paris", "oslo"), fedwad.federation.MomentsRequest()))
     assert isinstance(answers["paris"], fedwad.federation.Moments)
     assert isinstance(answers["oslo"], Failure)
@@ -324,7 +320,7 @@ def test_an_error_of_the_network_is_a_failure_of_that_site():
     def broken(_):
         raise OSError("/secret/path")
 
-    answer = _federation(ClientContext(paris=broken)).exchange({"paris": b"letter"}, 1.0)["paris"]
+    answer = _federation(FakeEngine(paris=broken)).exchange({"paris": b"message"}, 1.0)["paris"]
     assert answer.code == "silent"
     assert "secret" not in answer.sentence
 
@@ -333,14 +329,14 @@ def test_an_error_of_the_network_is_a_failure_of_that_site():
 def test_a_late_reply_is_not_waited_for_nor_taken_for_the_next_one():
     released = threading.Event()
 
-    def late(letter):
+    def late(payload):
         return (
             (lambda: b"late" if released.is_set() else silence)
-            if letter == b"first"
-            else b"answer to " + letter
+            if payload == b"first"
+            else b"answer to " + payload
         )
 
-    federation = _federation(ClientContext(paris=late, oslo=bytes))
+    federation = _federation(FakeEngine(paris=late, oslo=bytes))
     start = time.monotonic()
     answers = federation.exchange({"paris": b"first", "oslo": b"first"}, 0.3)
     assert time.monotonic() - start < 5.0
@@ -353,37 +349,35 @@ def test_a_late_reply_is_not_waited_for_nor_taken_for_the_next_one():
 
 @needs_flare
 def test_a_site_that_takes_no_part_is_named_at_once():
-    context = ClientContext(paris=bytes, oslo=bytes)
-    context.ready["oslo"] = lambda: "target_unreachable"
-    federation = _federation(context, ["paris", "oslo", "lima"])
-    federation.gather(0.5)
-    answers = federation.exchange(dict.fromkeys(("paris", "oslo", "lima"), b"letter"), 60.0)
-    assert answers["paris"] == b"letter"
+    engine = FakeEngine(paris=bytes, oslo=bytes)
+    engine.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(engine, ["paris", "oslo", "lima"])
+    federation.wait_until_ready(0.5)
+    answers = federation.exchange(dict.fromkeys(("paris", "oslo", "lima"), b"message"), 60.0)
+    assert answers["paris"] == b"message"
     assert "takes no part" in answers["oslo"].sentence
     assert "takes no part" in answers["lima"].sentence
 
 
 @needs_flare
 def test_a_site_that_starts_slowly_is_waited_for():
-    context, start = ClientContext(paris=bytes), time.monotonic()
-    context.ready["paris"] = lambda: (
-        OPEN if time.monotonic() - start > 1.0 else "target_unreachable"
-    )
-    federation = _federation(context)
-    federation.gather(30.0)
-    assert federation.exchange({"paris": b"letter"}, 5.0) == {"paris": b"letter"}
+    engine, start = FakeEngine(paris=bytes), time.monotonic()
+    engine.ready["paris"] = lambda: OPEN if time.monotonic() - start > 1.0 else "target_unreachable"
+    federation = _federation(engine)
+    federation.wait_until_ready(30.0)
+    assert federation.exchange({"paris": b"message"}, 5.0) == {"paris": b"message"}
 
 
 @needs_flare
 def test_a_site_that_reads_for_long_is_waited_for_longer_than_one_that_does_not_start():
-    context, start = ClientContext(paris=bytes, oslo=bytes), time.monotonic()
-    context.ready["paris"] = lambda: OPEN if time.monotonic() - start > 2.0 else OPENING
-    context.ready["oslo"] = lambda: "target_unreachable"
-    federation = _federation(context)
-    federation.gather(0.5)
+    engine, start = FakeEngine(paris=bytes, oslo=bytes), time.monotonic()
+    engine.ready["paris"] = lambda: OPEN if time.monotonic() - start > 2.0 else OPENING
+    engine.ready["oslo"] = lambda: "target_unreachable"
+    federation = _federation(engine)
+    federation.wait_until_ready(0.5)
     assert time.monotonic() - start > 2.0
-    answers = federation.exchange({"paris": b"letter", "oslo": b"letter"}, 5.0)
-    assert answers["paris"] == b"letter"
+    answers = federation.exchange({"paris": b"message", "oslo": b"message"}, 5.0)
+    assert answers["paris"] == b"message"
     assert "takes no part" in answers["oslo"].sentence
 
 
@@ -396,9 +390,9 @@ def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(mon
     def work():
         return b"done" if time.monotonic() - start > 2.0 else work
 
-    context = ClientContext(paris=lambda _: work, oslo=lambda _: silence)
-    context.ready["oslo"] = silence
-    answers = _federation(context).exchange({"paris": b"", "oslo": b""}, 300.0)
+    engine = FakeEngine(paris=lambda _: work, oslo=lambda _: silence)
+    engine.ready["oslo"] = silence
+    answers = _federation(engine).exchange({"paris": b"", "oslo": b""}, 300.0)
     assert answers["paris"] == b"done"
     assert "is gone" in answers["oslo"].sentence
     assert time.monotonic() - start < 60.0
@@ -407,44 +401,43 @@ def test_a_dead_site_is_given_up_before_the_timeout_and_a_working_one_is_not(mon
 @needs_flare
 def test_a_stopped_run_names_the_site_that_is_no_longer_there(monkeypatch):
     monkeypatch.setattr("fedwad.engines.flare.federation._PING", 0.5)
-    context = ClientContext(paris=lambda _: silence, oslo=lambda _: silence)
-    context.ready["oslo"] = silence
-    threading.Timer(0.5, lambda: setattr(context, "triggered", True)).start()
+    engine = FakeEngine(paris=lambda _: silence, oslo=lambda _: silence)
+    engine.ready["oslo"] = silence
+    threading.Timer(0.5, lambda: setattr(engine, "triggered", True)).start()
     with pytest.raises(FederationError, match="stopped the run and oslo no longer answered"):
-        _federation(context).exchange({"paris": b"", "oslo": b""}, 300.0)
+        _federation(engine).exchange({"paris": b"", "oslo": b""}, 300.0)
 
 
-# --- the node against a stand-in of FLARE's network
-# ------------------------------------------------------------------
+# --- the node against a stand-in of FLARE's network -----------------------------------------------
 
 
 @pytest.fixture
-def post(tmp_path, monkeypatch):
+def node_of(tmp_path, monkeypatch):
     """Start a node whose site has this file."""
     monkeypatch.delenv("FEDWAD_SITE", raising=False)
     write_data(tmp_path, "paris")
     write_policy(tmp_path, "paris")
-    posts = []
+    started = []
 
     def start(text='data = "paris.npy"\npolicy = "paris.policy.toml"\n'):
         (tmp_path / "fedwad.toml").write_text(text)
-        posts.append(Post(tmp_path))
-        return posts[-1]
+        started.append(FakeSite(tmp_path))
+        return started[-1]
 
     yield start
-    for started in posts:
-        started.close()
+    for node in started:
+        node.close()
 
 
 @needs_flare
-def test_a_node_answers_its_server_and_nobody_else(tmp_path, post):
-    node = post()
-    code, answer = node.ask(LETTER, describe_message())
+def test_a_node_answers_its_server_and_nobody_else(tmp_path, node_of):
+    node = node_of()
+    code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
     assert site_name(answer) == "paris"
     asked = len(read_ledger(tmp_path / "paris.policy.ledger.jsonl"))
     for stranger in ("oslo", "oslo.job-1", "server.job-2", "", None):
-        for topic in (LETTER, READY):
+        for topic in (MESSAGE, READY):
             code, answer = node.ask(topic, describe_message(), stranger)
             assert code == "unauthenticated"
             assert not answer
@@ -460,10 +453,10 @@ def test_a_node_answers_its_server_and_nobody_else(tmp_path, post):
         "secret/place",
     ],
 )
-def test_a_node_that_cannot_open_its_data_says_so_without_a_path(post, text):
-    node = post(text)
+def test_a_node_that_cannot_open_its_data_says_so_without_a_path(node_of, text):
+    node = node_of(text)
     assert node.ask(READY, b"")[0] == "ok"
-    code, answer = node.ask(LETTER, describe_message())
+    code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
     with pytest.raises(FederationError, match="could not open its data"):
         site_name(answer)
@@ -471,33 +464,34 @@ def test_a_node_that_cannot_open_its_data_says_so_without_a_path(post, text):
 
 
 @needs_flare
-@pytest.mark.parametrize("letter", [b"", b"garbage", None, {"a": 1}, "text", 7, [1, 2]])
-def test_a_node_survives_letters_of_any_kind(post, letter):
-    node = post()
-    _, answer = node.ask(LETTER, letter)
+@pytest.mark.parametrize("payload", [b"", b"garbage", None, {"a": 1}, "text", 7, [1, 2]])
+def test_a_node_survives_messages_of_any_kind(node_of, payload):
+    node = node_of()
+    _, answer = node.ask(MESSAGE, payload)
     assert b"Traceback" not in (answer or b"")
-    assert site_name(node.ask(LETTER, describe_message())[1]) == "paris"
+    assert site_name(node.ask(MESSAGE, describe_message())[1]) == "paris"
 
 
 @needs_flare
-def test_an_unforeseen_error_at_a_node_sends_no_words(post, monkeypatch):
+def test_an_unforeseen_error_at_a_node_sends_no_words(node_of, monkeypatch):
     def broken(*_):
         raise RuntimeError("/secret/place")
 
-    node = post()
+    node = node_of()
     monkeypatch.setattr("fedwad.federation.Client.respond", broken)
-    code, answer = node.ask(LETTER, describe_message())
+    code, answer = node.ask(MESSAGE, describe_message())
     assert code == "process_exception"
     assert not answer
 
 
-# --- the analyst's session against a stand-in of FLARE's
-# -------------------------------------------------------------
+# --- the analyst's session against a stand-in of FLARE's ------------------------------------------
 
 
 class Session:
-    """Answers the courier's questions one after the other, the last one for good; an exception is
-    raised."""
+    """Answers the requests of an AdminSession one by one, and all later ones like the last.
+
+    An answer that is an exception is raised.
+    """
 
     def __init__(self, *answers, status="RUNNING", detail=()):
         self.answers, self.meta, self.aborted = (
@@ -530,7 +524,7 @@ class Session:
         self.aborted.append(job)
 
 
-def _courier(session):
+def _admin(session):
     from fedwad.engines.flare.admin import AdminSession
 
     said = []
@@ -542,7 +536,7 @@ def _courier(session):
 
 
 @needs_flare
-def test_a_courier_passes_on_progress_and_outcome():
+def test_an_admin_session_passes_on_progress_and_outcome():
     from nvflare.fuel.flare_api import api_spec
 
     waiting = [
@@ -554,7 +548,7 @@ def test_a_courier_passes_on_progress_and_outcome():
     session = Session(
         *waiting, {"lines": ["a", "b"]}, {"lines": ["c"]}, {"outcome": {"kind": "distance"}}
     )
-    admin, said = _courier(session)
+    admin, said = _admin(session)
     assert admin._follow() == {"kind": "distance"}
     assert said == [{"line": "a"}, {"line": "b"}, {"line": "c"}]
     assert session.aborted == []
@@ -563,7 +557,7 @@ def test_a_courier_passes_on_progress_and_outcome():
 @needs_flare
 def test_a_job_that_lost_a_site_is_not_left_waiting_for_it():
     session = Session({"outcome": {"kind": "matrix"}, "lost": ["rome"]})
-    assert _courier(session)[0]._follow() == {"kind": "matrix"}
+    assert _admin(session)[0]._follow() == {"kind": "matrix"}
     assert session.aborted == ["job-1"]
 
 
@@ -573,7 +567,7 @@ def test_an_outcome_that_nobody_collected_is_fetched_with_the_job():
 
     session = Session(api_spec.JobNotRunning("x"), status="FINISHED:COMPLETED")
     session.meta["kept"] = {"kind": "distance"}
-    assert _courier(session)[0]._follow() == {"kind": "distance"}
+    assert _admin(session)[0]._follow() == {"kind": "distance"}
 
 
 @needs_flare
@@ -581,12 +575,12 @@ def test_an_outcome_that_nobody_collected_is_fetched_with_the_job():
     ("error", "sentence"),
     [
         ("AuthorizationError", "app_command"),
-        ("SessionClosed", "started anew"),
+        ("SessionClosed", "was restarted"),
         ("NoConnection", "host:1 stopped answering"),
         ("JobNotRunning", r"FINISHED:FAILED_TO_RUN \(oslo: no\)"),
     ],
 )
-def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error, sentence):
+def test_an_admin_session_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error, sentence):
     from nvflare.fuel.flare_api import api_spec
 
     from fedwad.engines.flare import admin
@@ -598,11 +592,10 @@ def test_a_courier_says_in_a_sentence_why_there_is_no_outcome(monkeypatch, error
         detail=["server: OK", "oslo: no"],
     )
     with pytest.raises(admin._FailedError, match=sentence):
-        _courier(session)[0]._follow()
+        _admin(session)[0]._follow()
 
 
-# --- the simulator
-# ---------------------------------------------------------------------------------------------------
+# --- the simulator --------------------------------------------------------------------------------
 
 
 @needs_flare
@@ -633,8 +626,7 @@ def test_a_simulation_ends_in_time_and_leaves_no_process(tmp_path):
     ] == []
 
 
-# --- real processes with mutual TLS
-# ----------------------------------------------------------------------------------
+# --- real processes with mutual TLS ---------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -643,7 +635,7 @@ def federation(tmp_path_factory):
     away."""
     if find_spec("nvflare") is None:
         pytest.skip("NVIDIA FLARE is not installed")
-    from fedwad.engines.flare.loopback import Loopback
+    from engines.flare_loopback import Loopback
 
     folder = tmp_path_factory.mktemp("flare")
     names = ("paris", "oslo", "rome", "lima")
@@ -704,7 +696,7 @@ def test_refusals_reach_the_analyst_as_sentences(federation):
         )
     assert read_ledger(federation.folder / "rome.ledger.jsonl")[-1].outcome == "refused"
     with pytest.raises(
-        FederationError, match="There is no site tokyo: connected are lima, oslo, paris, rome"
+        FederationError, match="Site tokyo is not connected, only lima, oslo, paris, rome"
     ):
         flare.submit(Job("distance", ("paris", "tokyo")), connect=federation.connect, timeout=60.0)
 
@@ -714,7 +706,7 @@ def test_refusals_reach_the_analyst_as_sentences(federation):
 def test_strangers_get_nothing(federation, tmp_path):
     """Plain text, TLS without a certificate, and a kit of another provisioning, as a site and as an
     analyst."""
-    from fedwad.engines.flare.loopback import Loopback
+    from engines.flare_loopback import Loopback
 
     address = ("127.0.0.1", federation.port)
     with socket.create_connection(address, timeout=5.0) as plain:
@@ -752,21 +744,21 @@ def _point(loopback, port):
 @pytest.mark.slow
 def test_a_site_runs_no_code_of_others_and_no_other_class(federation, tmp_path):
     mark = tmp_path / "ran"
-    byoc = write_folder(tmp_path / "byoc", DISTANCE, ["paris"], collect=False)
+    byoc = write_job_folder(tmp_path / "byoc", DISTANCE, ["paris"], collect=False)
     custom = byoc / "app_site" / "custom"
     custom.mkdir()
     (custom / "evil.py").write_text(f"from pathlib import Path\nPath({str(mark)!r}).touch()\n")
     config = byoc / "app_site" / "config" / "config_fed_client.json"
-    config.write_text(config.read_text().replace(NODE, "evil.Node"))
+    config.write_text(config.read_text().replace(EXECUTOR, "evil.Executor"))
     assert submit_foreign(federation, byoc) == "FINISHED:FAILED_TO_RUN"
     assert (
         "paris: NVFLARE_ERROR: BYOC not permitted"
         in (federation.folder / "localhost.log").read_text()
     )
-    other = write_folder(tmp_path / "other", DISTANCE, ["paris"], collect=False)
+    other = write_job_folder(tmp_path / "other", DISTANCE, ["paris"], collect=False)
     config = other / "app_site" / "config" / "config_fed_client.json"
     config.write_text(
-        config.read_text().replace(NODE, "nvflare.app_common.np.np_trainer.NPTrainer")
+        config.read_text().replace(EXECUTOR, "nvflare.app_common.np.np_trainer.NPTrainer")
     )
     assert submit_foreign(federation, other) != "FINISHED:COMPLETED"
     assert (
@@ -817,7 +809,7 @@ def test_a_matrix_goes_on_without_a_site_that_froze(federation):
 @needs_flare
 @pytest.mark.slow
 def test_a_job_process_that_dies_at_a_site_ends_the_run_which_resumes(federation):
-    job = Job("distance", DISTANCE.clients, {"support": 10, "rounds": 150})
+    job = Job("distance", DISTANCE.clients, {"method": "fedwad", "support": 10, "rounds": 150})
     running = Running(job, federation, timeout=300.0, round_timeout=30.0)
     running.await_rounds(20)
     worker = max(federation.processes("oslo"), key=lambda process: process.create_time())
@@ -867,10 +859,10 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
     _await_no_job(federation, "paris")
 
 
-def _await_no_job(federation, party):
+def _await_no_job(federation, name):
     deadline = time.monotonic() + 30.0
     while any(
-        "worker_process" in " ".join(process.cmdline()) for process in federation.processes(party)
+        "worker_process" in " ".join(process.cmdline()) for process in federation.processes(name)
     ):
         assert time.monotonic() < deadline, "the job goes on at the site"
         time.sleep(0.2)

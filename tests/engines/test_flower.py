@@ -23,19 +23,21 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
 
 import fedwad
-from engines import flower_site as context
+from engines import flower_helpers as helpers
+from engines.flower_loopback import Loopback, write_key
 from fedwad.engines import flower
-from fedwad.engines.flower import _control, node, resident, server, simulated
-from fedwad.engines.flower._lines import Reader, lines, told
-from fedwad.engines.flower._processes import Process
-from fedwad.engines.flower.grid import GridFederation, find_sites
-from fedwad.engines.flower.loopback import Loopback, _write_key
+from fedwad.engines._processes import Process
+from fedwad.engines.flower import _control, client_app, server_app, simulation_app, supernode
+from fedwad.engines.flower._discovery import find_sites
+from fedwad.engines.flower._log_codec import LogReader, encode_progress, encode_result
+from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
+from fedwad.engines.flower.grid import GridFederation
 from fedwad.engines.flower.submit import write_app
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import Failure, describe_message, open_client, read_ledger, site_name, unpack
 
-DISTANCE = Job("distance", ("paris", "oslo"), {"support": 5, "rounds": 3})
+DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 5, "rounds": 3})
 SETTINGS = {"round-timeout": 5.0, "patience": 5.0, "resume": False}
 MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 5})
 
@@ -53,14 +55,14 @@ def numbers(result):
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sites")
-    context.write_sites(folder)
+    helpers.write_sites(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def expected(sites):
     """What the jobs give in this process."""
-    fed = fedwad.local({name: sites / f"{name}.npy" for name in context.NAMES})
+    fed = fedwad.local({name: sites / f"{name}.npy" for name in helpers.NAMES})
     return {job.algorithm: numbers(run(job, fed)) for job in (DISTANCE, MATRIX)}
 
 
@@ -68,12 +70,12 @@ def expected(sites):
 def honest(sites):
     """Nodes that run our app, by number."""
     return {
-        number: context.running(node.app, context.node_config(sites, name))
-        for number, name in enumerate(context.NAMES, start=2)
+        number: helpers.running(client_app.app, helpers.node_config(sites, name))
+        for number, name in enumerate(helpers.NAMES, start=2)
     }
 
 
-def federation(grid, wanted=context.NAMES, timeout=5.0):
+def federation(grid, wanted=helpers.NAMES, timeout=5.0):
     return GridFederation(grid, find_sites(grid, wanted, timeout), timeout)
 
 
@@ -82,7 +84,7 @@ def federation(grid, wanted=context.NAMES, timeout=5.0):
 
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_grid_gives_the_same_bits_as_in_process(honest, expected, job):
-    assert numbers(run(job, federation(context.DeskGrid(honest)))) == expected[job.algorithm]
+    assert numbers(run(job, federation(helpers.InProcessGrid(honest)))) == expected[job.algorithm]
 
 
 def with_identifiers(folder, name):
@@ -101,20 +103,20 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
     such values."""
     drop = {"drop": 'id, "name, in full"'}
     nodes = {
-        number: context.running(
-            node.app,
-            context.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop},
+        number: helpers.running(
+            client_app.app,
+            helpers.node_config(sites, name) | {"data": str(with_identifiers(sites, name)), **drop},
         )
-        for number, name in enumerate(context.NAMES, start=2)
+        for number, name in enumerate(helpers.NAMES, start=2)
     }
-    assert numbers(run(DISTANCE, federation(context.DeskGrid(nodes)))) == expected["distance"]
+    assert numbers(run(DISTANCE, federation(helpers.InProcessGrid(nodes)))) == expected["distance"]
     site = {
         "name": "oslo",
         "data": str(sites / "oslo.csv"),
         "policy": None,
         "ledger": str(tmp_path / "ledger.jsonl"),
     }
-    client = simulated.client_of(site | {"drop": ["id", "name, in full"]})
+    client = simulation_app.client_of(site | {"drop": ["id", "name, in full"]})
     assert unpack(client.respond(describe_message())).content.features == 3
     with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
         flower.simulate(
@@ -127,31 +129,31 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
     [
         (
             {"drops": "id"},
-            r"has no use for 'drops'; its keys are data, policy, ledger, label-column, drop\.$",
+            r"has an unknown key 'drops'; its keys are data, policy, ledger, label-column, drop\.$",
         ),
-        ({"Drop": "id"}, "has no use for 'Drop'; its keys are"),
-        ({"label_column": "u"}, "has no use for 'label_column'; its keys are"),
-        ({"drop": 0}, "drop in the node's configuration is 0 and no text; put it in quotes"),
-        ({"drop": False}, "drop in the node's configuration is False and no text"),
-        ({"label-column": 7}, "label-column in the node's configuration is 7 and no text"),
-        ({"ledger": True}, "ledger in the node's configuration is True and no text"),
-        ({"data": 1.5}, "data in the node's configuration is 1.5 and no text"),
-        ({"drop": ""}, "drop in the node's configuration names nothing; fill it, or leave it out"),
-        ({"drop": "\n"}, "drop in the node's configuration names nothing"),
-        ({"ledger": " "}, "ledger in the node's configuration names nothing"),
+        ({"Drop": "id"}, "has an unknown key 'Drop'; its keys are"),
+        ({"label_column": "u"}, "has an unknown key 'label_column'; its keys are"),
+        ({"drop": 0}, "drop in the node's configuration is 0, not text; put it in quotes"),
+        ({"drop": False}, "drop in the node's configuration is False, not text"),
+        ({"label-column": 7}, "label-column in the node's configuration is 7, not text"),
+        ({"ledger": True}, "ledger in the node's configuration is True, not text"),
+        ({"data": 1.5}, "data in the node's configuration is 1.5, not text"),
+        ({"drop": ""}, "drop in the node's configuration is empty; give a value or leave it out"),
+        ({"drop": "\n"}, "drop in the node's configuration is empty"),
+        ({"ledger": " "}, "ledger in the node's configuration is empty"),
         (
             {"drop": "id\nu"},
-            r"drop in the node's configuration is 'id\\nu'; give names of columns with commas between",
+            r"drop in the node's configuration is 'id\\nu'; give the names of columns in one line",
         ),
         ({"drop": "id,"}, "has no column ''; its columns are id"),
     ],
 )
 def test_what_a_node_is_told_is_used_or_refused(sites, more, sentence):
     config = (
-        context.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
+        helpers.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
     )
     with pytest.raises(InputError, match=sentence) as caught:
-        node.client_of(config)
+        client_app.client_of(config)
     assert "\n" not in str(caught.value)
 
 
@@ -159,43 +161,43 @@ def test_a_column_without_a_name_and_the_numbers_that_flower_adds(sites, tmp_pat
     (tmp_path / "a.csv").write_text(",u,v\n" + "".join(f"{k},{k / 2},{k % 3}\n" for k in range(30)))
     flowers = {"partition-id": 0, "num-partitions": 2}
     config = (
-        context.node_config(sites, "oslo")
+        helpers.node_config(sites, "oslo")
         | {"data": str(tmp_path / "a.csv"), "drop": '""'}
         | flowers
     )
-    assert unpack(node.client_of(config).respond(describe_message())).content.features == 2
+    assert unpack(client_app.client_of(config).respond(describe_message())).content.features == 2
 
 
-def test_letters_of_a_round_go_out_in_one_send(honest):
-    grid = context.DeskGrid(honest)
+def test_messages_of_a_round_go_out_in_one_send(honest):
+    grid = helpers.InProcessGrid(honest)
     run(MATRIX, federation(grid))
     assert grid.pushed[0] == 3  # who are you
     assert set(grid.pushed[1:]) == {3}
 
 
 def test_second_answers_are_dropped(honest, expected):
-    grid = context.DeskGrid({number: context.twice(one) for number, one in honest.items()})
+    grid = helpers.InProcessGrid({number: helpers.twice(one) for number, one in honest.items()})
     assert numbers(run(DISTANCE, federation(grid))) == expected["distance"]
 
 
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [
-        (context.silent, "silent", "no answer came within"),
-        (context.failing, "silent", "its app failed"),
-        (context.saying(context.letter("a word")), "garbage", "no letter"),
+        (helpers.silent, "silent", "no reply came within"),
+        (helpers.failing, "silent", "its app failed"),
+        (helpers.saying(helpers.content("a word")), "garbage", "not a fedwad message"),
         (
-            context.saying(context.RecordDict({"other": context.ConfigRecord({"letter": b"x"})})),
+            helpers.saying(helpers.RecordDict({"other": helpers.ConfigRecord({"payload": b"x"})})),
             "garbage",
-            "no letter",
+            "not a fedwad message",
         ),
-        (context.saying(context.RecordDict()), "garbage", "no letter"),
+        (helpers.saying(helpers.RecordDict()), "garbage", "not a fedwad message"),
     ],
     ids=["missing", "error", "wrong type", "wrong record", "empty"],
 )
 def test_a_node_that_fails_has_a_failure_and_the_others_their_answer(honest, fault, code, words):
-    nodes = {2: context.after_describe(honest[2], fault), 3: honest[3]}
-    brought = federation(context.DeskGrid(nodes), ("oslo", "paris")).exchange(
+    nodes = {2: helpers.after_describe(honest[2], fault), 3: honest[3]}
+    brought = federation(helpers.InProcessGrid(nodes), ("oslo", "paris")).exchange(
         {"oslo": describe_message(), "paris": describe_message()}, 0.5
     )
     assert isinstance(brought["paris"], bytes)
@@ -206,32 +208,32 @@ def test_a_node_that_fails_has_a_failure_and_the_others_their_answer(honest, fau
 
 
 def test_a_late_answer_is_silence_and_is_not_taken_for_the_next(honest, expected):
-    slow = context.after_describe(
-        honest[2], context.after_describe(context.late(honest[2], 0.6), honest[2])
+    slow = helpers.after_describe(
+        honest[2], helpers.after_describe(helpers.late(honest[2], 0.6), honest[2])
     )
-    fed = federation(context.DeskGrid({2: slow, 3: honest[3]}), ("oslo", "paris"))
+    fed = federation(helpers.InProcessGrid({2: slow, 3: honest[3]}), ("oslo", "paris"))
     first = fed.exchange({"oslo": describe_message(), "paris": describe_message()}, 0.3)
     assert first["oslo"] == Failure(
-        "silent", "no answer came within 0.3 seconds; see whether its node is running."
+        "silent", "no reply came within 0.3 seconds; check that its node is running."
     )
     time.sleep(0.4)
     assert numbers(run(DISTANCE, fed)) == expected["distance"]
 
 
-def test_bytes_that_are_no_letter_are_garbage_by_name(honest):
-    nodes = {2: context.after_describe(honest[2], context.saying(context.letter(b"\x00\xff")))} | {
+def test_bytes_that_are_not_a_message_are_garbage_by_name(honest):
+    nodes = {2: helpers.after_describe(honest[2], helpers.saying(helpers.content(b"\x00\xff")))} | {
         3: honest[3]
     }
     with pytest.raises(FederationError, match="Client 'oslo'"):
-        run(DISTANCE, federation(context.DeskGrid(nodes), ("oslo", "paris")))
+        run(DISTANCE, federation(helpers.InProcessGrid(nodes), ("oslo", "paris")))
 
 
 def test_a_matrix_goes_on_without_a_node_that_dies_and_says_so(honest, expected):
-    nodes = honest | {4: context.after_describe(honest[4], context.silent)}
-    result = run(MATRIX, federation(context.DeskGrid(nodes), timeout=1.0))
+    nodes = honest | {4: helpers.after_describe(honest[4], helpers.silent)}
+    result = run(MATRIX, federation(helpers.InProcessGrid(nodes), timeout=1.0))
     assert result["sites"] == ["paris", "oslo"]
     assert list(result["lost"]) == ["rome"]
-    assert "no answer came within 1 seconds" in result["lost"]["rome"]
+    assert "no reply came within 1 seconds" in result["lost"]["rome"]
     assert result["value"][0][1] == expected["matrix"]["value"][0][1]
 
 
@@ -242,14 +244,14 @@ def test_a_reply_in_the_name_of_another_node_is_dropped(honest):
         return [(0.0, reply)]
 
     fed = federation(
-        context.DeskGrid({2: honest[2], 3: context.after_describe(honest[3], forged)}),
+        helpers.InProcessGrid({2: honest[2], 3: helpers.after_describe(honest[3], forged)}),
         ("oslo", "paris"),
     )
     assert fed.exchange({"paris": describe_message()}, 0.3)["paris"].code == "silent"
 
 
 def test_a_grid_that_hangs_does_not_hang_the_round(honest):
-    class Stuck(context.DeskGrid):
+    class Stuck(helpers.InProcessGrid):
         def pull_messages(self, message_ids):
             time.sleep(3.0 if self.stuck else 0.0)
             return super().pull_messages(message_ids)
@@ -262,7 +264,7 @@ def test_a_grid_that_hangs_does_not_hang_the_round(honest):
 
 
 def test_a_grid_that_breaks_silences_everyone(honest):
-    class Broken(context.DeskGrid):
+    class Broken(helpers.InProcessGrid):
         def pull_messages(self, message_ids):
             raise RuntimeError(f"run was stopped {message_ids}")
 
@@ -273,7 +275,7 @@ def test_a_grid_that_breaks_silences_everyone(honest):
 
 
 def test_a_push_that_fails_silences_everyone(honest):
-    class Full(context.DeskGrid):
+    class Full(helpers.InProcessGrid):
         def push_messages(self, messages):
             list(messages)
             return []
@@ -281,70 +283,70 @@ def test_a_push_that_fails_silences_everyone(honest):
     brought = GridFederation(Full(honest), {"oslo": 2}, 5.0).exchange(
         {"oslo": describe_message()}, 5.0
     )
-    assert "did not take the letter" in brought["oslo"].sentence
+    assert "rejected the message" in brought["oslo"].sentence
 
 
 def test_two_nodes_of_one_name_are_refused(honest):
     with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
-        find_sites(context.DeskGrid(honest | {7: honest[2]}), ("oslo",), 5.0)
+        find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), ("oslo",), 5.0)
     with pytest.raises(FederationError, match="Two nodes call themselves 'oslo'"):
-        find_sites(context.DeskGrid(honest | {7: honest[2]}), (), 5.0)
-    assert find_sites(context.DeskGrid(honest | {7: honest[2]}), ("paris",), 5.0) == {
+        find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), (), 5.0)
+    assert find_sites(helpers.InProcessGrid(honest | {7: honest[2]}), ("paris",), 5.0) == {
         "paris": 3
     }  # not its business
 
 
 def test_a_node_keeps_the_name_it_was_registered_under(honest):
     with pytest.raises(FederationError, match="node 'rome': it calls itself 'oslo'"):
-        find_sites(context.DeskGrid({2: honest[2]}, {2: "rome"}), ("rome",), 5.0)
-    impostor = context.DeskGrid(honest | {7: honest[2]}, {7: "mallory", 2: "oslo"})
+        find_sites(helpers.InProcessGrid({2: honest[2]}, {2: "rome"}), ("rome",), 5.0)
+    impostor = helpers.InProcessGrid(honest | {7: honest[2]}, {7: "mallory", 2: "oslo"})
     assert find_sites(impostor, ("oslo",), 5.0) == {"oslo": 2}
     with pytest.raises(FederationError, match="node 'mallory': it calls itself 'oslo'"):
         find_sites(impostor, (), 1.0)
 
 
 def test_all_sites_are_found_when_none_is_named(honest):
-    assert find_sites(context.DeskGrid(honest), (), 5.0) == {"oslo": 2, "paris": 3, "rome": 4}
+    assert find_sites(helpers.InProcessGrid(honest), (), 5.0) == {"oslo": 2, "paris": 3, "rome": 4}
 
 
 def test_sites_that_do_not_show_up_are_named(honest):
-    grid = context.DeskGrid({2: honest[2], 3: context.silent})
+    grid = helpers.InProcessGrid({2: honest[2], 3: helpers.silent})
     with pytest.raises(
-        FederationError, match=r"lima answered .answers came from oslo; 1 node said nothing"
+        FederationError, match=r"lima answered .answers came from oslo; 1 node did not answer"
     ):
         find_sites(grid, ("oslo", "lima"), 1.0)
-    with pytest.raises(FederationError, match="Not every node said who it is"):
+    with pytest.raises(FederationError, match="Not every node gave its name"):
         find_sites(grid, (), 1.0)
     with pytest.raises(FederationError, match="no node is connected"):
-        find_sites(context.DeskGrid({}), ("oslo",), 0.5)
+        find_sites(helpers.InProcessGrid({}), ("oslo",), 0.5)
 
 
 def test_who_is_waited_for_is_told_meanwhile(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
+    monkeypatch.setattr("fedwad.engines.flower._discovery._GRACE", 0.2)
     said = []
-    find_sites(context.DeskGrid(honest), ("oslo",), 30.0, said.append)
+    find_sites(helpers.InProcessGrid(honest), ("oslo",), 30.0, said.append)
     assert not said
     with pytest.raises(FederationError, match="No node named pari answered"):
-        find_sites(context.DeskGrid(honest), ("pari", "oslo"), 2.0, said.append)
+        find_sites(helpers.InProcessGrid(honest), ("pari", "oslo"), 2.0, said.append)
     assert said == ["Waiting for pari; answers came from oslo, paris, rome."]
 
 
 def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower.grid._GRACE", 0.2)
-    grid = context.DeskGrid({2: honest[2], 3: context.silent})
+    monkeypatch.setattr("fedwad.engines.flower._discovery._GRACE", 0.2)
+    grid = helpers.InProcessGrid({2: honest[2], 3: helpers.silent})
     assert find_sites(grid, ("oslo",), 10.0) == {"oslo": 2}
     assert grid.queries < 50  # not at the end of the time
 
 
 @pytest.mark.parametrize("lost", ["data", "policy"])
 def test_a_site_that_cannot_be_opened_says_so_without_the_path(sites, lost, capsys):
-    config = context.node_config(sites, "oslo") | {lost: "/srv/secret/patients.csv"}
-    ((_, reply),) = context.running(node.app, config)(_asking())
-    answer = unpack(reply.content["fedwad"]["letter"]).content
+    config = helpers.node_config(sites, "oslo") | {lost: "/srv/secret/patients.csv"}
+    ((_, reply),) = helpers.running(client_app.app, config)(_asking())
+    answer = unpack(reply.content["fedwad"]["payload"]).content
     assert "cannot open its data" in answer.sentence
     assert "/srv" not in answer.sentence
     assert "/srv/secret/patients.csv" in capsys.readouterr().err  # beside the data, where it helps
-    grid = context.DeskGrid({2: context.running(node.app, config)}, {2: "oslo"})
+    grid = helpers.InProcessGrid({2: helpers.running(client_app.app, config)}, {2: "oslo"})
     with pytest.raises(FederationError, match="node 'oslo': the node cannot open") as caught:
         find_sites(grid, ("oslo",), 15.0)
     assert "/srv" not in str(caught.value)
@@ -352,94 +354,133 @@ def test_a_site_that_cannot_be_opened_says_so_without_the_path(sites, lost, caps
 
 
 def test_a_node_without_configuration_answers_nothing():
-    ((_, reply),) = context.running(node.app, {})(_asking())
-    assert isinstance(unpack(reply.content["fedwad"]["letter"]).content, Failure)
+    ((_, reply),) = helpers.running(client_app.app, {})(_asking())
+    assert isinstance(unpack(reply.content["fedwad"]["payload"]).content, Failure)
 
 
-def test_a_message_that_is_no_letter_is_refused(sites):
+def test_a_message_without_a_payload_is_refused(sites):
     message = _asking()
-    message.content = context.RecordDict({"fedwad": context.ConfigRecord({"letter": "words"})})
-    ((_, reply),) = context.running(node.app, context.node_config(sites, "oslo"))(message)
-    assert unpack(reply.content["fedwad"]["letter"]).content.code == "garbage"
+    message.content = helpers.RecordDict({"fedwad": helpers.ConfigRecord({"payload": "words"})})
+    ((_, reply),) = helpers.running(client_app.app, helpers.node_config(sites, "oslo"))(message)
+    assert unpack(reply.content["fedwad"]["payload"]).content.code == "garbage"
 
 
 def test_whatever_a_client_raises_stays_on_its_machine(capsys):
     class Broken:
-        def respond(self, letter):
-            raise KeyError(f"row 17 of /srv/patients.csv {letter[:1]}")
+        def respond(self, payload):
+            raise KeyError(f"row 17 of /srv/patients.csv {payload[:1]}")
 
-    reply = node.answer(Broken(), _asking())
-    answer = unpack(reply.content["fedwad"]["letter"]).content
+    reply = client_app.answer(Broken(), _asking())
+    answer = unpack(reply.content["fedwad"]["payload"]).content
     assert answer == Failure(
-        "internal", "the node could not answer; its operator finds why in its log."
+        "internal", "the node could not answer; its operator finds the reason in its log."
     )
     assert "row 17" in capsys.readouterr().err
 
 
-def test_the_simulated_app_opens_nothing_outside_a_simulation(monkeypatch, sites, tmp_path):
-    listing = tmp_path / "sites.json"
-    site = {"name": "oslo", "data": str(sites / "oslo.npy"), "policy": None}
-    listing.write_text(json.dumps([site | {"ledger": str(tmp_path / "ledger.jsonl")}]))
-    config = {"partition-id": 0, "data": str(listing), simulated.SITES: str(listing)}
-    monkeypatch.setenv(simulated.SITES, str(listing))
-    ((_, reply),) = context.running(simulated.app, config)(_asking())
-    assert site_name(reply.content["fedwad"]["letter"]) == "oslo"
-    monkeypatch.delenv(simulated.SITES)
-    ((_, reply),) = context.running(simulated.app, config)(_asking())
-    assert isinstance(unpack(reply.content["fedwad"]["letter"]).content, Failure)
+@pytest.fixture
+def simulation(monkeypatch, sites, tmp_path):
+    """A simulated node of oslo; its data are a copy in this test's own folder."""
+    data = shutil.copy(sites / "oslo.npy", tmp_path / "oslo.npy")
+    site = {"name": "oslo", "data": str(data), "policy": None}
+    SimulationFolder(tmp_path).write_sites([site | {"ledger": str(tmp_path / "ledger.jsonl")}])
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return helpers.running(simulation_app.app, {"partition-id": 0, "data": str(data)})
+
+
+def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkeypatch):
+    ((_, reply),) = simulation(_asking())
+    assert site_name(reply.content["fedwad"]["payload"]) == "oslo"
+    monkeypatch.delenv(VARIABLE)
+    ((_, reply),) = simulation(_asking())
+    assert isinstance(unpack(reply.content["fedwad"]["payload"]).content, Failure)
+
+
+def test_a_simulated_node_reads_its_data_again_only_if_they_change(
+    simulation, monkeypatch, tmp_path
+):
+    paths, read = [], simulation_app.read
+    monkeypatch.setattr(
+        simulation_app,
+        "read",
+        lambda path, **options: (paths.append(path), read(path, **options))[1],
+    )
+
+    def features():
+        ((_, reply),) = simulation(_asking())
+        return unpack(reply.content["fedwad"]["payload"]).content.features
+
+    assert [features(), features()] == [3, 3]
+    assert len(paths) == 1
+    np.save(tmp_path / "oslo.npy", np.load(tmp_path / "oslo.npy")[:, :2])
+    os.utime(tmp_path / "oslo.npy", ns=(1, 1))
+    assert [features(), features()] == [2, 2]
+    assert len(paths) == 2
+
+
+def test_a_simulation_shares_progress_and_outcome_in_a_folder(tmp_path):
+    writer, reader = SimulationFolder(tmp_path), SimulationFolder(tmp_path)
+    assert reader.new_progress() == []
+    assert reader.outcome() is None
+    writer.progress("Found\nthem.")
+    writer.progress("One round.")
+    assert reader.new_progress() == ["Found them.", "One round."]
+    writer.progress("Another.")
+    writer.finish({"kind": "distance"})
+    assert reader.new_progress() == ["Another."]
+    assert reader.new_progress() == []
+    assert reader.outcome() == {"kind": "distance"}
 
 
 def test_rounds_are_kept_where_the_operator_says_and_only_there(monkeypatch, tmp_path):
     monkeypatch.delenv("FEDWAD_CHECKPOINTS", raising=False)
-    assert server.journal_of(DISTANCE, resume=False) is None
-    with pytest.raises(InputError, match="keeps no rounds of this job"):
-        server.journal_of(DISTANCE, resume=True)
+    assert server_app.journal_path(DISTANCE, resume=False) is None
+    with pytest.raises(InputError, match="has no journal of this job"):
+        server_app.journal_path(DISTANCE, resume=True)
     monkeypatch.setenv("FEDWAD_CHECKPOINTS", str(tmp_path))
-    path = server.journal_of(DISTANCE, resume=False)
+    path = server_app.journal_path(DISTANCE, resume=False)
     assert path.parent == tmp_path
-    assert path != server.journal_of(MATRIX, resume=False)
-    with pytest.raises(InputError, match="keeps no rounds of this job"):
-        server.journal_of(DISTANCE, resume=True)
+    assert path != server_app.journal_path(MATRIX, resume=False)
+    with pytest.raises(InputError, match="has no journal of this job"):
+        server_app.journal_path(DISTANCE, resume=True)
     path.write_text("rounds")
-    assert server.journal_of(DISTANCE, resume=True) == path
+    assert server_app.journal_path(DISTANCE, resume=True) == path
     assert path.exists()
-    assert server.journal_of(DISTANCE, resume=False) == path
+    assert server_app.journal_path(DISTANCE, resume=False) == path
     assert not path.exists()  # a new run does not go on with an old one
 
 
 def test_the_node_tells_its_operator_what_is_missing(sites, tmp_path):
     where = {"superlink": "127.0.0.1:1", "key": tmp_path / "key"}
     with pytest.raises(InputError, match=r"none\.csv"):
-        resident.run(tmp_path / "none.csv", sites / "oslo.toml", **where)
+        supernode.run(tmp_path / "none.csv", sites / "oslo.toml", **where)
     with pytest.raises(InputError, match=r"none\.toml"):
-        resident.run(sites / "oslo.npy", tmp_path / "none.toml", **where)
+        supernode.run(sites / "oslo.npy", tmp_path / "none.toml", **where)
 
 
 def test_the_node_needs_a_key_and_a_superlink(sites, tmp_path):
     client = open_client(sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.jsonl")
     with pytest.raises(InputError, match="no readable key"):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
     (tmp_path / "key").write_text("no key")
-    with pytest.raises(InputError, match="is no key for a node"):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
-    _write_key(tmp_path / "good")
-    with pytest.raises(
-        InputError, match=r"good\.pub is the public half of a key, which the hub gets"
-    ):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good.pub")
+    with pytest.raises(InputError, match="is not a private key for a node"):
+        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+    write_key(tmp_path / "good")
+    with pytest.raises(InputError, match=r"good\.pub is a public key, which is for the hub"):
+        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good.pub")
     with pytest.raises(InputError, match=r"address is '127\.0\.0\.1'; give host:port"):
-        resident.serve(client, superlink="127.0.0.1", key=tmp_path / "good")
+        supernode.serve(client, superlink="127.0.0.1", key=tmp_path / "good")
     with pytest.raises(InputError, match="no readable root certificate"):
-        resident.serve(
+        supernode.serve(
             client,
             superlink="127.0.0.1:1",
             key=tmp_path / "good",
             root_certificates=tmp_path / "ca.crt",
         )
     with pytest.raises(
-        FederationError, match="does not take this node: nothing listens at this port"
+        FederationError, match="does not accept this node: nothing listens at this port"
     ):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", patience=0.0)
+        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", patience=0.0)
 
 
 def test_another_flower_inside_is_told_in_one_sentence(sites, tmp_path, monkeypatch):
@@ -449,17 +490,24 @@ def test_another_flower_inside_is_told_in_one_sentence(sites, tmp_path, monkeypa
     with pytest.raises(
         FederationError, match=r"lacks flwr\.supernode\.fleet_http_client .* use flower-supernode"
     ):
-        resident.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+        supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
+
+
+_STARTS_A_CHILD = """
+import subprocess, time
+subprocess.Popen(["sleep", "300"], start_new_session=True)
+time.sleep(300)
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_processes_do_not_outlive_the_one_that_started_them(tmp_path, number):
     """A starter that is killed, and a grandchild in a session of its own, as Flower has them."""
-    inner = "import subprocess, time; subprocess.Popen(['sleep', '300'], start_new_session=True); time.sleep(300)"
     outer = (
-        "import os, pathlib, sys, time; from fedwad.engines.flower._processes import Process\n"
-        f"Process([sys.executable, '-c', {inner!r}], os.environ, pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "import os, pathlib, sys, time; from fedwad.engines._processes import Process\n"
+        f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
+        f"Process([sys.executable, '-c', {_STARTS_A_CHILD!r}], os.environ, log)\n"
         "print('started', flush=True); time.sleep(300)"
     )
     mark = f"orphan-{uuid.uuid4()}"
@@ -468,24 +516,22 @@ def test_processes_do_not_outlive_the_one_that_started_them(tmp_path, number):
         [sys.executable, "-c", outer], env=variables, stdout=subprocess.PIPE
     ) as starter:
         assert starter.stdout.readline() == b"started\n"
-        _wait_until(lambda: any("sleep 300" in command for command in context.strays(mark)))
+        _wait_until(lambda: any("sleep 300" in command for command in helpers.strays(mark)))
         starter.send_signal(number)
-    _wait_until(lambda: context.strays(mark) == [])
-    assert context.strays(mark) == []
+    _wait_until(lambda: helpers.strays(mark) == [])
+    assert helpers.strays(mark) == []
 
 
 def test_a_process_ends_with_what_it_started(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", mark := f"family-{uuid.uuid4()}")
-    code = "import subprocess, time; subprocess.Popen(['sleep', '300'], start_new_session=True); time.sleep(300)"
-    process = Process([sys.executable, "-c", code], os.environ, tmp_path / "log")
-    _wait_until(lambda: any("sleep 300" in command for command in context.strays(mark)))
-    monkeypatch.setattr("fedwad.engines.flower._watch._GENTLE", 0.5)
-    process.end()
-    assert context.strays(mark) == []
+    process = Process([sys.executable, "-c", _STARTS_A_CHILD], os.environ, tmp_path / "log")
+    _wait_until(lambda: any("sleep 300" in command for command in helpers.strays(mark)))
+    process.end(grace=0.5)
+    assert helpers.strays(mark) == []
 
 
 def _asking():
-    message = context.Message(context.letter(describe_message()), 2, "query")
+    message = helpers.Message(helpers.content(describe_message()), 2, "query")
     message.metadata.__dict__["_message_id"] = "message"
     return message
 
@@ -506,31 +552,31 @@ _plain = st.recursive(
 )
 def test_a_result_survives_a_log_that_others_write_to(result, noise, random):
     log = [
-        *lines("fedwad-1", result),
-        told("fedwad-1", 0, "Found\nthem."),
+        *encode_result("fedwad-1", result),
+        encode_progress("fedwad-1", 0, "Found\nthem."),
         *noise,
-        *lines("fedwad-2", {"other": 1}),
+        *encode_result("fedwad-2", {"other": 1}),
     ]
     end = log.pop(next(i for i, line in enumerate(log) if line.startswith("fedwad-1 end")))
     random.shuffle(log)
-    reader = Reader("fedwad-1")
-    told_lines = [
+    reader = LogReader("fedwad-1")
+    sentences = [
         sentence for line in [*log, *log, end] if (sentence := reader.read(line)) is not None
     ]
     assert reader.result == result
-    assert told_lines == ["Found them."]
+    assert sentences == ["Found them."]
 
 
 def test_long_results_travel_in_pieces_and_damage_is_noticed():
     result = {"numbers": np.random.default_rng(0).normal(size=20_000).tolist()}
-    log = list(lines("m", result))
+    log = list(encode_result("m", result))
     assert len(log) > 3
-    reader = Reader("m")
+    reader = LogReader("m")
     for line in log:
         reader.read(line)
     assert reader.result == result
     for damaged in ([log[0][:-8] + "AAAAAAAA", *log[1:]], log[1:], [*log[:-1], log[-1][:-1] + "x"]):
-        reader = Reader("m")
+        reader = LogReader("m")
         for line in damaged[:-1]:
             reader.read(line)
         with pytest.raises(FederationError, match="damaged"):
@@ -542,14 +588,14 @@ def test_long_results_travel_in_pieces_and_damage_is_noticed():
 def test_the_submitted_app_holds_the_job_and_no_code(tmp_path_factory, word, clients):
     folder = tmp_path_factory.mktemp("app")
     job = Job("distance", tuple(clients), {"method": word})
-    app, mark = write_app(folder, job, clients, SETTINGS)
+    app, marker = write_app(folder, job, clients, SETTINGS)
     assert [path.name for path in app.rglob("*")] == ["pyproject.toml"]
     content = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"][
         "app"
     ]
     assert Job.from_json(content["config"]["job"]) == job
     assert json.loads(content["config"]["sites"]) == clients
-    assert content["config"]["mark"] == mark
+    assert content["config"]["marker"] == marker
     assert all(name.startswith("fedwad.engines.flower.") for name in content["components"].values())
 
 
@@ -565,7 +611,7 @@ def test_without_flower_one_sentence_says_what_to_install(monkeypatch, sites):
     with pytest.raises(FederationError, match=sentence):
         flower.submit(DISTANCE, connect="127.0.0.1:1")
     with pytest.raises(FederationError, match=sentence):
-        flower.simulate(DISTANCE, {name: sites / f"{name}.npy" for name in context.NAMES})
+        flower.simulate(DISTANCE, {name: sites / f"{name}.npy" for name in helpers.NAMES})
 
 
 def test_importing_the_engine_loads_no_flower():
@@ -596,10 +642,10 @@ def test_simulation_needs_a_readable_file_for_each_site(sites, tmp_path):
 def deployment(tmp_path_factory, sites):
     folder = tmp_path_factory.mktemp("flower")
     with Loopback(folder) as loopback:
-        for name in context.NAMES:
+        for name in helpers.NAMES:
             loopback.site(name, sites / f"{name}.npy", sites / f"{name}.toml")
         yield loopback
-    assert context.strays(f"FLWR_HOME={folder}") == []
+    assert helpers.strays(f"FLWR_HOME={folder}") == []
 
 
 slow = pytest.mark.slow
@@ -625,10 +671,10 @@ def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job)
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
 def test_simulation_gives_the_same_bits_as_in_process(sites, expected, job, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", word := f"simulation-{uuid.uuid4()}")
-    data = {name: sites / f"{name}.npy" for name in context.NAMES}
+    data = {name: sites / f"{name}.npy" for name in helpers.NAMES}
     assert numbers(flower.simulate(job, data, timeout=200)) == expected[job.algorithm]
-    _wait_until(lambda: context.strays(word) == [])  # some of Ray's are still on their way out
-    assert context.strays(word) == []
+    _wait_until(lambda: helpers.strays(word) == [])  # some of Ray's are still on their way out
+    assert helpers.strays(word) == []
 
 
 @pytest.fixture(scope="module")
@@ -637,9 +683,9 @@ def stock(deployment, sites, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stock")
     (folder / "lyon.npy").write_bytes((sites / "oslo.npy").read_bytes())
     started = [
-        deployment.stock_site("lyon", folder / "lyon.npy", context.write_policy(folder, "lyon")),
+        deployment.stock_site("lyon", folder / "lyon.npy", helpers.write_policy(folder, "lyon")),
         deployment.stock_site(
-            "bonn", folder / "secret" / "patients.csv", context.write_policy(folder, "bonn")
+            "bonn", folder / "secret" / "patients.csv", helpers.write_policy(folder, "bonn")
         ),
     ]
     for name in ("lyon", "bonn"):
@@ -673,7 +719,7 @@ def test_stock_supernodes_hide_what_they_cannot_open(deployment, stock):  # noqa
 @pytest.fixture(scope="module")
 def quito(deployment, sites, tmp_path_factory):
     """A site that answers rounds of FedWaD and no summaries: its policy, and its process."""
-    policy = context.write_policy(
+    policy = helpers.write_policy(
         tmp_path_factory.mktemp("quito"), "quito", '["describe", "moments", "transport"]'
     )
     return policy, deployment.site("quito", sites / "oslo.npy", policy)
@@ -694,9 +740,9 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
         if sentence.startswith("Found"):
             process.kill()
 
-    job = Job("distance", ("quito", "rome"), {"support": 5, "rounds": 50})
+    job = Job("distance", ("quito", "rome"), {"method": "fedwad", "support": 5, "rounds": 50})
     with pytest.raises(
-        FederationError, match=r"Client 'quito': (no answer came within|its node stopped)"
+        FederationError, match=r"Client 'quito': (no reply came within|its node stopped)"
     ):
         deployment.submit(job, timeout=150, round_timeout=10, on_line=kill)
 
@@ -704,7 +750,7 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
 @slow
 @together
 def test_a_node_without_a_registered_key_gets_nothing(deployment, sites, tmp_path):
-    context.write_policy(tmp_path, "oslo")
+    helpers.write_policy(tmp_path, "oslo")
     key = deployment.key("stranger", register=False)
     process = deployment.site(
         "oslo", sites / "oslo.npy", tmp_path / "oslo.toml", key, log="stranger-1"
@@ -740,7 +786,7 @@ def test_plain_text_and_unsigned_requests_get_nothing(deployment):
         )
         assert unsigned.getresponse().status == 401
     with pytest.raises(
-        FederationError, match=r"cannot be used: its certificate was signed by nobody"
+        FederationError, match=r"cannot be used: its certificate was signed by an unknown authority"
     ):
         flower.submit(
             DISTANCE, connect=deployment.address, timeout=60
@@ -767,7 +813,7 @@ app = ClientApp()
 
 @app.query()
 def steal(message, context):
-    pathlib.Path(context.node_config["data"]).with_suffix(".stolen").touch()
+    pathlib.Path(helpers.node_config["data"]).with_suffix(".stolen").touch()
     return Message(RecordDict(), reply_to=message)
 """
 _EVIL_SERVER = """
@@ -779,10 +825,11 @@ app = ServerApp()
 @app.main()
 def main(grid, context):
     content = RecordDict({"fedwad": ConfigRecord({"please": 1})})
-    replies = grid.send_and_receive([Message(content, node, "query") for node in grid.get_node_ids()], timeout=40)
+    messages = [Message(content, node, "query") for node in grid.get_node_ids()]
+    replies = grid.send_and_receive(messages, timeout=40)
     for reply in replies:
         if reply.has_content():
-            print("said", [bytes(record["letter"]) for record in reply.content.values()])
+            print("said", [bytes(record["payload"]) for record in reply.content.values()])
     print("all said")
 """
 
@@ -800,7 +847,7 @@ def test_an_app_that_an_analyst_submits_runs_at_stock_nodes_and_not_at_ours(
         deployment.control.log(deployment.control.start(tmp_path), time.monotonic() + 120)
     )
     assert "all said" in heard
-    assert heard.count("what arrived is no letter") >= len(context.NAMES)  # ours
+    assert heard.count("something that is not a fedwad message") >= len(helpers.NAMES)  # ours
     assert (stock / "lyon.stolen").exists()  # Flower's own: what the documentation warns of
     assert list(sites.glob("*.stolen")) == []
 
@@ -825,7 +872,9 @@ def test_an_interrupted_call_stops_the_run(deployment, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         deployment.submit(
-            Job("distance", ("paris", "oslo"), {"rounds": 200}), timeout=150, on_line=interrupt
+            Job("distance", ("paris", "oslo"), {"method": "fedwad", "rounds": 200}),
+            timeout=150,
+            on_line=interrupt,
         )
     assert deployment.control.status(stopped[0]) == "finished:stopped"
 
@@ -837,7 +886,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
     twice."""
     rounds = tmp_path / "rounds"
     rounds.mkdir()
-    policies = {name: context.write_policy(tmp_path, name) for name in ("paris", "oslo")}
+    policies = {name: helpers.write_policy(tmp_path, name) for name in ("paris", "oslo")}
     said = []
     with Loopback(tmp_path, {"FEDWAD_CHECKPOINTS": str(rounds)}, database=True) as loopback:
         for name, policy in policies.items():
@@ -866,7 +915,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
         assert (
             3 <= queries.count("transport") <= 4
         )  # the round in which it died may have been answered and lost
-    assert context.strays(f"FLWR_HOME={tmp_path}") == []
+    assert helpers.strays(f"FLWR_HOME={tmp_path}") == []
 
 
 @slow
@@ -885,4 +934,4 @@ def test_the_commands_of_the_documentation_run(monkeypatch):
     assert done.returncode == 0, done.stderr
     assert "W2 between paris and oslo, method summary" in done.stdout
     assert "2 answered, 0 repeated, 0 refused" in done.stdout
-    assert context.strays(word) == []
+    assert helpers.strays(word) == []

@@ -57,7 +57,7 @@ def flower(
     foreground and reconnects by itself; what happens is told on standard error, what left is in the
     ledger.
     """
-    from fedwad.engines.flower.resident import run
+    from fedwad.engines.flower.supernode import run
 
     run(
         data,
@@ -90,7 +90,7 @@ def flare(
     they are, that jobs start nothing but fedwad's node, and that nobody reads files or logs.
     FLARE's own script then starts the node.
     """
-    from fedwad.engines.flare.kit import prepare_site
+    from fedwad.engines.flare.startup_kit import prepare_site
 
     prepare_site(kit, data, policy, ledger, label_column, drop or ())
     screen.print(

@@ -1,2 +1,4 @@
-"""Engines: the same algorithms on Flower and on NVIDIA FLARE. Each is an extra and loads when it is
-used."""
+"""The same algorithms on Flower and NVIDIA FLARE.
+
+Each engine is an optional extra, which is imported when it is first used.
+"""

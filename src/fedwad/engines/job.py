@@ -1,4 +1,4 @@
-"""What an analyst asks an engine for: one algorithm, its clients and its options."""
+"""A job for an engine: one algorithm, its clients and its options."""
 
 from __future__ import annotations
 
@@ -21,8 +21,14 @@ __all__ = ["Job", "run"]
 
 @dataclass(frozen=True)
 class Job:
-    """An algorithm ("distance", "matrix", "coreset", "train"), its clients by name (none: all), and
-    its options."""
+    """An algorithm, the names of its clients, and its options.
+
+    Parameters
+    ----------
+    algorithm : "distance", "matrix", "coreset" or "train"
+    clients : names of the clients; all of them if empty
+    options : keywords of the function with the name of the algorithm
+    """
 
     algorithm: str
     clients: tuple[str, ...] = ()
@@ -34,7 +40,7 @@ class Job:
                 f"There is no algorithm {self.algorithm!r}; choose {' or '.join(_ALGORITHMS)}."
             )
         if self.algorithm == "distance" and len(self.clients) != 2:
-            raise InputError(f"{len(self.clients)} clients were named; a distance is between two.")
+            raise InputError(f"A distance needs two clients; {len(self.clients)} were named.")
 
     def to_json(self) -> str:
         return json.dumps(
@@ -54,16 +60,16 @@ class Job:
             )
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                "The job cannot be read; it is JSON with algorithm, clients and options."
+                "The job cannot be read; send JSON with algorithm, clients and options."
             ) from None
 
 
 def run(
     job: Job, federation: Federation, checkpoint: str | Path | None = None, resume: bool = False
 ) -> dict[str, Any]:
-    """Run a job on a federation and return the result as plain JSON types, with its "kind".
+    """Run a job on a federation and return its result as plain JSON types, with its "kind".
 
-    With a checkpoint every answer is kept in that file, and `resume` goes on with what it holds.
+    If a checkpoint is given, that file records every reply. `resume` reuses the recorded replies.
     """
     with ExitStack() as stack:
         if checkpoint is not None:

@@ -1,8 +1,8 @@
-"""NVIDIA FLARE: long-lived nodes at the sites, mutual TLS, jobs that carry no code. FLARE loads
-when first needed.
+"""NVIDIA FLARE: long-lived nodes at the sites, mutual TLS, and jobs that contain no code.
 
-`submit` runs a job on a provisioned federation, `sites` tells who is connected to it, `simulate`
-runs a job in FLARE's simulator on this machine.
+`submit` runs a job on a provisioned federation. `sites` lists the sites that are connected to it.
+`simulate` runs a job in FLARE's simulator on this machine. FLARE itself is imported when it is
+first used.
 """
 
 from fedwad.engines.flare.simulate import simulate

@@ -1,11 +1,12 @@
-"""The analyst's session with a FLARE server, as a process of its own: `python -m
+"""The analyst's session with a FLARE server, in its own process: `python -m
 fedwad.engines.flare.admin`.
 
-A session of FLARE keeps threads that reconnect for minutes after a server is gone, and prints as it
-likes. In its own process it can be ended at any time. The order comes as one line of JSON on
-standard input; what happens goes out as lines of JSON on standard output: {"line": ...} for
-progress, and at the end {"outcome": ...} or {"failed": ...}. When standard input closes, by a wish
-or because the process at the other end is gone, the job is aborted.
+A FLARE session keeps threads that try to reconnect for minutes after a server is gone, and it
+prints to standard output. In its own process it can be ended at any time.
+
+The process reads one order as a line of JSON from standard input. It writes lines of JSON to
+standard output: {"line": ...} for progress, and at the end {"outcome": ...} or {"failed": ...}. It
+aborts the job when standard input closes, which also happens if the calling process dies.
 """
 
 from __future__ import annotations
@@ -21,17 +22,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fedwad.engines.flare._folder import write_folder
-from fedwad.engines.flare._names import COLLECT, OUTCOME
+from fedwad.engines.flare._job_folder import write_job_folder
+from fedwad.engines.flare._protocol import COLLECT, OUTCOME
 from fedwad.engines.job import Job
 
 __all__ = ["main"]
 
-_CONNECT, _POLL, _AWAY = (
-    15.0,
-    0.3,
-    20.0,
-)  # seconds to log in, between two questions, and that a server may be away
+_LOGIN = 15.0  # seconds to log in
+_POLL = 0.3  # seconds between two requests for progress
+_AWAY = 20.0  # seconds for which a server may be unreachable
 
 
 class _FailedError(Exception):
@@ -39,8 +38,10 @@ class _FailedError(Exception):
 
 
 class AdminSession:
-    """One job from submission to outcome, in the words of the order that
-    `fedwad.engines.flare.submit` writes."""
+    """One job from its submission to its outcome.
+
+    `fedwad.engines.flare.submit` writes the order.
+    """
 
     def __init__(self, order: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
         self._kit, self._user, self._address = order["kit"], order["user"], order["address"]
@@ -51,13 +52,13 @@ class AdminSession:
         self.stopped = threading.Event()
 
     def run(self) -> dict[str, Any]:
-        """{"outcome": ...} of the job, or without a job {"sites": ...}."""
+        """Return {"outcome": ...} of the job, or {"sites": ...} if the order has no job."""
         self._session = self._log_in()
         connected = sorted(client.name for client in self._session.get_connected_client_list())
         if self._job is None:
             return {"sites": connected}
         try:
-            self._submit(self._job, _chosen(self._job.clients, connected))
+            self._submit(self._job, _select_sites(self._job.clients, connected))
             return {"outcome": self._follow()}
         except BaseException:
             self._abort()
@@ -68,75 +69,75 @@ class AdminSession:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            return new_secure_session(
-                self._user, self._kit, timeout=_CONNECT, auto_login_max_tries=1
-            )
+            return new_secure_session(self._user, self._kit, timeout=_LOGIN, auto_login_max_tries=1)
         except (api_spec.AuthenticationError, api_spec.AuthorizationError):
             raise _FailedError(
-                f"The FLARE server at {self._address} does not admit '{self._user}'; ask its operator."
+                f"The FLARE server at {self._address} does not admit '{self._user}';"
+                " ask its operator."
             ) from None
-        except Exception:  # FLARE has no one error for certificates that do not fit
+        except Exception:  # FLARE raises many kinds of error for wrong certificates
             raise _FailedError(
-                f"The FLARE server at {self._address} cannot be reached as '{self._user}'; see whether it runs, and"
-                " whether its certificate and this one come from the same provisioning."
+                f"The FLARE server at {self._address} cannot be reached as '{self._user}';"
+                " check that it is running, and that its certificate and this one come from the"
+                " same provisioning."
             ) from None
 
     def _submit(self, job: Job, names: list[str]) -> None:
         from nvflare.fuel.flare_api import api_spec
 
         with tempfile.TemporaryDirectory(prefix="fedwad-flare-") as folder:
-            written = write_folder(
+            written = write_job_folder(
                 Path(folder) / f"fedwad-{job.algorithm}", job, names, **self._settings
             )
             try:
                 self._id = self._session.submit_job(str(written))
             except (api_spec.AuthorizationError, api_spec.InvalidJobDefinition) as error:
                 raise _FailedError(
-                    f"The FLARE server does not take the job ({error}); ask its operator."
+                    f"The FLARE server does not accept the job ({error}); ask its operator."
                 ) from None
         self._say({"line": f"job {self._id} submitted for {', '.join(names)}"})
 
     def _follow(self) -> dict[str, Any]:
-        """Ask for progress until there is an outcome."""
-        seen, heard = 0, time.monotonic()
+        """Request the progress until there is an outcome."""
+        seen, last_contact = 0, time.monotonic()
         while not self.stopped.wait(_POLL):
             try:
-                shown = self._ask({"seen": seen})
+                state = self._request({"seen": seen})
             except ConnectionError:
-                if time.monotonic() - heard < _AWAY:
+                if time.monotonic() - last_contact < _AWAY:
                     continue
                 raise _FailedError(
-                    f"The FLARE server at {self._address} stopped answering; start the job again when it is back."
+                    f"The FLARE server at {self._address} stopped answering;"
+                    " start the job again when it is back."
                 ) from None
-            heard = time.monotonic()
-            for line in shown.get("lines", ()):
+            last_contact = time.monotonic()
+            for line in state.get("lines", ()):
                 self._say({"line": line})
-            seen += len(shown.get("lines", ()))
-            outcome: dict[str, Any] | None = shown.get("outcome")
+            seen += len(state.get("lines", ()))
+            outcome: dict[str, Any] | None = state.get("outcome")
             if outcome is not None:
-                self._close(shown)
+                self._close(state)
                 return outcome
         raise _FailedError("The run was stopped.")
 
-    def _ask(self, what: dict[str, Any]) -> dict[str, Any]:
-        """What the server's process of the job shows, nothing while it starts; ConnectionError with
-        no server."""
+    def _request(self, query: dict[str, Any]) -> dict[str, Any]:
+        """Progress and outcome from the server's process of the job; empty while it starts.
+
+        Raises ConnectionError if the server cannot be reached.
+        """
         from nvflare.fuel.flare_api import api_spec
 
         try:
             try:
-                return dict(self._session.do_app_command(self._id, COLLECT, what))
+                return dict(self._session.do_app_command(self._id, COLLECT, query))
             except api_spec.JobNotRunning:
-                return self._fetched()
-        except (
-            api_spec.NoReply,
-            api_spec.InternalError,
-        ):  # the process is there but does not listen yet
+                return self._state_without_process()
+        except (api_spec.NoReply, api_spec.InternalError):  # the process does not listen yet
             return {}
         except api_spec.AuthorizationError:
             raise _FailedError(
-                f"The FLARE server does not let '{self._user}' follow the job; its operator adds"
-                ' "app_command": "n:submitter" for that role to local/authorization.json.'
+                f"The FLARE server does not let '{self._user}' follow the job; ask its operator to"
+                ' add "app_command": "n:submitter" for that role to local/authorization.json.'
             ) from None
         except (
             api_spec.SessionClosed,
@@ -145,35 +146,34 @@ class AdminSession:
             api_spec.JobNotFound,
         ):
             raise _FailedError(
-                "The FLARE server was started anew and has forgotten the run; start it again."
+                "The FLARE server was restarted and no longer knows the job; start the job again."
             ) from None
         except (api_spec.NoConnection, RuntimeError, OSError):
             raise ConnectionError from None
 
-    def _fetched(self) -> dict[str, Any]:
-        """Of a job that does not run: nothing before it started, and what it left after it
-        ended."""
+    def _state_without_process(self) -> dict[str, Any]:
+        """The state of a job that has not started, which is empty, or that has ended."""
         meta = self._session.get_job_meta(self._id)
         status = str(meta.get("status"))
         if not status.startswith("FINISHED"):
             return {}
         with tempfile.TemporaryDirectory(prefix="fedwad-flare-") as folder, suppress(Exception):
-            place = Path(self._session.download_job_result(self._id, folder))
-            return {"outcome": json.loads(next(place.rglob(OUTCOME)).read_text(encoding="utf-8"))}
-        refused = [
-            word for word in meta.get("job_deploy_detail") or () if not str(word).endswith(": OK")
-        ]
-        reasons = f" ({'; '.join(map(str, refused))})" if refused else ""
+            result = Path(self._session.download_job_result(self._id, folder))
+            return {"outcome": json.loads(next(result.rglob(OUTCOME)).read_text(encoding="utf-8"))}
+        details = map(str, meta.get("job_deploy_detail") or ())
+        refusals = "; ".join(detail for detail in details if not detail.endswith(": OK"))
+        reasons = f" ({refusals})" if refusals else ""
         raise _FailedError(
-            f"FLARE ended the job with {status}{reasons}; the logs of the server and the sites say why."
+            f"FLARE ended the job with {status}{reasons};"
+            " see the logs of the server and of the sites."
         )
 
-    def _close(self, shown: dict[str, Any]) -> None:
-        """Let the job end. One that lost a site is aborted: FLARE would wait minutes for the site's
-        farewell."""
+    def _close(self, state: dict[str, Any]) -> None:
+        """Let the job end. A job that lost a site is aborted, or FLARE would wait for it for
+        minutes."""
         with suppress(Exception):
             self._session.do_app_command(self._id, COLLECT, {"collected": True})
-        if shown.get("lost"):
+        if state.get("lost"):
             self._abort()
 
     def _abort(self) -> None:
@@ -182,21 +182,23 @@ class AdminSession:
                 self._session.abort_job(self._id)
 
 
-def _chosen(wanted: Sequence[str], connected: list[str]) -> list[str]:
-    """The sites that are wanted, or all; each must be connected."""
+def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
+    """The wanted sites, or all of them if none is named; each must be connected."""
     missing = [name for name in wanted if name not in connected]
-    if missing or not connected:
-        there = f"connected are {', '.join(connected)}" if connected else "no site is connected"
+    if not connected:
+        raise _FailedError("No site is connected to the FLARE server; start the nodes.")
+    if missing:
         raise _FailedError(
-            f"There is no site {', '.join(missing) or 'to ask'}: {there}; start its node."
+            f"Site {', '.join(missing)} is not connected, only {', '.join(connected)};"
+            " check the name, or start its node."
         )
     return list(wanted) or connected
 
 
 def main() -> None:
-    """Carry out the order on standard input."""
+    """Carry out the order from standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what FLARE prints goes to standard error
+    os.dup2(2, 1)  # prints of FLARE go to standard error
 
     def say(message: dict[str, Any]) -> None:
         out.write(json.dumps(message) + "\n")
@@ -214,11 +216,11 @@ def main() -> None:
     except _FailedError as failure:
         say({"failed": str(failure)})
     except Exception as error:
-        say({"failed": f"FLARE's session failed with {type(error).__name__}: {error}."})
+        say({"failed": f"The FLARE session failed with {type(error).__name__}: {error}."})
     finally:
         with suppress(Exception):
             out.flush()
-        os._exit(0)  # FLARE's threads would go on trying to reconnect
+        os._exit(0)  # threads of FLARE would keep trying to reconnect
 
 
 if __name__ == "__main__":

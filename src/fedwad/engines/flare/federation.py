@@ -1,4 +1,4 @@
-"""Letters over FLARE: a federation whose clients are the sites of one FLARE job."""
+"""The sites of one FLARE job as a federation."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-from fedwad.engines.flare._names import CHANNEL, LETTER, OPEN, READY
+from fedwad.engines.flare._protocol import CHANNEL, MESSAGE, OPEN, READY
 from fedwad.errors import FederationError
 from fedwad.federation import Failure, RemoteFederation
 
 __all__ = ["FlareFederation"]
 
-_LOOK = 0.2  # seconds between two looks at FLARE's stop signal
-_PING = 2.0  # seconds that a site may take to say that it is there
-_PULSE = 5.0  # seconds between two such questions to a site that works
-_LOST = 30.0  # seconds without an answer to them, after which a site counts as lost
+_POLL = 0.2  # seconds between two checks of FLARE's abort signal
+_PING = 2.0  # seconds that a site may take to answer a ping
+_PULSE = 5.0  # seconds between two pings of a site that is working
+_LOST = 30.0  # seconds without an answer to pings after which a site counts as lost
 
 _ABSENT = Failure(
-    "silent", "it takes no part in this run; see whether its node is up and takes the job."
+    "silent", "it takes no part in this run; check that its node is running and accepts the job."
 )
 _GONE = Failure("silent", "its node is gone; start it again.")
-_MUTE = Failure(
-    "silent", "it cannot be reached or could not answer; its operator finds more in the log there."
+_UNREACHABLE = Failure(
+    "silent", "it cannot be reached or could not answer; its operator finds more in its log."
 )
 
 
 class FlareFederation(RemoteFederation):
-    """The sites of a job, asked over FLARE's cell network from the server's process of that job.
+    """The sites of a job, reached over FLARE's cell network from the server's process of the job.
 
     Parameters
     ----------
     engine : FLARE's server engine of the job
     job_id : FLARE's name of the job
-    abort : FLARE's signal that the job is to stop
-    names : the sites to ask, by the names in their certificates
-    timeout : most seconds that a site may take over one letter
-    tell : called with a line about each exchange, for the analyst's screen
+    abort : FLARE's signal that the job must stop
+    names : the sites, by the names in their certificates
+    timeout : seconds that a site may take for one message
+    on_line : called with a line about each exchange
     """
 
     def __init__(
@@ -52,165 +52,160 @@ class FlareFederation(RemoteFederation):
         abort: Any,
         names: Sequence[str],
         timeout: float = 600.0,
-        tell: Callable[[str], None] | None = None,
+        on_line: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(names, timeout)
         self._cell, self._abort = engine.get_cell(), abort
-        self._tell: Callable[[str], object] = tell or str
+        self._on_line: Callable[[str], object] = on_line or str
         self._cells = {
             client.name: FQCN.join([client.get_fqcn(), job_id]) for client in engine.get_clients()
         }
         self.lost: set[str] = set()
 
-    def gather(self, patience: float) -> None:
+    def wait_until_ready(self, patience: float) -> None:
         """Wait until each site has read its data.
 
-        Sites whose processes do not listen after `patience` seconds take no part; those that listen
-        may read on for as long as an answer may take.
+        A site whose process does not answer within `patience` seconds takes no part. A site that
+        answers may read its data for as long as it may take for one message.
         """
         start = time.monotonic()
         waiting = [name for name in self.names if name in self._cells]
         while waiting and time.monotonic() - start < self._timeout:
-            said = self._ping(waiting, self._timeout)
-            deaf = [name for name in waiting if isinstance(said[name], Failure)]
-            self._stop_if_asked(deaf)
+            answers = self._ping(waiting, self._timeout)
+            unreachable = [name for name in waiting if isinstance(answers[name], Failure)]
+            self._raise_if_aborted(unreachable)
             if time.monotonic() - start > patience:
-                self._cells = {name: cell for name, cell in self._cells.items() if name not in deaf}
-            waiting = [name for name in waiting if said[name] != OPEN and name in self._cells]
-            time.sleep(_LOOK if waiting else 0)
-        self._tell(
-            f"{_listed(name for name in self.names if name in self._cells) or 'no site'} ready"
-        )
+                self._exclude(unreachable)
+            waiting = [name for name in waiting if answers[name] != OPEN and name in self._cells]
+            time.sleep(_POLL if waiting else 0)
+        ready = _joined(name for name in self.names if name in self._cells)
+        self._on_line(f"{ready or 'no site'} ready")
+
+    def _exclude(self, names: Sequence[str]) -> None:
+        self._cells = {name: cell for name, cell in self._cells.items() if name not in names}
 
     def exchange(
-        self, letters: Mapping[str, bytes], timeout: float
+        self, messages: Mapping[str, bytes], timeout: float
     ) -> Mapping[str, bytes | Failure]:
-        """One letter to each site, and what came back by the deadline.
+        """Send one message to each site and collect what comes back before the deadline.
 
-        FLARE counts its own timeout anew for sending, working and receiving, so the deadline is
-        kept here. A site that works answers the question whether it is there; one that does not is
-        not waited for to the end.
+        FLARE restarts its own timeout for sending, working and receiving, so the deadline is kept
+        here. A site that is working answers pings. A site that does not is given up early.
         """
         start, stop = time.monotonic(), Signal()
-        calls = self._calls(LETTER, letters, timeout, stop)
+        calls = self._calls(MESSAGE, messages, timeout, stop)
         try:
             gone = self._await(calls, start + timeout)
-            replies = {
-                name: _ABSENT
-                if name not in calls
-                else _GONE
-                if name in gone
-                else _opened(calls[name], timeout)
-                for name in letters
-            }
+            replies = {name: _reply(calls.get(name), name in gone, timeout) for name in messages}
         finally:
-            stop.trigger(
-                "the time is up"
-            )  # ends calls that still wait; what they would bring is dropped
+            stop.trigger("the time is up")  # ends calls that still wait and drops their replies
         silent = [name for name, reply in replies.items() if isinstance(reply, Failure)]
         self.lost |= set(silent)
-        missing = f", nothing from {_listed(silent)}" if silent else ""
-        seconds = time.monotonic() - start
-        self._tell(
-            f"{len(replies) - len(silent)} of {len(replies)} sites answered in {seconds:.2f} s{missing}"
-        )
+        missing = f", nothing from {_joined(silent)}" if silent else ""
+        answered, seconds = len(replies) - len(silent), time.monotonic() - start
+        self._on_line(f"{answered} of {len(replies)} sites answered in {seconds:.2f} s{missing}")
         return replies
 
     def _await(self, calls: Mapping[str, Future[Any]], deadline: float) -> set[str]:
-        """Wait for the calls until the deadline, or FLARE's wish to stop; the sites that were lost
-        meanwhile."""
+        """Wait for the calls until the deadline or FLARE's abort signal; returns the lost sites."""
         gone: set[str] = set()
         pulse = time.monotonic()
-        seen = dict.fromkeys(calls, pulse)
-        while pending := [
-            name for name, call in calls.items() if not call.done() and name not in gone
-        ]:
+        last_seen = dict.fromkeys(calls, pulse)
+        while pending := _unfinished(calls, gone):
             left = deadline - time.monotonic()
             if left <= 0 or self._abort.triggered:
                 break
-            wait([calls[name] for name in pending], timeout=min(_LOOK, left))
+            wait([calls[name] for name in pending], timeout=min(_POLL, left))
             if time.monotonic() - pulse > _PULSE:
-                deaf = self._deaf(pending, left)
+                unreachable = self._unreachable(pending, left)
                 pulse = time.monotonic()
-                seen |= {name: pulse for name in pending if name not in deaf}
-                gone |= {name for name in pending if pulse - seen[name] > _LOST}
-        self._stop_if_asked(pending)
+                last_seen |= {name: pulse for name in pending if name not in unreachable}
+                gone |= {name for name in pending if pulse - last_seen[name] > _LOST}
+        self._raise_if_aborted(pending)
         return gone
 
     def _ping(self, names: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
-        """What sites say to the question whether they are ready; a Failure of those that say
-        nothing."""
+        """The answer of each site to the question whether it is ready, or a Failure."""
         seconds, stop = max(0.0, min(_PING, timeout)), Signal()
         calls = self._calls(READY, dict.fromkeys(names, b""), seconds, stop)
         wait(calls.values(), timeout=seconds)
-        said = {name: _opened(call, seconds) for name, call in calls.items()}
+        answers = {name: _result(call, seconds) for name, call in calls.items()}
         stop.trigger("the time is up")
-        return said
+        return answers
 
-    def _deaf(self, names: Sequence[str], timeout: float) -> list[str]:
-        return [
-            name for name, said in self._ping(names, timeout).items() if isinstance(said, Failure)
-        ]
+    def _unreachable(self, names: Sequence[str], timeout: float) -> list[str]:
+        answers = self._ping(names, timeout)
+        return [name for name, answer in answers.items() if isinstance(answer, Failure)]
 
     def _calls(
-        self, topic: str, letters: Mapping[str, bytes], timeout: float, stop: Any
+        self, topic: str, messages: Mapping[str, bytes], timeout: float, stop: Any
     ) -> dict[str, Future[Any]]:
-        """One call in a thread of its own for each site that takes part."""
-        here = {name: self._cells[name] for name in letters if name in self._cells}
-        pool = ThreadPoolExecutor(max_workers=max(1, len(here)), thread_name_prefix="fedwad")
+        """Call each site that takes part, in a thread of its own."""
+        cells = {name: self._cells[name] for name in messages if name in self._cells}
+        pool = ThreadPoolExecutor(max_workers=max(1, len(cells)), thread_name_prefix="fedwad")
         calls = {
-            name: pool.submit(self._call, topic, cell, letters[name], timeout, stop)
-            for name, cell in here.items()
+            name: pool.submit(self._call, topic, cell, messages[name], timeout, stop)
+            for name, cell in cells.items()
         }
         pool.shutdown(wait=False)
         return calls
 
-    def _call(self, topic: str, cell: str, letter: bytes, timeout: float, stop: Any) -> Any:
-        request = new_cell_message({}, letter)
+    def _call(self, topic: str, cell: str, payload: bytes, timeout: float, stop: Any) -> Any:
         return self._cell.send_request(
             channel=CHANNEL,
             topic=topic,
             target=cell,
-            request=request,
+            request=new_cell_message({}, payload),
             timeout=timeout,
             optional=True,
             abort_signal=stop,
         )
 
-    def _stop_if_asked(self, pending: Sequence[str]) -> None:
-        """FederationError once FLARE ends the job, which it does when the process of the job at one
-        site ends.
+    def _raise_if_aborted(self, pending: Sequence[str]) -> None:
+        """Raise FederationError if FLARE has aborted the job.
 
-        Which site that was FLARE does not tell here, but it is one that no longer says that it is
-        there.
+        FLARE does so when the process of the job ends at one site. It does not say which site, but
+        that site no longer answers pings.
         """
-        if self._abort.triggered:
-            deaf = self._deaf(pending, _PING) if pending else []
-            named = (
-                f" and {_listed(deaf)} no longer answered; see the log there"
-                if deaf
-                else "; see the server's log"
+        if not self._abort.triggered:
+            return
+        unreachable = self._unreachable(pending, _PING) if pending else []
+        if unreachable:
+            raise FederationError(
+                f"FLARE stopped the run and {_joined(unreachable)} no longer answered;"
+                " see the log there, and start the run again."
             )
-            raise FederationError(f"FLARE stopped the run{named}, and start it again.")
+        raise FederationError(
+            "FLARE stopped the run; see the server's log, and start the run again."
+        )
 
 
-def _opened(call: Future[Any], timeout: float) -> bytes | Failure:
-    """What a call brought back."""
+def _unfinished(calls: Mapping[str, Future[Any]], gone: set[str]) -> list[str]:
+    return [name for name, call in calls.items() if not call.done() and name not in gone]
+
+
+def _reply(call: Future[Any] | None, gone: bool, timeout: float) -> bytes | Failure:
+    """The reply of a site, or the reason why there is none."""
+    if call is None:
+        return _ABSENT
+    return _GONE if gone else _result(call, timeout)
+
+
+def _result(call: Future[Any], timeout: float) -> bytes | Failure:
+    """The bytes that a call returned, or the reason why it returned none."""
     late = Failure(
-        "silent", f"no reply came within {timeout:g} seconds; see whether the site is up."
+        "silent", f"no reply came within {timeout:g} seconds; check that the site is running."
     )
     if not call.done():
         return late
     message: Any = None if call.exception() else call.result()
-    code = (
-        None if message is None else message.get_header(MessageHeaderKey.RETURN_CODE, ReturnCode.OK)
-    )
+    if message is None:
+        return _UNREACHABLE
+    code = message.get_header(MessageHeaderKey.RETURN_CODE, ReturnCode.OK)
     if code == ReturnCode.OK:
-        return (
-            message.payload if isinstance(message.payload, bytes) else bytes(message.payload or b"")
-        )
-    return late if code == ReturnCode.TIMEOUT else _MUTE
+        return bytes(message.payload or b"")
+    return late if code == ReturnCode.TIMEOUT else _UNREACHABLE
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return ", ".join(names)

@@ -1,42 +1,32 @@
-"""FLARE's simulator on this machine: every site a file here, every client a process."""
+"""FLARE's simulator on this machine: each site is a file, and each client a process."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedwad.engines.flare._folder import write_folder
-from fedwad.engines.flare._names import CONDUCTOR, NODE, OUTCOME, SITE_VARIABLE, TOLD
-from fedwad.engines.flare._processes import end_all
-from fedwad.engines.flare.site import read, toml
-from fedwad.engines.flare.submit import need_flare, raised
+from fedwad.engines._outcome import result_of
+from fedwad.engines.flare._job_folder import write_job_folder
+from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, OUTCOME, PROGRESS, SITE_VARIABLE
+from fedwad.engines.flare.site_config import read_config, to_toml
+from fedwad.engines.flare.submit import need_flare
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import KINDS, Columns
+from fedwad.federation import Columns, Policy
 
 __all__ = ["simulate"]
 
-_STARTS = 120.0  # seconds that all sites' processes may take to start
-_OPEN = {  # the same as Policy.open(), in words of TOML
-    "allow": list(KINDS.values()),
-    "min_cell_size": 1,
-    "max_support": 10**9,
-    "exact_interpolant": True,
-    "uniform_support": False,
-    "max_p": 100.0,
-    "classes": True,
-    "epsilon": math.inf,
-    "models": ["*"],
-}
+_START_TIMEOUT = 120.0  # seconds that the processes of all sites may take to start
+_MAX_SUPPORT = 10**9  # TOML cannot spell "no limit"
 
 
 def simulate(
@@ -54,100 +44,117 @@ def simulate(
 
     Parameters
     ----------
-    job : what to compute, on which of the sites
-    data : file of each site; names are letters, digits, hyphens and underscores
-    policy : TOML file with the policy of all sites; open when left out, as the data are on this
-        machine anyway
+    job : the algorithm, its sites and its options
+    data : file of each site; names consist of letters, digits, hyphens and underscores
+    policy : TOML file with the policy of all sites; when left out everything is allowed, since the
+        data are on this machine
     label_column : column of tables that is a label and not a feature
     drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
     """
     need_flare()
     names = list(job.clients) or list(data)
-    unknown = [name for name in names if name not in data]
-    if unknown or not names:
-        raise InputError(
-            f"There is no file for {', '.join(unknown) or 'any site'}; name one for each."
-        )
-    odd = [
-        name
-        for name in names
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or name == "server"
-    ]
-    if odd:  # FLARE joins names by dots
-        raise InputError(
-            f"FLARE cannot call a site {odd[0]!r}; take letters, digits, hyphens and underscores."
-        )
+    _check_names(names, data)
     columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in names:
             written = _write_site(folder / "sites", name, data[name], policy, columns)
-            read(written).open()  # what cannot be opened is told here, in full
-        workspace = folder / "workspace"
-        _write_resources(workspace / "local")
-        settings = {"timeout": float(round_timeout), "start": _STARTS, "collect": False}
-        app = write_folder(folder / f"fedwad-{job.algorithm}", job, names, **settings)
-        command = [sys.executable, "-m", "nvflare.cli", "simulator", str(app), "-w", str(workspace)]
-        command += ["-c", ",".join(names), "-t", str(len(names))]
-        variables = {**os.environ, SITE_VARIABLE: str(folder / "sites" / "{name}.toml")}
-        outcome = workspace / "server" / "simulate_job" / OUTCOME
-        in_time = _run(command, variables, timeout, on_line, outcome)
-        if outcome.is_file():
-            return raised(json.loads(outcome.read_text(encoding="utf-8")))
-    if not in_time:
-        raise FederationError(
-            f"No result came within {timeout:g} seconds; the simulation was ended."
+            read_config(written).open()  # raises the full error if the site cannot be opened
+        settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "collect": False}
+        app = write_job_folder(folder / f"fedwad-{job.algorithm}", job, names, **settings)
+        return _run(folder, app, names, timeout, on_line)
+
+
+def _check_names(names: Sequence[str], data: Mapping[str, str | Path]) -> None:
+    unknown = [name for name in names if name not in data]
+    if unknown or not names:
+        raise InputError(
+            f"There is no file for {', '.join(unknown) or 'any site'}; give one for each site."
         )
-    raise FederationError(
-        "FLARE's simulator ended without a result; run it with fewer or smaller sites."
-    )
+    for name in names:  # FLARE joins names with dots
+        if name == "server" or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            raise InputError(
+                f"FLARE does not accept {name!r} as the name of a site;"
+                " use letters, digits, hyphens and underscores."
+            )
 
 
 def _write_site(
     folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns
 ) -> Path:
-    """The site's own file, and a policy if none is given. JSON's words and lists are TOML's too."""
-    whole = Path(data).expanduser().resolve()
-    if not whole.is_file():
+    """Write the site's own file, and an open policy if none is given."""
+    source = Path(data).expanduser().resolve()
+    if not source.is_file():
         raise InputError(f"There is no readable file at {data}; check the path.")
     folder.mkdir(exist_ok=True)
-    rules = (
-        folder / f"{name}.policy.toml" if policy is None else Path(policy).expanduser().resolve()
-    )
     if policy is None:
-        rules.write_text(toml({"name": name, **_OPEN}), encoding="utf-8")
-    words = {
-        "data": str(whole),
+        rules = folder / f"{name}.policy.toml"
+        rules.write_text(open_policy(name), encoding="utf-8")
+    else:
+        rules = Path(policy).expanduser().resolve()
+    settings = {
+        "data": str(source),
         "policy": str(rules),
         "ledger": str(folder / f"{name}.ledger.jsonl"),
     }
-    place = folder / f"{name}.toml"
-    place.write_text(toml(words | columns.words()), encoding="utf-8")
-    return place
+    path = folder / f"{name}.toml"
+    path.write_text(to_toml(settings | columns.words()), encoding="utf-8")
+    return path
+
+
+def open_policy(name: str) -> str:
+    """`Policy.open()` for the site `name`, as TOML."""
+    rules = asdict(replace(Policy.open(), name=name, max_support=_MAX_SUPPORT))
+    return to_toml({key: value for key, value in rules.items() if value is not None})
 
 
 def _write_resources(local: Path) -> None:
-    """FLARE starts none but listed classes in a job, in the simulator as at a site."""
+    """List the classes of a job, since FLARE starts no other ones."""
     local.mkdir(parents=True)
     resources = {
         "format_version": 2,
-        "class_allow_list": [CONDUCTOR, NODE],
+        "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
     (local / "resources.json").write_text(json.dumps(resources), encoding="utf-8")
 
 
 def _run(
+    folder: Path,
+    app: Path,
+    names: Sequence[str],
+    timeout: float,
+    on_line: Callable[[str], None] | None,
+) -> dict[str, Any]:
+    """Run a job folder in the simulator and return the result."""
+    workspace = folder / "workspace"
+    _write_resources(workspace / "local")
+    command = [sys.executable, "-m", "nvflare.cli", "simulator", str(app), "-w", str(workspace)]
+    command += ["-c", ",".join(names), "-t", str(len(names))]
+    variables = {**os.environ, SITE_VARIABLE: str(folder / "sites" / "{name}.toml")}
+    outcome = workspace / "server" / "simulate_job" / OUTCOME
+    in_time = _run_until(outcome, command, variables, timeout, on_line)
+    if outcome.is_file():
+        return result_of(json.loads(outcome.read_text(encoding="utf-8")))
+    if not in_time:
+        raise FederationError(
+            f"No result came within {timeout:g} seconds; the simulation was ended."
+        )
+    raise FederationError("FLARE's simulator ended without a result; try fewer or smaller sites.")
+
+
+def _run_until(
+    outcome: Path,
     command: list[str],
     variables: Mapping[str, str],
     timeout: float,
     on_line: Callable[[str], None] | None,
-    outcome: Path,
 ) -> bool:
-    """Run the simulator until the outcome is there, passing on the lines about progress; whether it
-    ended in time."""
-    process = subprocess.Popen(  # noqa: S603 - words of our own, no shell
+    """Run the simulator until the outcome is there, passing on its progress; whether in time."""
+    from fedwad.engines._processes import end_process
+
+    process = subprocess.Popen(  # noqa: S603 - a fixed command, no shell
         command,
         env=dict(variables),
         stdin=subprocess.DEVNULL,
@@ -161,19 +168,19 @@ def _run(
 
     def end_late() -> None:
         late.set()
-        end_all(process)
+        end_process(process)
 
-    clock = threading.Timer(timeout, end_late)
-    clock.start()
+    timer = threading.Timer(timeout, end_late)
+    timer.start()
     try:
         if process.stdout is not None:
-            with process.stdout as out:
-                for line in out:
-                    if TOLD in line and on_line is not None:
-                        on_line(line.rstrip().partition(TOLD)[2])
-                    if outcome.exists():  # FLARE takes seconds more to say good-bye
+            with process.stdout as output:
+                for line in output:
+                    if PROGRESS in line and on_line is not None:
+                        on_line(line.rstrip().partition(PROGRESS)[2])
+                    if outcome.exists():  # FLARE needs seconds to shut down
                         break
     finally:
-        clock.cancel()
-        end_all(process)
+        timer.cancel()
+        end_process(process)
     return not late.is_set()

@@ -1,4 +1,4 @@
-"""Run a job on a provisioned FLARE federation, and bring the result back."""
+"""Run a job on a provisioned FLARE federation and return its result."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fedwad.engines._outcome import result_of
 from fedwad.engines.job import Job
-from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
+from fedwad.errors import FederationError, InputError
 
-__all__ = ["need_flare", "raised", "sites", "submit"]
+__all__ = ["need_flare", "sites", "submit"]
 
-_STARTS = 60.0  # seconds that the sites' processes may take to start
-_ABORT = 20.0  # seconds to abort a job
-_ERRORS: dict[str, type[FedwadError]] = {
-    "input": InputError,
-    "policy": PolicyError,
-    "certificate": CertificateError,
-}
+_START_TIMEOUT = 60.0  # seconds that the processes of the sites may take to start
+_ABORT_TIMEOUT = 20.0  # seconds to abort a job
 
 
 def submit(
@@ -41,74 +37,67 @@ def submit(
 
     Parameters
     ----------
-    job : what to compute, on which sites; the sites go by the names in their certificates
-    connect : the analyst's startup kit, a folder made by provisioning; it holds the server's
+    job : the algorithm, its sites (by the names in their certificates) and its options
+    connect : the analyst's startup kit, a folder from provisioning; it contains the server's
         address and certificates
-    timeout : seconds to wait for the result; the job is aborted after that
-    round_timeout : seconds that a site may take for one answer
+    timeout : seconds to wait for the result; after that the job is aborted
+    round_timeout : seconds that a site may take for one reply
     on_line : called with each line about the progress of the run
-    resume : go on from the answers that an earlier run of the same job left at the server
+    resume : continue from the checkpoint that an earlier run of the same job left at the server
 
     Raises
     ------
-    FederationError, or the error that the run met, always with one sentence. Ctrl-C aborts the job.
+    FederationError or the error of the run, with one sentence. Ctrl-C aborts the job.
     """
-    settings = {"timeout": float(round_timeout), "start": _STARTS, "resume": bool(resume)}
+    settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "resume": bool(resume)}
     order = {"job": job.to_json(), "settings": settings}
-    for said in _session(connect, order, timeout):
-        if "line" in said and on_line is not None:
-            on_line(str(said["line"]))
-        if "outcome" in said:
-            return raised(said["outcome"])
+    for report in _session(connect, order, timeout):
+        if "line" in report and on_line is not None:
+            on_line(str(report["line"]))
+        if "outcome" in report:
+            return result_of(report["outcome"])
     raise FederationError("The session with the FLARE server ended without a result; try again.")
 
 
 def sites(connect: str | Path, timeout: float = 60.0) -> tuple[str, ...]:
-    """Names of the sites that are connected to the server of the analyst's startup kit
-    `connect`."""
-    for said in _session(connect, {}, timeout):
-        if "sites" in said:
-            return tuple(said["sites"])
+    """Names of the sites that are connected to the server of the startup kit `connect`."""
+    for report in _session(connect, {}, timeout):
+        if "sites" in report:
+            return tuple(report["sites"])
     raise FederationError("The session with the FLARE server ended without an answer; try again.")
 
 
 def need_flare() -> None:
-    """FederationError unless FLARE is installed."""
+    """Raise FederationError unless FLARE is installed."""
     if find_spec("nvflare") is None:
         raise FederationError("NVIDIA FLARE is not installed; run: pip install 'fedwad[flare]'.")
 
 
-def raised(outcome: dict[str, Any]) -> dict[str, Any]:
-    """The result in an outcome, or its error raised."""
-    if "error" in outcome:
-        kind = _ERRORS.get(str(outcome["error"]), FederationError)
-        raise kind(str(outcome.get("sentence", "The run failed.")))
-    return outcome
-
-
 def _read_kit(kit: Path) -> dict[str, str]:
-    """Where the analyst's startup kit is, for whom, and for which server."""
-    place = kit.expanduser().resolve()
+    """Folder, user and server address of the analyst's startup kit."""
+    folder = kit.expanduser().resolve()
     try:
-        admin = json.loads((place / "startup" / "fed_admin.json").read_text(encoding="utf-8"))[
-            "admin"
-        ]
+        text = (folder / "startup" / "fed_admin.json").read_text(encoding="utf-8")
+        admin = json.loads(text)["admin"]
         return {
-            "kit": str(place),
+            "kit": str(folder),
             "user": admin["username"],
             "address": f"{admin['host']}:{admin['port']}",
         }
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{kit} is not an analyst's startup kit of FLARE; name the folder that holds startup/fed_admin.json."
+            f"{kit} is not an analyst's startup kit of FLARE;"
+            " give the folder that contains startup/fed_admin.json."
         ) from None
 
 
 def _session(
     connect: str | Path, order: dict[str, Any], timeout: float
 ) -> Iterator[dict[str, Any]]:
-    """Give the order to a courier, and bring what it says. However this ends, the courier ends
-    too."""
+    """Start an admin session, give it the order and yield its reports.
+
+    The process of the session ends when this generator ends.
+    """
     need_flare()
     order = _read_kit(Path(connect)) | order
     process = subprocess.Popen(
@@ -117,22 +106,23 @@ def _session(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # Ctrl-C is for us; the courier hears of it by its standard input
+        start_new_session=True,  # on Ctrl-C we close its standard input, and it aborts the job
     )
     try:
-        yield from _heard(process, json.dumps(order), timeout)
+        yield from _reports(process, json.dumps(order), timeout)
     finally:
-        _ended(process)
+        _end_session(process)
 
 
-def _heard(process: subprocess.Popen[str], order: str, timeout: float) -> Iterator[dict[str, Any]]:
-    """What the courier says until it ends or the time is up; FederationError when it says that it
-    failed."""
+def _reports(
+    process: subprocess.Popen[str], order: str, timeout: float
+) -> Iterator[dict[str, Any]]:
+    """The reports of an admin session; FederationError if it fails or the time is over."""
     deadline = time.monotonic() + timeout
     lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read_out, args=(process, lines), daemon=True).start()
+    threading.Thread(target=_read_lines, args=(process, lines), daemon=True).start()
     if process.stdin is not None:
-        with suppress(OSError):  # a courier that is gone already says nothing, which is heard below
+        with suppress(OSError):  # if the process has ended, there are no reports below
             process.stdin.write(order + "\n")
             process.stdin.flush()
     while True:
@@ -144,13 +134,13 @@ def _heard(process: subprocess.Popen[str], order: str, timeout: float) -> Iterat
             ) from None
         if line is None:
             return
-        said = json.loads(line)
-        if "failed" in said:
-            raise FederationError(str(said["failed"]))
-        yield said
+        report = json.loads(line)
+        if "failed" in report:
+            raise FederationError(str(report["failed"]))
+        yield report
 
 
-def _read_out(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+def _read_lines(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
     if process.stdout is not None:
         with process.stdout as out:
             for line in out:
@@ -158,13 +148,13 @@ def _read_out(process: subprocess.Popen[str], lines: queue.Queue[str | None]) ->
     lines.put(None)
 
 
-def _ended(process: subprocess.Popen[str]) -> None:
-    """Let the courier abort its job, if that has not ended, and go."""
+def _end_session(process: subprocess.Popen[str]) -> None:
+    """End an admin session, after it has aborted its job if the job still runs."""
     with suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
     try:
-        process.wait(_ABORT)
+        process.wait(_ABORT_TIMEOUT)
     except subprocess.TimeoutExpired:
         pass
     finally:

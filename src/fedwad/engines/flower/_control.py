@@ -1,5 +1,4 @@
-"""Flower's own command line, used from a folder of its own: start a run, follow its log, ask how it
-stands, stop it."""
+"""Control a SuperLink with the `flwr` command: start a run, follow its log, query and stop it."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any, cast
 
-from fedwad.engines.flower._ports import host_and_port, obstacle
+from fedwad.engines.flower._connection import connection_problem, parse_address
 from fedwad.errors import FederationError, InputError
 
 __all__ = ["QUIET", "Control", "environment", "need_flower"]
 
-#: Neither telemetry nor downloads, by Flower or by Ray.
+#: Environment variables that turn off the telemetry and the downloads of Flower and Ray.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -31,28 +30,30 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_COMMAND = 60.0  # seconds that one command of `flwr` may take
-_LOOK = 0.5
+_COMMAND_TIMEOUT = 60.0  # seconds for one `flwr` command
+_POLL = 0.5
 _LINK = "fedwad"
-_ALWAYS = r"Using SuperLink|For more information|\W*(Displaying|Listing|Stopping)"
+_BOILERPLATE = r"Using SuperLink|For more information|\W*(Displaying|Listing|Stopping)"
 
 
 def need_flower(*modules: str) -> None:
-    """FederationError unless Flower is installed, and these modules with it."""
+    """Raise FederationError unless Flower and these further modules are installed."""
     if any(find_spec(module) is None for module in ("flwr", *modules)):
         raise FederationError("Flower is not installed; run: pip install 'fedwad[flower]'.")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Variables for Flower's processes: quiet, offline, with a home of their own, and this Python's
-    commands first."""
+    """Environment variables for Flower's processes: quiet, offline, and with `home` as FLWR_HOME.
+
+    The commands of this Python come first on the path.
+    """
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", os.defpath)])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path, **more}
 
 
 class Control:
-    """One SuperLink's control, by way of the `flwr` command."""
+    """Controls one SuperLink with the `flwr` command, which is configured in `folder`."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Control:
         root_certificates: str | Path | None,
         insecure: bool = False,
     ) -> None:
-        host_and_port(connect)
+        parse_address(connect)
         self.address = connect
         self._root, self._insecure = root_certificates, insecure
         self._home = folder / "home"
@@ -84,52 +85,52 @@ class Control:
         (self._home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def start(self, app: Path, options: Sequence[str] = ()) -> str:
-        """Start a run of this app; its number."""
+        """Start a run of this app and return the number of the run."""
         process = self._begin("run", str(app), _LINK, "--format", "json", *options)
         try:
-            return self._started(process, _COMMAND)
-        except (
-            KeyboardInterrupt
-        ):  # the run may already have begun: let it, so that it can be stopped
+            return self._run_number(process)
+        except KeyboardInterrupt:  # the run may have started: find its number to stop it
             with suppress(FederationError):
-                self.stop(self._started(process, _COMMAND))
+                self.stop(self._run_number(process))
             raise
 
-    def _started(self, process: subprocess.Popen[str], seconds: float) -> str:
-        run = self._answer(process, seconds).get("run-id")
+    def _run_number(self, process: subprocess.Popen[str]) -> str:
+        run = self._output(process).get("run-id")
         if not isinstance(run, str):
             raise FederationError(
-                f"The SuperLink at {self.address} did not start the run; its log says why."
+                f"The SuperLink at {self.address} did not start the run; see its log."
             )
         return run
 
     def register(self, public_key: Path, name: str) -> None:
-        """Tell the SuperLink a node's key and name."""
+        """Register the public key and the name of a node."""
         process = self._begin(
             "supernode", "register", str(public_key), _LINK, "--name", name, "--format", "json"
         )
-        self._answer(process, _COMMAND)
+        self._output(process)
 
     def status(self, run: str) -> str:
         """Status of a run, such as "running" or "finished:failed"."""
         process = self._begin("list", _LINK, "--run-id", run, "--format", "json")
-        answer = self._answer(process, _COMMAND)
+        output = self._output(process)
         try:
-            return str(answer["runs"][0]["status"])
+            return str(output["runs"][0]["status"])
         except (KeyError, IndexError, TypeError):
             raise FederationError(
-                f"The SuperLink at {self.address} knows nothing of run {run}."
+                f"The SuperLink at {self.address} has no record of run {run}; start it again."
             ) from None
 
     def stop(self, run: str) -> None:
-        """Stop a run, if it can still be reached."""
+        """Stop a run, if the SuperLink can still be reached."""
         process = self._begin("stop", run, _LINK, "--format", "json")
         with suppress(FederationError):
-            self._answer(process, _COMMAND / 2)
+            self._output(process, _COMMAND_TIMEOUT / 2)
 
     def log(self, run: str, deadline: float) -> Generator[str, None, None]:
-        """Lines of a run's log from its beginning, as they come, until it ends; TimeoutError at the
-        deadline."""
+        """Yield the lines of a run's log as they are written, from the first line to its end.
+
+        Raises TimeoutError at the deadline.
+        """
         process = self._begin("log", run, _LINK, "--stream")
         stream = cast("IO[str]", process.stdout)
         queue: SimpleQueue[str | None] = SimpleQueue()
@@ -144,7 +145,7 @@ class Control:
         try:
             while time.monotonic() < deadline:
                 try:
-                    line = queue.get(timeout=_LOOK)  # not longer, for Ctrl-C to get in between
+                    line = queue.get(timeout=_POLL)  # short, so that Ctrl-C is handled
                 except Empty:
                     continue
                 if line is None:
@@ -157,53 +158,63 @@ class Control:
             thread.join()
             stream.close()
 
-    def _begin(self, *words: str) -> subprocess.Popen[str]:
+    def _begin(self, *arguments: str) -> subprocess.Popen[str]:
         command = shutil.which("flwr", path=environment(self._home)["PATH"])
         if command is None:
             raise FederationError(
                 "The flwr command was not found; run: pip install 'fedwad[flower]'."
             )
-        return subprocess.Popen(  # noqa: S603 - words of our own, no shell
-            [command, *words],
+        return subprocess.Popen(  # noqa: S603 - a fixed command, no shell
+            [command, *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if words[0] == "log" else subprocess.PIPE,
+            stderr=subprocess.STDOUT if arguments[0] == "log" else subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
             errors="replace",
             env=environment(self._home),
             cwd=self._home,
-            start_new_session=True,  # Ctrl-C is ours to handle
+            start_new_session=True,  # Ctrl-C reaches this process only
         )
 
-    def _answer(self, process: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
+    def _output(
+        self, process: subprocess.Popen[str], seconds: float = _COMMAND_TIMEOUT
+    ) -> dict[str, Any]:
+        """The JSON output of a command; raises FederationError unless it reports success."""
         try:
             out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             raise FederationError(
-                f"The SuperLink at {self.address} gave no answer within {seconds:g} seconds."
+                f"The SuperLink at {self.address} did not answer within {seconds:g} seconds;"
+                " try again."
             ) from None
-        start = out.find("{")
-        try:
-            answer = json.loads(out[start:]) if start >= 0 else {}
-        except ValueError:
-            answer = {}
-        if not answer.get("success"):
-            reason = _said(str(answer.get("error-message") or err or out))
-            if (
-                "SuperLink is unavailable" in reason
-            ):  # which is all that Flower says of a wrong certificate, too
-                found = None if self._insecure else obstacle(self.address, self._root)
-                reason = found or "it did not answer at first; ask once more."
+        output = _parse_json(out)
+        if not output.get("success"):
+            reason = self._failure_reason(str(output.get("error-message") or err or out))
             raise FederationError(f"The SuperLink at {self.address} cannot be used: {reason}")
-        return answer
+        return output
+
+    def _failure_reason(self, text: str) -> str:
+        reason = _one_line(text)
+        if "SuperLink is unavailable" not in reason:
+            return reason
+        # Flower says this about wrong certificates too.
+        problem = None if self._insecure else connection_problem(self.address, self._root)
+        return problem or "it did not answer the first time; try again."
 
 
-def _said(text: str) -> str:
-    """What a command said, on one line, without colours, frames and the lines that it always
-    says."""
+def _parse_json(text: str) -> dict[str, Any]:
+    """The JSON object that starts at the first brace of a command's output; empty without one."""
+    try:
+        return dict(json.loads(text[text.index("{") :]))
+    except ValueError:
+        return {}
+
+
+def _one_line(text: str) -> str:
+    """A command's message on one line, without colours, frames and boilerplate."""
     plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", text)
-    told = [line for line in plain.splitlines() if not re.match(_ALWAYS, line.strip())]
-    return " ".join(" ".join(told).split())[-300:] or "no reason was given."
+    lines = [line for line in plain.splitlines() if not re.match(_BOILERPLATE, line.strip())]
+    return " ".join(" ".join(lines).split())[-300:] or "no reason was given."

@@ -1,53 +1,49 @@
-"""How a letter travels in a Flower message: as bytes in one record."""
+"""How a packed message travels in a Flower message: as bytes in one record."""
 
 from __future__ import annotations
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedwad.federation import Envelope, Failure, pack
+from fedwad.federation import Failure, encode_failure
 
-__all__ = ["KIND", "opened", "packed", "refusal"]
+__all__ = ["MESSAGE_TYPE", "failure_reply", "unwrap", "wrap"]
 
-#: Kind of message that nodes answer; they have no other door.
-KIND = "query"
+#: The only type of Flower message that nodes answer.
+MESSAGE_TYPE = "query"
 
-_RECORD, _LETTER = "fedwad", "letter"
+_RECORD, _PAYLOAD = "fedwad", "payload"
 
-#: Flower's error codes in words of our own: its reasons quote a client's exceptions, paths, data
-#: and all.
-_SILENCES = {
-    1: "its node could not load the app; see whether fedwad is installed there",
-    2: "its app failed; its node's log says more",
+#: Our sentences for Flower's error codes. Flower's own reasons quote exceptions of the client,
+#: which can contain paths and data.
+_ERRORS = {
+    1: "its node could not load the app; check that fedwad is installed there",
+    2: "its app failed; see the log of its node",
     3: "the message was lost on the way",
     4: "the reply came too late and was dropped",
-    5: "its node stopped giving signs of life; see whether it is running",
+    5: "its node stopped sending heartbeats; check that it is running",
     7: "its node does not trust the app",
-    8: "its app crashed; its node's log says more",
+    8: "its app crashed; see the log of its node",
 }
 
 
-def packed(letter: bytes) -> RecordDict:
-    """A letter as the content of a message."""
-    return RecordDict({_RECORD: ConfigRecord({_LETTER: letter})})
+def wrap(payload: bytes) -> RecordDict:
+    """The content of a Flower message that carries these bytes."""
+    return RecordDict({_RECORD: ConfigRecord({_PAYLOAD: payload})})
 
 
-def opened(message: Message) -> bytes | Failure:
-    """The letter in a message from the other side, which may hold anything."""
+def unwrap(message: Message) -> bytes | Failure:
+    """The bytes in a Flower message from the other side, which may contain anything."""
     if message.has_error():
-        return Failure(
-            "silent", f"{_SILENCES.get(message.error.code, 'Flower reported an error')}."
-        )
+        return Failure("silent", f"{_ERRORS.get(message.error.code, 'Flower reported an error')}.")
     try:
-        letter = message.content.config_records[_RECORD][_LETTER]
+        payload = message.content.config_records[_RECORD][_PAYLOAD]
     except Exception:  # another record, another key, no content at all
-        letter = None
-    return (
-        letter
-        if type(letter) is bytes
-        else Failure("garbage", "what came back is no letter; it may run another app.")
-    )
+        payload = None
+    if type(payload) is bytes:
+        return payload
+    return Failure("garbage", "its reply is not a fedwad message; its node may run another app.")
 
 
-def refusal(message: Message, failure: Failure) -> Message:
+def failure_reply(message: Message, failure: Failure) -> Message:
     """The reply to a message that cannot be answered."""
-    return Message(packed(pack(Envelope(failure))), reply_to=message)
+    return Message(wrap(encode_failure(failure)), reply_to=message)

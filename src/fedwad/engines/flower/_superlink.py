@@ -1,7 +1,6 @@
-"""The SuperLink as a node sees it: signed calls that fetch messages and bring replies, and signs of
-life.
+"""A node's connection to a SuperLink: signed calls for messages, replies and heartbeats.
 
-All that fedwad uses of Flower's inside is imported here. It is that of version 1.41.
+This is the only module that imports internals of Flower. They are those of version 1.41.
 """
 
 from __future__ import annotations
@@ -48,41 +47,40 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedwad.engines.flower._ports import obstacle
+from fedwad.engines.flower._connection import connection_problem
 from fedwad.errors import InputError
 
 __all__ = ["LostError", "RefusedError", "SuperLinkClient"]
 
-#: Seconds between two signs of life; the SuperLink gives a node up after twice as many. Flower's
-#: least is 10.
-_BEAT = 10.0
-_PUBLIC = (b"ecdsa-", b"ssh-", b"sk-")
-_MOST_OBJECTS = 8  # a letter comes in three
+#: Seconds between two heartbeats. The SuperLink counts a node as offline after twice as many.
+#: Flower's minimum is 10.
+_HEARTBEAT = 10.0
+_PUBLIC_KEY = (b"ecdsa-", b"ssh-", b"sk-")
+_MAX_OBJECTS = 8  # a fedwad message consists of three
 
 
 class RefusedError(Exception):
-    """The SuperLink does not take this node. Waiting may help: it keeps a killed node's place for a
-    while."""
+    """The SuperLink does not accept this node.
+
+    Waiting may help, because the SuperLink blocks the key of a killed node for a while.
+    """
 
 
 class LostError(Exception):
-    """The SuperLink stopped answering, or forgot this node."""
+    """The SuperLink stopped answering, or no longer knows this node."""
 
 
 class SuperLinkClient:
-    """One node's connection to a SuperLink, for the time of a `with` block."""
+    """One node's connection to a SuperLink during a `with` block."""
 
     def __init__(
         self, superlink: str, root_certificates: str | Path | None, key: str | Path
     ) -> None:
-        logging.getLogger("httpx").setLevel(
-            logging.WARNING
-        )  # a line for each look for letters would fill the disk
-        private = _key(key)
-        self._place = (
-            superlink,
-            None if root_certificates is None else Path(root_certificates).expanduser(),
-        )
+        # One line for each poll would fill the disk.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        private = _private_key(key)
+        self._address = superlink
+        self._root = None if root_certificates is None else Path(root_certificates).expanduser()
         self._public = public_key_to_bytes(private.public_key())
         self._client = FleetHttpClient.from_server_address(
             superlink,
@@ -94,22 +92,23 @@ class SuperLinkClient:
             ],
         )
         self._node = Node()
-        self._leaving = Event()
-        self._heart = Thread(target=self._beat, daemon=True)
+        self._closing = Event()
+        self._heartbeats = Thread(target=self._send_heartbeats, daemon=True)
 
     def __enter__(self) -> SuperLinkClient:
         try:
-            request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=_BEAT)
+            request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=_HEARTBEAT)
             self._node = Node(node_id=self._client.ActivateNode(request).node_id)
         except httpx.HTTPStatusError:
             self._client.close()
             raise RefusedError(
-                "its key is not registered, or still in use by a node that was there before."
+                "its key is not registered, or still in use by an earlier node."
             ) from None
         except (httpx.TransportError, ssl.SSLError) as error:
             self._client.close()
-            raise RefusedError(obstacle(*self._place) or _trouble(error)) from None
-        self._heart.start()
+            problem = connection_problem(self._address, self._root) or _reason(error)
+            raise RefusedError(problem) from None
+        self._heartbeats.start()
         return self
 
     def __exit__(
@@ -118,25 +117,25 @@ class SuperLinkClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._leaving.set()
-        self._heart.join()
+        self._closing.set()
+        self._heartbeats.join()
         with suppress(httpx.HTTPError):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
         self._client.close()
 
     def receive(self) -> tuple[Message, ObjectTree] | None:
-        """The next message for this node, still without content, if there is one."""
+        """The next message for this node, without its content, and the tree of its objects."""
         try:
             response = self._client.PullMessages(PullMessagesRequest(node=self._node))
         except (httpx.HTTPError, ValueError) as error:
-            raise LostError(_trouble(error)) from None
+            raise LostError(_reason(error)) from None
         if not response.messages_list:
             return None
         return message_from_proto(response.messages_list[0]), response.message_object_trees[0]
 
     def fetch(self, message: Message, tree: ObjectTree) -> Message | None:
-        """The whole message; None for one that is no letter, or whose run is over."""
-        if sum(1 for _ in iterate_object_tree(tree)) > _MOST_OBJECTS:
+        """The whole message; None if fedwad did not send it, or if its run is over."""
+        if sum(1 for _ in iterate_object_tree(tree)) > _MAX_OBJECTS:
             return None
         run = message.metadata.run_id
         try:
@@ -149,14 +148,14 @@ class SuperLinkClient:
                 return_type=Message,
             )
         except httpx.TransportError as error:
-            raise LostError(_trouble(error)) from None
-        except Exception:  # Flower raises many kinds for content that is not what it says
+            raise LostError(_reason(error)) from None
+        except Exception:  # Flower raises many kinds of error for malformed content
             return None
-        whole.metadata.__dict__["_message_id"] = tree.object_id  # what the reply will refer to
+        whole.metadata.__dict__["_message_id"] = tree.object_id  # the reply refers to it
         return whole
 
     def send(self, reply: Message, seconds: float) -> bool:
-        """Bring a reply to the SuperLink; False if it does not want it any more."""
+        """Send a reply to the SuperLink; returns False if the SuperLink no longer accepts it."""
         reply.metadata.__dict__["_message_id"] = reply.object_id
         run, tree = reply.metadata.run_id, get_object_tree(reply)
         try:
@@ -177,23 +176,23 @@ class SuperLinkClient:
                 object_ids_to_push=set(response.objects_to_push),
             )
         except httpx.TransportError as error:
-            raise LostError(_trouble(error)) from None
-        except Exception:  # the run was stopped, or the letter is too old
+            raise LostError(_reason(error)) from None
+        except Exception:  # the run was stopped, or the message is too old
             return False
         return True
 
-    def _beat(self) -> None:
-        """Give signs of life. If the SuperLink does not hear them, `receive` finds out."""
-        while not self._leaving.wait(0.75 * _BEAT):
+    def _send_heartbeats(self) -> None:
+        """Send heartbeats. A SuperLink that does not receive them makes `receive` fail."""
+        while not self._closing.wait(0.75 * _HEARTBEAT):
             try:
                 self._client.SendNodeHeartbeat(
-                    SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=_BEAT)
+                    SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=_HEARTBEAT)
                 )
             except (httpx.HTTPError, RuntimeError, ValueError):
                 continue
 
 
-def _key(path: str | Path) -> EllipticCurvePrivateKey:
+def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
     try:
         content = Path(path).expanduser().read_bytes()
     except OSError:
@@ -202,17 +201,16 @@ def _key(path: str | Path) -> EllipticCurvePrivateKey:
         key = load_ssh_private_key(content, None)
     except TypeError:
         raise InputError(
-            f"The key {path} has a passphrase; take that off with: ssh-keygen -p -N '' -f {path}"
+            f"The key {path} has a passphrase; remove it with: ssh-keygen -p -N '' -f {path}"
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         key = None
-    if content.startswith(_PUBLIC):
-        raise InputError(
-            f"{path} is the public half of a key, which the hub gets; name the private one beside it."
-        )
+    if content.startswith(_PUBLIC_KEY):
+        raise InputError(f"{path} is a public key, which is for the hub; give the private key.")
     if not isinstance(key, EllipticCurvePrivateKey):
         raise InputError(
-            f"{path} is no key for a node; make one with: ssh-keygen -t ecdsa -b 384 -N '' -f {path}"
+            f"{path} is not a private key for a node;"
+            f" make one with: ssh-keygen -t ecdsa -b 384 -N '' -f {path}"
         )
     return key
 
@@ -226,11 +224,11 @@ def _certificates(path: str | Path | None) -> bytes | None:
         ) from None
 
 
-def _trouble(error: BaseException) -> str:
-    """What is wrong with a connection, in one sentence."""
+def _reason(error: BaseException) -> str:
+    """Why a connection failed, as the end of a sentence."""
     text = str(error).lower()
     if isinstance(error, httpx.HTTPStatusError):
-        return "it does not know this node any more."
+        return "it no longer knows this node."
     if "certificate" in text or "ssl" in text:
-        return "its certificate is not the one that was signed for it, or it speaks plain text."
-    return "it does not answer; see whether it runs and can be reached."
+        return "its certificate is not valid for it, or it does not use TLS."
+    return "it does not answer; check that it is running and can be reached."

@@ -1,26 +1,25 @@
-"""Flower's simulation on this machine: every site a file here, every client an actor of Ray."""
+"""Flower's simulation on this machine: each site is a file, and Ray runs the clients."""
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedwad.engines.flower._control import Control, environment, need_flower
-from fedwad.engines.flower._processes import free_port, running
-from fedwad.engines.flower.submit import follow, write_app
+from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
+from fedwad.engines.flower.submit import run_app, write_app
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import Columns
 
-__all__ = ["SITES", "simulate"]
+__all__ = ["simulate"]
 
-#: The variable that names the listing of simulated sites.
-SITES = "FEDWAD_FLOWER_SIMULATION"
 _PATIENCE = 120.0  # seconds for Ray to start
-_APP = "fedwad.engines.flower.simulated:app"
+_POLL, _STATUS = 0.1, 5.0  # seconds between two looks at the folder, and at the state of the run
+_CLIENT_APP = "fedwad.engines.flower.simulation_app:app"
 
 
 def simulate(
@@ -38,72 +37,98 @@ def simulate(
 
     Parameters
     ----------
-    job : what to compute, on which of the sites
+    job : the algorithm, its sites and its options
     data : file of each site
-    policy : TOML file with the policy of all sites; open when left out, as the data are on this
-        machine anyway
+    policy : TOML file with the policy of all sites; when left out everything is allowed, since the
+        data are on this machine
     label_column : column of tables that is a label and not a feature
     drop : column or columns of tables that are not read
     timeout, round_timeout, on_line : as for `submit`
     """
     need_flower("ray")
-    from fedwad.engines.flower.simulated import client_of
+    from fedwad.engines.flower.simulation_app import client_of
 
     unknown = [name for name in job.clients if name not in data]
     if unknown or not data:
         raise InputError(
-            f"There is no file for {', '.join(unknown) or 'any site'}; name one for each."
+            f"There is no file for {', '.join(unknown) or 'any site'}; give one for each site."
         )
-    columns = Columns.of(label_column, drop)
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
+        columns = Columns.of(label_column, drop)
         sites = [
             _site(str(site), path, policy, columns, folder / f"{number}.jsonl")
             for number, (site, path) in enumerate(data.items())
         ]
-        for site in sites:  # what cannot be opened is told here, in full
+        for site in sites:  # raises the full error here if a site cannot be opened
             client_of(site)
-        listing = folder / "sites.json"
-        listing.write_text(json.dumps(sites), encoding="utf-8")
+        SimulationFolder(folder).write_sites(sites)
         settings = {"round-timeout": float(round_timeout), "patience": _PATIENCE, "resume": False}
-        app = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _APP)
-        port = free_port()
-        command = [
-            "flower-superlink",
-            "--insecure",
-            "--simulation",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ]
-        command += ["--disable-runtime-dependency-installation"]
-        variables = environment(folder / "superlink", **{SITES: str(listing)})
-        with running(command, variables, folder / "superlink.log", port) as up:
-            if not up:
-                raise FederationError(
-                    "Flower's simulation did not start; see whether flower-superlink runs here."
-                )
-            control = Control(folder, f"127.0.0.1:{port}", None, insecure=True)
-            return follow(
-                control,
-                app,
-                timeout,
-                on_line,
-                ["--federation-config", f"num-supernodes={len(sites)}"],
-            )
+        app, _ = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _CLIENT_APP)
+        return _run(folder, app, len(sites), timeout, on_line)
 
 
 def _site(
     name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path
 ) -> dict[str, Any]:
-    """One site as the simulated app reads it."""
-    whole = Path(path).expanduser().resolve()
+    """The settings of one site for the simulated app."""
     rules = None if policy is None else str(Path(policy).expanduser().resolve())
     return {
         "name": name,
-        "data": str(whole),
+        "data": str(Path(path).expanduser().resolve()),
         "policy": rules,
         "ledger": str(ledger),
         **columns.words(),
     }
+
+
+def _run(
+    folder: Path, app: Path, nodes: int, timeout: float, on_line: Callable[[str], None] | None
+) -> dict[str, Any]:
+    """Run the app on a SuperLink of its own, which ends with the run."""
+    from fedwad.engines._processes import free_port, server_process
+
+    port = free_port()
+    command = ["flower-superlink", "--insecure", "--simulation"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--disable-runtime-dependency-installation"]
+    variables = environment(folder / "superlink", **{VARIABLE: str(folder)})
+    with server_process(command, variables, folder / "superlink.log", port) as superlink:
+        if superlink is None:
+            raise FederationError(
+                "Flower's simulation did not start; check that flower-superlink runs here."
+            )
+        control = Control(folder, f"127.0.0.1:{port}", None, insecure=True)
+
+        def outcome(run: str, deadline: float) -> dict[str, Any]:
+            return _outcome_in_folder(control, run, SimulationFolder(folder), deadline, on_line)
+
+        options = ["--federation-config", f"num-supernodes={nodes}"]
+        return run_app(control, app, timeout, outcome, options)
+
+
+def _outcome_in_folder(
+    control: Control,
+    run: str,
+    folder: SimulationFolder,
+    deadline: float,
+    on_line: Callable[[str], None] | None,
+) -> dict[str, Any]:
+    """Pass on the progress until the outcome is there."""
+    finished, next_status = False, time.monotonic() + _STATUS
+    while time.monotonic() < deadline:
+        for sentence in folder.new_progress():
+            if on_line is not None:
+                on_line(sentence)
+        outcome = folder.outcome()
+        if outcome is not None:
+            return outcome
+        if finished:
+            raise FederationError(
+                "Flower's simulation ended without a result; try fewer or smaller sites."
+            )
+        if time.monotonic() > next_status:
+            finished = control.status(run).startswith("finished")
+            next_status = time.monotonic() + _STATUS
+        time.sleep(_POLL)
+    raise TimeoutError

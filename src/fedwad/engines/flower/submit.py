@@ -1,8 +1,7 @@
-"""Ask for a job from the analyst's machine: submit it to a SuperLink, follow it, and bring the
-result back.
+"""Submit a job to a SuperLink from the analyst's machine, follow it, and return its result.
 
-What is submitted is an app without code: it names the two apps of the fedwad that is installed on
-the other side.
+The submitted app contains no code. It names two apps of the fedwad that is installed at the other
+end.
 """
 
 from __future__ import annotations
@@ -16,22 +15,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedwad.engines._outcome import result_of
 from fedwad.engines.flower._control import Control, need_flower
-from fedwad.engines.flower._lines import Reader
+from fedwad.engines.flower._log_codec import LogReader
 from fedwad.engines.job import Job
-from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
+from fedwad.errors import FederationError, InputError
 
-__all__ = ["NODE_APP", "follow", "submit", "write_app"]
+__all__ = ["CLIENT_APP", "run_app", "submit", "write_app"]
 
-NODE_APP = "fedwad.engines.flower.node:app"
-_SERVER_APP = "fedwad.engines.flower.server:app"
-_LARGEST_JOB = 900_000  # bytes; Flower takes files of a megabyte
-_PAUSE = 2.0  # seconds before the SuperLink is asked once more
-_ERRORS: dict[str, type[FedwadError]] = {
-    "input": InputError,
-    "policy": PolicyError,
-    "certificate": CertificateError,
-}
+CLIENT_APP = "fedwad.engines.flower.client_app:app"
+_SERVER_APP = "fedwad.engines.flower.server_app:app"
+_MAX_JOB = 900_000  # bytes; Flower accepts files up to a megabyte
+_RETRY = 2.0  # seconds before the SuperLink is queried again
+_PYPROJECT = """\
+[project]
+name = "fedwad-run"
+version = "{version}"
+description = "Names the apps of an installed fedwad."
+license = "Apache-2.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "fedwad"
+[tool.flwr.app.components]
+serverapp = "{server}"
+clientapp = "{client}"
+[tool.flwr.app.config]
+"""
 
 
 def submit(
@@ -49,20 +58,20 @@ def submit(
 
     Parameters
     ----------
-    job : what to compute, on which sites
+    job : the algorithm, its sites and its options
     connect : address of the SuperLink as host:port
-    root_certificates : file with the certificate that signed the SuperLink's; the system's own when
-        left out
-    timeout : seconds to wait for the result; the run is stopped after that
-    round_timeout : seconds that a site may take for one answer
-    patience : seconds to wait for all sites to show up
+    root_certificates : file with the certificate that signed the SuperLink's; the system's
+        certificates when left out
+    timeout : seconds to wait for the result; after that the run is stopped
+    round_timeout : seconds that a site may take for one reply
+    patience : seconds to wait until all sites are connected
     on_line : called with each sentence about the progress of the run
-    resume : go on from the last round that the SuperLink kept (its operator sets
+    resume : continue from the last round in the SuperLink's journal (its operator sets
         FEDWAD_CHECKPOINTS)
 
     Raises
     ------
-    FederationError, or the error that the run met, always with one sentence. Ctrl-C stops the run.
+    FederationError or the error of the run, with one sentence. Ctrl-C stops the run.
     """
     need_flower()
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
@@ -73,55 +82,54 @@ def submit(
             "patience": float(patience),
             "resume": bool(resume),
         }
-        app = write_app(folder, job, job.clients, settings)
-        return follow(control, app, timeout, on_line)
+        app, marker = write_app(folder, job, job.clients, settings)
+
+        def outcome(run: str, deadline: float) -> dict[str, Any]:
+            return _outcome_in_log(control, run, LogReader(marker), deadline, on_line)
+
+        return run_app(control, app, timeout, outcome)
 
 
 def write_app(
-    folder: Path, job: Job, sites: Sequence[str], settings: dict[str, Any], node_app: str = NODE_APP
+    folder: Path,
+    job: Job,
+    sites: Sequence[str],
+    settings: dict[str, Any],
+    client_app: str = CLIENT_APP,
 ) -> tuple[Path, str]:
-    """Write the app to submit; its folder, and the mark that the run's own lines in the log begin
-    with."""
+    """Write the app to submit; returns its folder and the marker of its lines in the log."""
     from fedwad import __version__
 
-    mark = f"fedwad-{secrets.token_hex(8)}"
-    content = {"job": job.to_json(), "sites": json.dumps(list(sites)), "mark": mark, **settings}
-    text = "\n".join(
-        [
-            "[project]",
-            f'name = "fedwad-run"\nversion = "{__version__}"',
-            'description = "Names the apps of an installed fedwad."\nlicense = "Apache-2.0"\ndependencies = []',
-            '[tool.flwr.app]\npublisher = "fedwad"',
-            f'[tool.flwr.app.components]\nserverapp = "{_SERVER_APP}"\nclientapp = "{node_app}"',
-            "[tool.flwr.app.config]",
-            *(
-                f"{key} = {json.dumps(value)}" for key, value in content.items()
-            ),  # plain values are the same in TOML
-        ]
-    )
-    if len(text.encode()) > _LARGEST_JOB:
+    marker = f"fedwad-{secrets.token_hex(8)}"
+    config = {"job": job.to_json(), "sites": json.dumps(list(sites)), "marker": marker, **settings}
+    text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
+    # JSON spells plain values as TOML does.
+    text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items())
+    if len(text.encode()) > _MAX_JOB:
         raise InputError(
-            "The job is too large for Flower, which takes a megabyte; give a smaller support."
+            "The job is too large for Flower, which accepts a megabyte; give a smaller support."
         )
     app = folder / "app"
     app.mkdir()
-    (app / "pyproject.toml").write_text(text + "\n", encoding="utf-8")
-    return app, mark
+    (app / "pyproject.toml").write_text(text, encoding="utf-8")
+    return app, marker
 
 
-def follow(
+def run_app(
     control: Control,
-    app: tuple[Path, str],
+    app: Path,
     timeout: float,
-    on_line: Callable[[str], None] | None = None,
+    await_outcome: Callable[[str, float], dict[str, Any]],
     options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Start a run and wait for its result; stop it when that takes too long or is interrupted."""
+    """Start a run and return its result; stop the run if it takes too long or is interrupted.
+
+    `await_outcome` is called with the number of the run and with the deadline.
+    """
     deadline = time.monotonic() + timeout
-    folder, mark = app
-    run = control.start(folder, options)
+    run = control.start(app, options)
     try:
-        result = _awaited(control, run, Reader(mark), deadline, on_line)
+        outcome = await_outcome(run, deadline)
     except TimeoutError:
         control.stop(run)
         raise FederationError(
@@ -130,21 +138,17 @@ def follow(
     except BaseException:
         control.stop(run)
         raise
-    if "error" in result:
-        raise _ERRORS.get(str(result["error"]), FederationError)(
-            str(result.get("sentence", "The run failed."))
-        )
-    return result
+    return result_of(outcome)
 
 
-def _awaited(
+def _outcome_in_log(
     control: Control,
     run: str,
-    reader: Reader,
+    reader: LogReader,
     deadline: float,
     on_line: Callable[[str], None] | None,
 ) -> dict[str, Any]:
-    """Read the log until it holds the result. A stream that breaks off is taken up again."""
+    """Read the log until it contains the outcome. If the stream breaks off, it is opened again."""
     finished = False
     while True:
         with closing(control.log(run, deadline)) as log:
@@ -154,15 +158,13 @@ def _awaited(
                     on_line(sentence)
                 if reader.result is not None:
                     return reader.result
-        if finished:  # and the log has been read to its end since
-            raise FederationError(
-                f"Run {run} ended without a result; the SuperLink's log says more."
-            )
+        if finished:  # the whole log has been read since the run finished
+            raise FederationError(f"Run {run} ended without a result; see the SuperLink's log.")
         finished = _has_finished(control, run, deadline)
 
 
 def _has_finished(control: Control, run: str, deadline: float) -> bool:
-    """Whether the run is over; FederationError when the SuperLink stays away."""
+    """Whether the run has finished; FederationError if the SuperLink fails to answer thrice."""
     for last in (False, False, True):
         if time.monotonic() > deadline:
             raise TimeoutError
@@ -171,7 +173,8 @@ def _has_finished(control: Control, run: str, deadline: float) -> bool:
         except FederationError:
             if last:
                 break
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY)
     raise FederationError(
-        f"The SuperLink at {control.address} stopped answering during run {run}; see whether it runs."
+        f"The SuperLink at {control.address} stopped answering during run {run};"
+        " check that it is running."
     )

@@ -1,5 +1,5 @@
-"""Helpers of the FLARE tests: sites on disk, stand-ins of FLARE's network, runs in the background,
-jobs not of ours."""
+"""Helpers of the FLARE tests: sites on disk, fakes of FLARE's network, background runs, foreign
+jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from engines.flare_loopback import ANALYST, Loopback
 from fedwad.engines.flare import submit
-from fedwad.engines.flare._names import OPEN, READY
-from fedwad.engines.flare.loopback import ANALYST, Loopback
+from fedwad.engines.flare._protocol import OPEN, READY
 from fedwad.engines.job import Job
 
 EVERYTHING = ("describe", "moments", "summary", "transport", "cells")
@@ -60,8 +60,8 @@ def there() -> bytes:
     return OPEN
 
 
-class ClientContext:
-    """Sites as functions from a letter to an answer, in place of FLARE's engine, cell and stop
+class FakeEngine:
+    """Sites as functions from a message to an answer, in place of FLARE's engine, cell and abort
     signal.
 
     An answer is bytes, FLARE's name of an error, or a function that is called until it gives one of
@@ -72,7 +72,7 @@ class ClientContext:
         self.sites, self.triggered = sites, False
         self.ready: dict[str, Callable[[], Any]] = dict.fromkeys(sites, there)
 
-    def get_cell(self) -> ClientContext:
+    def get_cell(self) -> FakeEngine:
         return self
 
     def get_clients(self) -> list[Any]:
@@ -100,21 +100,21 @@ class ClientContext:
         )
 
 
-class Post:
-    """A started node whose FLARE context, engine, workspace and cell are this object."""
+class FakeSite:
+    """A started executor whose FLARE context, engine, workspace and cell are this object."""
 
     def __init__(self, folder: Path) -> None:
         from nvflare.apis.event_type import EventType
 
-        from fedwad.engines.flare.node import Node
+        from fedwad.engines.flare.executor import ClientExecutor
 
-        self._folder, self._handlers, self._node = folder, {}, Node()
-        self._node.handle_event(EventType.START_RUN, self)
+        self._folder, self._handlers, self._executor = folder, {}, ClientExecutor()
+        self._executor.handle_event(EventType.START_RUN, self)
 
     def close(self) -> None:
         from nvflare.apis.event_type import EventType
 
-        self._node.handle_event(EventType.END_RUN, self)
+        self._executor.handle_event(EventType.END_RUN, self)
 
     def get_prop(self, _: str) -> Any:
         return SimpleNamespace(get_site_config_dir=lambda: str(self._folder))
@@ -133,7 +133,7 @@ class Post:
         self._handlers[topic] = cb
 
     def ask(self, topic: str, payload: Any, origin: str | None = "server.job-1") -> tuple[str, Any]:
-        """Return code and content of the node's reply to a message."""
+        """Return code and content of the executor's reply to a message."""
         from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
         from nvflare.fuel.f3.message import Message
 

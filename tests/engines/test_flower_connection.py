@@ -1,5 +1,4 @@
-"""What stands between an analyst or a node and a SuperLink is told apart, each in its own
-sentence."""
+"""Each reason why a connection to a SuperLink fails has its own sentence."""
 
 import socket
 import ssl
@@ -8,12 +7,12 @@ from threading import Thread
 
 import pytest
 
-from fedwad.engines.flower._ports import host_and_port, obstacle
+from fedwad.engines.flower._connection import connection_problem, parse_address
 from fedwad.errors import InputError
 
 pytest.importorskip("cryptography")
 
-from fedwad.engines.flower.loopback import _write_certificates
+from engines.flower_loopback import write_certificates
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ from fedwad.engines.flower.loopback import _write_certificates
     ],
 )
 def test_an_address_has_two_parts(address, parts):
-    assert host_and_port(address) == parts
+    assert parse_address(address) == parts
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,7 @@ def test_an_address_without_both_is_refused_in_one_sentence(address):
     with pytest.raises(
         InputError, match=r"^The SuperLink's address is '.*'; give host:port, such as \S+\.$"
     ):
-        host_and_port(address)
+        parse_address(address)
 
 
 @contextmanager
@@ -57,7 +56,7 @@ def listening(answer):
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub")
-    _write_certificates(folder)
+    write_certificates(folder)
     return folder
 
 
@@ -74,50 +73,52 @@ def secured(folder):
         yield port
 
 
-def test_no_obstacle(hub):
+def test_no_problem(hub):
     with secured(hub) as port:
-        assert obstacle(f"127.0.0.1:{port}", hub / "ca.crt") is None
+        assert connection_problem(f"127.0.0.1:{port}", hub / "ca.crt") is None
 
 
 def test_a_certificate_of_nobody_known(hub):
     with secured(hub) as port:
-        assert "signed by nobody whom this machine knows" in obstacle(f"127.0.0.1:{port}", None)
+        assert "signed by an unknown authority" in connection_problem(f"127.0.0.1:{port}", None)
 
 
 def test_a_certificate_of_another_hub(hub, tmp_path):
-    _write_certificates(tmp_path)
+    write_certificates(tmp_path)
     (tmp_path / "ca.crt").rename(tmp_path / "other.crt")
     with secured(hub) as port:
-        assert "was not signed by other.crt;" in obstacle(
+        assert "was not signed by other.crt;" in connection_problem(
             f"127.0.0.1:{port}", tmp_path / "other.crt"
         )
 
 
 def test_a_certificate_for_another_name(hub):
     with secured(hub) as port:
-        assert "is for other names than localhost;" in obstacle(f"localhost:{port}", hub / "ca.crt")
+        assert "is for names other than localhost;" in connection_problem(
+            f"localhost:{port}", hub / "ca.crt"
+        )
 
 
 def test_plain_text(hub):
     with listening(
         lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     ) as port:
-        assert "does not speak TLS" in obstacle(f"127.0.0.1:{port}", hub / "ca.crt")
+        assert "does not speak TLS" in connection_problem(f"127.0.0.1:{port}", hub / "ca.crt")
 
 
 def test_nobody_listens(hub):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert "nothing listens at this port" in obstacle(f"127.0.0.1:{port}", hub / "ca.crt")
+    assert "nothing listens at this port" in connection_problem(f"127.0.0.1:{port}", hub / "ca.crt")
 
 
 def test_a_name_of_no_machine(hub):
     assert (
-        obstacle("hub.invalid:443", hub / "ca.crt")
+        connection_problem("hub.invalid:443", hub / "ca.crt")
         == "there is no machine called hub.invalid; check the name."
     )
 
 
 def test_a_file_that_holds_no_certificate(tmp_path):
     (tmp_path / "ca.crt").write_text("none")
-    assert "holds no certificate" in obstacle("127.0.0.1:1", tmp_path / "ca.crt")
+    assert "holds no certificate" in connection_problem("127.0.0.1:1", tmp_path / "ca.crt")

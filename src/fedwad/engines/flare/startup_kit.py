@@ -1,9 +1,11 @@
-"""Make a startup kit of FLARE ready: `fedwad node flare KIT --data FILE --policy FILE` at a site,
-at the server `python -m fedwad.engines.flare.kit server KIT`.
+"""Prepare a startup kit of FLARE.
 
-Provisioning makes a kit for each party. What a party decides for itself stands in the `local`
-folder of its kit, which no other party sees. FLARE reads `resources.json` and `authorization.json`
-there, or the `.default` ones without them.
+At a site the command is `fedwad node flare KIT --data FILE --policy FILE`, and at the server
+`python -m fedwad.engines.flare.startup_kit server KIT`.
+
+Provisioning makes a kit for each participant. The participant's own decisions are in the `local`
+folder of its kit, which no other participant sees. FLARE reads `resources.json` and
+`authorization.json` there, or the `.default` files if they are missing.
 """
 
 from __future__ import annotations
@@ -16,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from fedwad._files import write_atomically
-from fedwad.engines.flare._names import CONDUCTOR, NODE, SITE_FILE
-from fedwad.engines.flare.site import toml
+from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, SITE_FILE
+from fedwad.engines.flare.site_config import to_toml
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import Columns, open_client
 
 __all__ = ["main", "prepare_server", "prepare_site"]
 
-# seconds of silence after which a site counts as gone; with FLARE's 600 a job waits that long for
-# it
-_HEARTBEAT = 60
+# Seconds without a heartbeat after which a site counts as gone. FLARE's default is 600, and a job
+# would wait that long for the site.
+_HEARTBEAT_TIMEOUT = 60
 
-#: What others may do at a site, by their role in the project. What is not here is refused: to bring
-#: code ("byoc"), to read files of the site by shell commands, to stop its node.
+#: What users may do at a site, by their role in the project. Everything else is refused: jobs with
+#: code of their own ("byoc"), shell commands that read files of the site, stopping its node.
 _RIGHTS = {
     "format_version": "1.0",
     "permissions": {
@@ -48,46 +50,47 @@ def prepare_site(
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
 ) -> None:
-    """Write what a site decides.
+    """Write a site's decisions into its kit.
 
-    - `fedwad.toml`: its data, policy, ledger and what the columns of a table are;
-    - `resources.json`: jobs start no class but fedwad's node, and no log leaves (by default FLARE
-      sends the error log);
-    - `authorization.json`: jobs bring no code, and nobody reads the site's files.
+    - `fedwad.toml`: its data, policy and ledger, and the roles of columns;
+    - `resources.json`: jobs start no class but fedwad's executor, and no log leaves the site (by
+      default FLARE sends the error log);
+    - `authorization.json`: jobs contain no code, and nobody reads the site's files.
 
-    First data, policy and ledger are opened as the node will: else the first to hear of a wrong
-    path would be an analyst, days later, and without the reason.
+    Data, policy and ledger are opened first, as the node will open them. Otherwise an analyst would
+    be the first to notice a wrong path, and would not see the reason.
     """
-    local, columns = _local(kit, "fed_client.json"), Columns.of(label_column, drop)
+    local, columns = _local_folder(kit, "fed_client.json"), Columns.of(label_column, drop)
     name, client = _site_name(local.parent), open_client(data, policy, ledger, **columns.words())
     if name not in ("", client.policy.name):
         raise InputError(
-            f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}'; make the names agree."
+            f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}';"
+            " use the same name in both."
         )
-    words = {"data": _whole(data), "policy": _whole(policy), **columns.words()}
-    words |= {} if ledger is None else {"ledger": _whole(ledger)}
+    settings = {"data": _absolute(data), "policy": _absolute(policy), **columns.words()}
+    settings |= {} if ledger is None else {"ledger": _absolute(ledger)}
     resources = _default(local, "resources.json")
     resources |= {
         "class_list_enforcement_mode": "enforce",
-        "class_allow_list": [NODE],
+        "class_allow_list": [EXECUTOR],
         "allow_log_streaming": False,
     }
-    write_atomically(local / SITE_FILE, toml(words))
+    write_atomically(local / SITE_FILE, to_toml(settings))
     write_atomically(local / "resources.json", json.dumps(resources, indent=2))
     write_atomically(local / "authorization.json", json.dumps(_RIGHTS, indent=2))
 
 
 def prepare_server(kit: str | Path) -> None:
-    """Write what the server decides.
+    """Write the server's decisions into its kit.
 
-    - `resources.json`: jobs may start fedwad's conductor, jobs are stored in the kit's folder and
-      not in /tmp, and a site that is silent for a minute counts as gone;
+    - `resources.json`: jobs may start fedwad's controller, jobs are stored in the kit's folder
+      instead of /tmp, and a site without a heartbeat for a minute counts as gone;
     - `authorization.json`: analysts (role "lead") may follow the jobs that they submitted.
     """
-    local = _local(kit, "fed_server.json")
+    local = _local_folder(kit, "fed_server.json")
     resources = _default(local, "resources.json")
-    resources["class_allow_list"] = sorted({*resources.get("class_allow_list", ()), CONDUCTOR})
-    resources["servers"][0]["heart_beat_timeout"] = _HEARTBEAT
+    resources["class_allow_list"] = sorted({*resources.get("class_allow_list", ()), CONTROLLER})
+    resources["servers"][0]["heart_beat_timeout"] = _HEARTBEAT_TIMEOUT
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
         local.parent / "snapshots"
     )
@@ -100,63 +103,62 @@ def prepare_server(kit: str | Path) -> None:
     write_atomically(local / "authorization.json", json.dumps(rights, indent=2))
 
 
-def _local(kit: str | Path, startup: str) -> Path:
-    """The folder of a party's own decisions, in a kit that has the given file for its start."""
-    place = Path(kit).expanduser().resolve()
-    if not (place / "startup" / startup).is_file() or not (place / "local").is_dir():
+def _local_folder(kit: str | Path, startup: str) -> Path:
+    """The `local` folder of a kit, which must also contain the given file in `startup`."""
+    folder = Path(kit).expanduser().resolve()
+    if not (folder / "startup" / startup).is_file() or not (folder / "local").is_dir():
         raise InputError(
-            f"{kit} is not the right startup kit of FLARE; name the folder that holds startup/{startup}."
+            f"{kit} is not the right startup kit of FLARE;"
+            f" give the folder that contains startup/{startup}."
         )
-    return place / "local"
+    return folder / "local"
 
 
 def _site_name(kit: Path) -> str:
-    """The name in the certificate of a site, which its kit repeats; empty if it does not."""
+    """The name in a site's certificate, as its kit repeats it; empty if it does not."""
     try:
-        name = json.loads((kit / "startup" / "fed_client.json").read_text(encoding="utf-8"))[
-            "client"
-        ]["fqsn"]
+        text = (kit / "startup" / "fed_client.json").read_text(encoding="utf-8")
+        name = json.loads(text)["client"]["fqsn"]
     except (OSError, ValueError, TypeError, KeyError):
         return ""
     return str(name).rsplit(".", 1)[-1]
 
 
 def _default(local: Path, name: str) -> dict[str, Any]:
-    """What provisioning proposed."""
+    """A configuration as provisioning wrote it."""
     try:
         return dict(json.loads((local / f"{name}.default").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         raise InputError(
-            f"{local / name}.default is missing or not JSON; take the kit as provisioning made it."
+            f"{local / name}.default is missing or not JSON; use the kit from provisioning."
         ) from None
 
 
-def _whole(path: str | Path) -> str:
+def _absolute(path: str | Path) -> str:
     return str(Path(path).expanduser().resolve())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 2 with a sentence on standard error when something is wrong."""
+    """Run the command; returns 2, with a sentence on standard error, if something is wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m fedwad.engines.flare.kit", description="Make a startup kit ready."
+        prog="python -m fedwad.engines.flare.startup_kit",
+        description="Prepare a startup kit of FLARE.",
     )
-    commands = parser.add_subparsers(dest="party", required=True)
+    commands = parser.add_subparsers(dest="participant", required=True)
     server = commands.add_parser("server", help="the kit of the FLARE server")
     site = commands.add_parser("site", help="the kit of a site that holds data")
     for command in (server, site):
-        command.add_argument("kit", type=Path, help="folder made by nvflare package or provision")
+        command.add_argument("kit", type=Path, help="folder from nvflare package or provision")
     site.add_argument("--data", type=Path, required=True, help=".npy, .npz, .csv or .parquet")
-    site.add_argument("--policy", type=Path, required=True, help="TOML file of what is answered")
-    site.add_argument(
-        "--ledger", type=Path, help="file of what was answered; beside the policy when left out"
-    )
+    site.add_argument("--policy", type=Path, required=True, help="the policy, a .toml file")
+    site.add_argument("--ledger", type=Path, help="the ledger; next to the policy when left out")
     site.add_argument("--label-column", help="column of a table that is a label and not a feature")
     site.add_argument(
         "--drop", action="append", metavar="COLUMN", help="column that is not read; may be repeated"
     )
     given = parser.parse_args(arguments)
     try:
-        if given.party == "server":
+        if given.participant == "server":
             prepare_server(given.kit)
         else:
             prepare_site(

@@ -1,13 +1,12 @@
-"""The site's side: one opened client, kept for the life of a job, that answers letters and nothing
-else.
+"""The site's side of a FLARE job: one client that answers messages as long as the job runs.
 
-FLARE starts this class by its name in the process that it gives a job at a site. It is an
-`Executor` because FLARE asks each site for one; it has no tasks. Letters come over FLARE's cell
-network, whose messages arrive when they are sent, while tasks wait for the site to fetch them.
+FLARE starts `ClientExecutor` by its name, in the site's process of the job. FLARE requires an
+`Executor`, but this one has no tasks. Messages come over FLARE's cell network, which delivers them
+at once, whereas tasks wait until the site fetches them.
 
-FLARE's `collab` calls go over the same network and would take less code here, but their jobs always
-bring code along, which a site can then not forbid; tracebacks travel to the caller; any site may
-call; and one site that does not come up ends the run of all.
+FLARE's `collab` calls use the same network and would need less code here. But their jobs always
+contain code, which a site then cannot forbid; tracebacks are sent to the caller; every site may
+call every other site; and one site that does not start ends the run for all.
 """
 
 from __future__ import annotations
@@ -24,23 +23,25 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply
 
-from fedwad.engines.flare import site
-from fedwad.engines.flare._names import CHANNEL, LETTER, OPEN, OPENING, READY
-from fedwad.engines.flare._warm import warm_up
+from fedwad.engines.flare._preload import preload
+from fedwad.engines.flare._protocol import CHANNEL, MESSAGE, OPEN, OPENING, READY
+from fedwad.engines.flare.site_config import config_path, read_config
 from fedwad.errors import FedwadError
 from fedwad.federation import Client, Failure, encode_failure
 
-__all__ = ["Node"]
+__all__ = ["ClientExecutor"]
 
-_CLOSED = Failure(
+_CANNOT_OPEN = Failure(
     "federation",
     "The site could not open its data; its operator finds the reason in the site's log.",
 )
 
 
-class Node(Executor):  # type: ignore[misc]
-    """Answers the letters of this job's server out of one `Client`; takes no arguments, so a job
-    can set nothing."""
+class ClientExecutor(Executor):  # type: ignore[misc]
+    """Answers the messages of this job's server from one `Client`.
+
+    It takes no arguments, so a job cannot change its settings.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,21 +58,23 @@ class Node(Executor):  # type: ignore[misc]
         return task_reply(TaskReturn.TASK_UNKNOWN)
 
     def _start(self, fl_ctx: Any) -> None:
-        """Open the data beside the network's threads, and listen: whoever asks early waits until
-        they are read."""
+        """Listen, and open the data in another thread. Early messages wait until the data are
+        read."""
         folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir()
         self._server = FQCN.ROOT_SERVER, FQCN.join([FQCN.ROOT_SERVER, fl_ctx.get_job_id()])
         self._client = self._worker.submit(self._open, folder, fl_ctx.get_identity_name())
         cell = fl_ctx.get_engine().get_cell()
         cell.register_request_cb(channel=CHANNEL, topic=READY, cb=self._ready)
-        cell.register_request_cb(channel=CHANNEL, topic=LETTER, cb=self._answer)
+        cell.register_request_cb(channel=CHANNEL, topic=MESSAGE, cb=self._answer)
 
     def _open(self, folder: str, name: str) -> Client | None:
-        """The site's client, or None. Why not is for the site's eyes, and below ERROR: FLARE can
-        send errors away."""
+        """The site's client, or None if it cannot be opened.
+
+        The reason is logged as a warning, since FLARE can send logged errors to the server.
+        """
         try:
-            client = site.read(site.find(folder, name)).open()
-            warm_up()
+            client = read_config(config_path(folder, name)).open()
+            preload()
             return client
         except FedwadError as error:
             self.logger.warning(f"fedwad cannot open this site's data: {error}")
@@ -87,30 +90,28 @@ class Node(Executor):  # type: ignore[misc]
         return make_reply(ReturnCode.OK, body=OPEN if self._client.done() else OPENING)
 
     def _answer(self, message: Any) -> Any:
-        """One letter in, one reply out. `respond` turns every error into a Failure; what is left is
-        caught here."""
+        """Answer one message. `respond` turns errors into a Failure; this catches the rest."""
         if not self._is_from_server(message):
             return make_reply(ReturnCode.UNAUTHENTICATED)
         try:
-            client, letter = self._client.result(), message.payload
+            client = self._client.result()
             if client is None:
-                return make_reply(ReturnCode.OK, body=encode_failure(_CLOSED))
-            return make_reply(ReturnCode.OK, body=client.respond(bytes(letter)))
+                return make_reply(ReturnCode.OK, body=encode_failure(_CANNOT_OPEN))
+            return make_reply(ReturnCode.OK, body=client.respond(bytes(message.payload)))
         except Exception as error:
             self.logger.warning(
-                f"fedwad could not answer a letter: {type(error).__name__}: {error}"
+                f"fedwad could not answer a message: {type(error).__name__}: {error}"
             )
             return make_reply(ReturnCode.PROCESS_EXCEPTION)
 
     def _is_from_server(self, message: Any) -> bool:
-        """Whether the sender is the server, or its process of this job.
+        """Whether the sender is the server or its process of this job.
 
-        Sites can write to each other through the server, which checks that each message tells its
-        true origin.
+        Sites can send messages to each other through the server, which verifies their origin.
         """
         known = message.get_header(MessageHeaderKey.ORIGIN) in self._server
         if not known:
             self.logger.warning(
-                "fedwad left a letter unanswered that did not come from the server of this job"
+                "fedwad ignored a message that did not come from the server of this job"
             )
         return known

@@ -1,7 +1,7 @@
-"""A whole deployment on this machine, for tests and measurements: certificates, keys, a SuperLink,
+"""A Flower deployment on this machine, for tests and benchmarks: certificates, keys, a SuperLink
 and nodes.
 
-`scripts/flower-loopback.sh` does the same with the commands that the documentation gives.
+`scripts/flower-loopback.sh` does the same with the commands of the documentation.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fedwad.engines._processes import Process, free_port, is_listening
 from fedwad.engines.flower._control import Control, environment, need_flower
-from fedwad.engines.flower._processes import Process, free_port, is_up
 from fedwad.engines.flower.submit import submit
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError
 
-__all__ = ["Loopback"]
+__all__ = ["Loopback", "write_certificates", "write_key"]
 
 
 class Loopback:
-    """A SuperLink with TLS and node authentication on a free port of this machine, for the time of
-    a `with` block.
+    """A SuperLink with TLS and node authentication on a free port, during a `with` block.
 
     Parameters
     ----------
     folder : an empty folder for keys, certificates and logs
-    variables : further variables for the processes
-    database : whether the SuperLink keeps what it knows on disk, so that it can be started again
+    variables : further environment variables for the processes
+    database : whether the SuperLink keeps its state on disk, so that it can be restarted
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Loopback:
         self._processes: list[Process] = []
 
     def __enter__(self) -> Loopback:
-        _write_certificates(self.folder)
+        write_certificates(self.folder)
         self.control = Control(self.folder, self.address, self.authority)
         self.start_superlink()
         return self
@@ -61,24 +60,16 @@ class Loopback:
         self.close()
 
     def start_superlink(self) -> None:
-        """Start the SuperLink, at first or once more."""
-        self.superlink = self._start(
-            "superlink",
-            *["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), *self._database],
-            *[
-                "--ssl-ca-certfile",
-                "ca.crt",
-                "--ssl-certfile",
-                "server.pem",
-                "--ssl-keyfile",
-                "server.key",
-            ],
-            *["--enable-supernode-auth", "--disable-runtime-dependency-installation"],
-        )
-        if not is_up(self.superlink, self.port):
+        """Start or restart the SuperLink."""
+        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.pem"]
+        command += ["--ssl-keyfile", "server.key", "--enable-supernode-auth"]
+        command += ["--disable-runtime-dependency-installation", *self._database]
+        self.superlink = self._start("superlink", *command)
+        if not is_listening(self.superlink, self.port):
             self.close()
             raise FederationError(
-                f"The SuperLink did not start; {self.folder / 'superlink.log'} says why."
+                f"The SuperLink did not start; see {self.folder / 'superlink.log'}."
             )
 
     def close(self) -> None:
@@ -87,9 +78,9 @@ class Loopback:
             process.end()
 
     def key(self, name: str, register: bool = True) -> Path:
-        """Make a node's key, and tell the SuperLink its public half."""
+        """Make a node's key and register its public key."""
         path = self.folder / name
-        _write_key(path)
+        write_key(path)
         if register:
             self.control.register(path.with_suffix(".pub"), name)
         return path
@@ -99,14 +90,8 @@ class Loopback:
     ) -> Process:
         """Start a node that runs fedwad and nothing else."""
         key = self.key(name) if key is None else key
-        options = [
-            "--superlink",
-            self.address,
-            "--root-certificates",
-            str(self.authority),
-            "--key",
-            str(key),
-        ]
+        options = ["--superlink", self.address, "--root-certificates", str(self.authority)]
+        options += ["--key", str(key)]
         options += ["--data", str(data), "--policy", str(policy)]
         return self._start(log or name, sys.executable, "-m", "fedwad", "node", "flower", *options)
 
@@ -115,29 +100,19 @@ class Loopback:
     ) -> Process:
         """Start one of Flower's own SuperNodes."""
         key = self.key(name) if key is None else key
-        words = [
-            "flower-supernode",
-            "--superlink",
-            self.address,
-            "--root-certificates",
-            str(self.authority),
-        ]
-        words += [
-            "--auth-supernode-private-key",
-            str(key),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(free_port()),
-        ]
-        return self._start(log or name, *words, "--node-config", f'data="{data}" policy="{policy}"')
+        command = ["flower-supernode", "--superlink", self.address]
+        command += ["--root-certificates", str(self.authority)]
+        command += ["--auth-supernode-private-key", str(key)]
+        command += ["--host", "127.0.0.1", "--port", str(free_port())]
+        command += ["--node-config", f'data="{data}" policy="{policy}"']
+        return self._start(log or name, *command)
 
     def submit(self, job: Job, **options: Any) -> dict[str, Any]:
         """Run a job here."""
         return submit(job, connect=self.address, root_certificates=self.authority, **options)
 
     def log(self, name: str) -> str:
-        """What a process has written so far."""
+        """The output of a process so far."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def _start(self, name: str, *command: str) -> Process:
@@ -146,15 +121,15 @@ class Loopback:
         return process
 
 
-def _write_certificates(folder: Path) -> None:
-    """A certificate authority of one day, and a certificate for 127.0.0.1 that it signed."""
+def write_certificates(folder: Path) -> None:
+    """Write a certificate authority for one day and a certificate for 127.0.0.1 that it signed."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
 
-    def named(word: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, word)])
+    def named(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     authority_key, server_key = (
         ec.generate_private_key(ec.SECP384R1()),
@@ -186,17 +161,17 @@ def _write_pem(path: Path, certificate: Any) -> None:
     path.write_bytes(certificate.public_bytes(Encoding.PEM))
 
 
-def _write_private(path: Path, key: Any, covariance_type: str) -> None:
+def _write_private(path: Path, key: Any, private_format: str) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     path.touch(mode=0o600)
     path.write_bytes(
-        key.private_bytes(Encoding.PEM, getattr(PrivateFormat, covariance_type), NoEncryption())
+        key.private_bytes(Encoding.PEM, getattr(PrivateFormat, private_format), NoEncryption())
     )
 
 
-def _write_key(path: Path) -> None:
-    """What `ssh-keygen -t ecdsa -b 384 -N ""` writes."""
+def write_key(path: Path) -> None:
+    """Write the files that `ssh-keygen -t ecdsa -b 384 -N ""` would write."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 

@@ -17,9 +17,8 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 NAMES = ("oslo", "paris", "rome")
-TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = (
-    1  # messages want to know who writes them
-)
+# Flower's messages need the identity of their author.
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 OPEN = '["describe", "moments", "summary", "transport", "cells"]'
 
 
@@ -42,7 +41,7 @@ def node_config(folder: Path, name: str) -> dict[str, str]:
     return {"data": str(folder / f"{name}.npy"), "policy": str(folder / f"{name}.toml")}
 
 
-class DeskGrid(Grid):
+class InProcessGrid(Grid):
     """Nodes as functions in this process, from a message to its replies; a reply may carry a delay
     in seconds."""
 
@@ -77,13 +76,13 @@ class DeskGrid(Grid):
     def push_messages(self, messages):
         messages = list(messages)
         self.pushed.append(len(messages))
-        sites = []
+        ids = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
-            sites.append(message.metadata.message_id)
+            ids.append(message.metadata.message_id)
             for delay, reply in self.nodes[message.metadata.dst_node_id](message):
                 self._replies.append((time.monotonic() + delay, reply))
-        return sites
+        return ids
 
     def pull_messages(self, message_ids):
         wanted, now = set(message_ids), time.monotonic()
@@ -124,8 +123,8 @@ def silent(message):  # noqa: ARG001
     return []
 
 
-def saying(content):
-    return lambda message: [(0.0, Message(content, reply_to=message))]
+def saying(record):
+    return lambda message: [(0.0, Message(record, reply_to=message))]
 
 
 def failing(message):
@@ -133,12 +132,13 @@ def failing(message):
     return [(0.0, Message(Error(code=2, reason=reason), reply_to=message))]
 
 
-def letter(value):
-    return RecordDict({"fedwad": ConfigRecord({"letter": value})})
+def content(value):
+    """The content of a Flower message that carries `value`."""
+    return RecordDict({"fedwad": ConfigRecord({"payload": value})})
 
 
 def after_describe(first, then):
-    """A node that tells its name as `first` does and behaves like `then` afterwards."""
+    """A node that gives its name as `first` does and behaves like `then` afterwards."""
     calls = count()
     return lambda message: (first if next(calls) == 0 else then)(message)
 

@@ -1,0 +1,163 @@
+"""Find the node of each site among the nodes that are connected to a SuperLink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from flwr.serverapp import Grid
+
+from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
+from fedwad.errors import FederationError, FedwadError
+from fedwad.federation import Failure, describe_message, site_name
+
+__all__ = ["find_sites"]
+
+_MAX_SENTENCE = 300  # characters of a node's own message that are passed on
+# Seconds for further nodes to answer after all wanted sites have: one may use a name twice.
+_GRACE = 8.0
+
+
+def find_sites(
+    grid: Grid,
+    wanted: Iterable[str] = (),
+    timeout: float = 60.0,
+    on_line: Callable[[str], None] | None = None,
+) -> dict[str, int]:
+    """Ask every node for the name of its site and return the number of each wanted site's node.
+
+    A node does not count if it gives another name than the one it was registered with.
+
+    Parameters
+    ----------
+    grid : Flower's Grid
+    wanted : names of the sites; all sites if empty
+    timeout : seconds to wait for the sites
+    on_line : called once, with a sentence, if some sites take long
+
+    Raises
+    ------
+    FederationError if a site is missing after `timeout` seconds, or if two nodes give one name.
+    """
+    discovery = _Discovery(grid, tuple(wanted))
+    started = time.monotonic()
+    deadline, notice = started + timeout, started + _GRACE
+    while time.monotonic() < deadline and not discovery.is_hopeless:
+        discovery.poll(deadline)
+        if discovery.is_settled:
+            return discovery.nodes()
+        if on_line is not None and time.monotonic() > notice and discovery.is_partial:
+            on_line(discovery.waiting_sentence())
+            on_line = None
+        discovery.pause()
+    if discovery.wanted and not discovery.missing:
+        return discovery.nodes()
+    raise FederationError(discovery.error_sentence())
+
+
+class _Discovery:
+    """The answers of nodes so far."""
+
+    def __init__(self, grid: Grid, wanted: tuple[str, ...]) -> None:
+        self.wanted = wanted
+        self._grid, self._queue = grid, MessageQueue(grid, "discovery")
+        self._registered: dict[int, str] = {}
+        self._found: dict[str, int] = {}
+        self._refused: dict[int, str] = {}
+        self._complete_since: float | None = None
+
+    def poll(self, deadline: float) -> None:
+        """Ask the nodes that are new, and read the answers that have come."""
+        names = {info.node_id: info.name for info in nodes_of(self._grid, deadline)}
+        new = {node: name for node, name in names.items() if node not in self._registered}
+        self._registered |= new
+        self._queue.send(dict.fromkeys(new, describe_message()), deadline)
+        for node, answer in self._queue.collect(deadline).items():
+            self._read(node, _name_in(answer))
+        if self._is_complete and self._complete_since is None:
+            self._complete_since = time.monotonic()
+
+    def _read(self, node: int, name: str | Failure) -> None:
+        if isinstance(name, Failure):
+            self._refused[node] = name.sentence
+        elif self._registered[node] not in ("", name):  # it cannot take the place of another site
+            self._refused[node] = (
+                f"it calls itself '{name}'; use one name in its policy and its registration."
+            )
+        elif name in self._found and (name in self.wanted or not self.wanted):
+            raise FederationError(
+                f"Two nodes call themselves '{name}'; give each site's policy its own name."
+            )
+        else:
+            self._found[name] = node
+
+    def pause(self) -> None:
+        time.sleep(FAST_POLL if self._queue.pending else SLOW_POLL)
+
+    @property
+    def missing(self) -> list[str]:
+        """Wanted sites whose nodes have not answered."""
+        return [name for name in self.wanted if name not in self._found]
+
+    @property
+    def is_partial(self) -> bool:
+        return bool(self.missing and self._found)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the node of a wanted site has answered that it cannot take part."""
+        return any(self._registered[node] in self.wanted for node in self._refused)
+
+    @property
+    def _is_complete(self) -> bool:
+        if self.wanted:
+            return not self.missing
+        return bool(self._registered) and not self._queue.pending and not self._refused
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all sites have answered, and all other nodes too or their time is over."""
+        if self.is_hopeless or self._complete_since is None:
+            return False
+        return not self._queue.pending or time.monotonic() > self._complete_since + _GRACE
+
+    def nodes(self) -> dict[str, int]:
+        return {name: self._found[name] for name in self.wanted or sorted(self._found)}
+
+    def waiting_sentence(self) -> str:
+        return f"Waiting for {' and '.join(self.missing)}; {self._answered()}."
+
+    def error_sentence(self) -> str:
+        """Which sites are missing, and which nodes have answered what."""
+        missing, facts = self.missing, self._facts()
+        problem = "Not every node gave its name"
+        if missing:
+            problem = f"No node named {' or '.join(missing)} answered"
+        return f"{problem} ({'; '.join(facts)}); check that all nodes are running."
+
+    def _facts(self) -> list[str]:
+        named = set(self._found.values()) | set(self._refused)
+        silent = [node for node in self._registered if node not in named]
+        facts = [
+            f"node '{self._registered[node]}': {sentence.rstrip('.')}"
+            for node, sentence in self._refused.items()
+        ]
+        if self._found:
+            facts.append(self._answered())
+        if silent:
+            facts.append(f"{len(silent)} node{'s' * (len(silent) > 1)} did not answer in time")
+        return facts or ["no node is connected"]
+
+    def _answered(self) -> str:
+        return f"answers came from {', '.join(sorted(self._found))}"
+
+
+def _name_in(answer: bytes | Failure) -> str | Failure:
+    """The name of a site in its answer."""
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        return site_name(answer)
+    except FedwadError as error:  # the node may have chosen this text
+        printable = "".join(character for character in str(error) if character.isprintable())
+        return Failure("garbage", printable[:_MAX_SENTENCE])

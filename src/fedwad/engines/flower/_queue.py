@@ -1,0 +1,122 @@
+"""Messages on their way through Flower's Grid, with deadlines that Flower's own calls lack."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedwad.engines.flower._messages import MESSAGE_TYPE, unwrap, wrap
+from fedwad.federation import Failure
+
+__all__ = ["FAST_POLL", "SLOW_POLL", "MessageQueue", "nodes_of"]
+
+T = TypeVar("T")
+
+FAST_POLL, SLOW_POLL = 0.05, 0.5  # seconds between two polls: at first, and after a while
+
+
+class MessageQueue:
+    """Sends messages to nodes and collects their replies.
+
+    Calls to the Grid may retry for ever. They run in threads of their own, so that a round ends at
+    its deadline.
+    """
+
+    def __init__(self, grid: Grid, group: str) -> None:
+        self._grid, self._group = grid, group
+        self._failed: dict[int, Failure] = {}
+        self._waiting: dict[str, int] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether a reply may still come."""
+        return bool(self._waiting or self._failed)
+
+    def send(self, payloads: Mapping[int, bytes], deadline: float) -> None:
+        """Send one message to each of these nodes in one call.
+
+        Messages that the SuperLink rejects are reported as failures by the next `collect`.
+        """
+        seconds = deadline - time.monotonic()
+        if not payloads or seconds <= 0:
+            return
+        messages = {
+            node: Message(wrap(payload), node, MESSAGE_TYPE, ttl=seconds, group_id=self._group)
+            for node, payload in payloads.items()
+        }
+        try:
+            accepted = set(
+                _call_until(deadline, lambda: self._grid.push_messages(list(messages.values())))
+            )
+        except Exception:
+            accepted = set()
+        for node, message in messages.items():
+            if message.metadata.message_id in accepted:
+                self._waiting[message.metadata.message_id] = node
+            else:
+                self._failed[node] = Failure("silent", "the SuperLink rejected the message.")
+
+    def collect(self, deadline: float) -> dict[int, bytes | Failure]:
+        """The replies since the last call, without second replies and those of other nodes."""
+        answers: dict[int, bytes | Failure] = dict(self._failed)
+        self._failed = {}
+        for reply in self._pull(deadline, answers):
+            node = self._waiting.get(reply.metadata.reply_to_message_id)
+            if node is None or (not reply.has_error() and reply.metadata.src_node_id != node):
+                continue
+            del self._waiting[reply.metadata.reply_to_message_id]
+            answers[node] = unwrap(reply)
+        return answers
+
+    def _pull(self, deadline: float, answers: dict[int, bytes | Failure]) -> list[Message]:
+        """Replies from the SuperLink. If it fails, all waiting nodes get a Failure in `answers`."""
+        if not self._waiting:
+            return []
+        sent = list(self._waiting)
+        try:
+            return list(_call_until(deadline, lambda: self._grid.pull_messages(sent)))
+        except TimeoutError:
+            return []
+        except Exception:  # the run was stopped, or the SuperLink has failed
+            failure = Failure("silent", "the SuperLink stopped passing on replies.")
+            answers |= dict.fromkeys(self._waiting.values(), failure)
+            self._waiting = {}
+            return []
+
+
+def nodes_of(grid: Grid, deadline: float) -> list[Any]:
+    """The nodes that are connected to the SuperLink; empty if it does not answer in time."""
+    try:
+        return list(_call_until(deadline, grid.get_nodes))
+    except TimeoutError:
+        return []
+
+
+def _call_until(deadline: float, call: Callable[[], T]) -> T:
+    """The result of a call. Raises TimeoutError at the deadline, even if the call never returns."""
+    outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            outcome.put((call(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    Thread(target=work, daemon=True).start()
+    while True:
+        left = deadline - time.monotonic()
+        try:  # a short timeout, so that Flower's signal to stop is handled
+            value, error = outcome.get(timeout=min(SLOW_POLL, max(0.0, left)))
+        except Empty:
+            if left <= 0:
+                raise TimeoutError from None
+            continue
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]

@@ -1,0 +1,61 @@
+"""The folder that `simulate` shares with the processes of a simulation on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from fedwad._files import write_atomically
+
+__all__ = ["VARIABLE", "SimulationFolder"]
+
+#: The environment variable that names the folder in the processes of a simulation.
+VARIABLE = "FEDWAD_FLOWER_SIMULATION"
+
+
+class SimulationFolder:
+    """The list of sites, the progress and the outcome of a simulation, as files in one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._sites = path / "sites.json"
+        self._progress = path / "progress.txt"
+        self._outcome = path / "outcome.json"
+        self._shown = 0
+
+    @classmethod
+    def current(cls) -> SimulationFolder | None:
+        """The folder of the simulation to which this process belongs; None if it belongs to
+        none."""
+        path = os.environ.get(VARIABLE)
+        return None if not path else cls(Path(path))
+
+    def write_sites(self, sites: list[dict[str, Any]]) -> None:
+        self._sites.write_text(json.dumps(sites), encoding="utf-8")
+
+    def sites(self) -> list[dict[str, Any]]:
+        return list(json.loads(self._sites.read_text(encoding="utf-8")))
+
+    def progress(self, sentence: str) -> None:
+        """Report a sentence about the progress of the run."""
+        with self._progress.open("a", encoding="utf-8") as file:
+            file.write(" ".join(sentence.split()) + "\n")
+
+    def finish(self, outcome: dict[str, Any]) -> None:
+        """Report the outcome of the run."""
+        write_atomically(self._outcome, json.dumps(outcome))
+
+    def new_progress(self) -> list[str]:
+        """The sentences that were reported since the last call."""
+        if not self._progress.exists():
+            return []
+        *lines, _ = self._progress.read_text(encoding="utf-8").split("\n")
+        new, self._shown = lines[self._shown :], len(lines)
+        return new
+
+    def outcome(self) -> dict[str, Any] | None:
+        """The outcome of the run; None if it has not been reported."""
+        if not self._outcome.exists():
+            return None
+        return dict(json.loads(self._outcome.read_text(encoding="utf-8")))

@@ -1,0 +1,92 @@
+"""The ServerApp that a SuperLink runs: it finds the sites, runs the job, reports the outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedwad.engines._outcome import error_outcome, internal_outcome
+from fedwad.engines.flower._discovery import find_sites
+from fedwad.engines.flower._log_codec import encode_progress, encode_result
+from fedwad.engines.flower._simulation_folder import SimulationFolder
+from fedwad.engines.flower.grid import GridFederation
+from fedwad.engines.job import Job, run
+from fedwad.errors import FedwadError, InputError
+
+__all__ = ["app", "journal_path"]
+
+app = ServerApp()
+
+
+class LogReport:
+    """Reports progress and outcome as marked lines of the run's log."""
+
+    def __init__(self, marker: str) -> None:
+        self._marker, self._numbers = marker, count()
+
+    def progress(self, sentence: str) -> None:
+        sys.stdout.write(encode_progress(self._marker, next(self._numbers), sentence) + "\n")
+
+    def finish(self, outcome: dict[str, Any]) -> None:
+        for line in encode_result(self._marker, outcome):
+            sys.stdout.write(line + "\n")  # one call per line: Flower does not split a call's text
+        sys.stdout.flush()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run one job. The caller always receives a result or one sentence."""
+    settings = context.run_config
+    report = SimulationFolder.current() or LogReport(str(settings["marker"]))
+    report.finish(_outcome(grid, settings, report.progress))
+
+
+def _outcome(
+    grid: Grid, settings: Mapping[str, Any], on_line: Callable[[str], None]
+) -> dict[str, Any]:
+    try:
+        job = Job.from_json(str(settings["job"]))
+        wanted = json.loads(str(settings["sites"]))
+        nodes = find_sites(grid, wanted, float(settings["patience"]), on_line)
+        on_line(f"Found {', '.join(nodes)}.")
+
+        def callback(replies: int, messages: int, seconds: float) -> None:
+            on_line(f"{replies} of {messages} sites answered in {seconds:.1f} s.")
+
+        federation = GridFederation(grid, nodes, float(settings["round-timeout"]), callback)
+        resume = bool(settings["resume"])
+        journal = journal_path(job, resume)
+        result = run(job, federation, checkpoint=journal, resume=resume)
+        if journal is not None:
+            journal.unlink(missing_ok=True)  # it holds replies of sites, which nobody needs now
+        return result
+    except FedwadError as error:
+        return error_outcome(error)
+    except Exception as error:
+        traceback.print_exc()
+        return internal_outcome(error)
+
+
+def journal_path(job: Job, resume: bool) -> Path | None:
+    """The journal of this job, in the folder that the operator of the SuperLink set, if any.
+
+    Unless the run resumes, an old journal of the same job is removed.
+    """
+    folder = os.environ.get("FEDWAD_CHECKPOINTS")
+    digest = hashlib.sha256(job.to_json().encode()).hexdigest()[:24]
+    path = Path(folder) / f"{digest}.journal" if folder else None
+    if resume and (path is None or not path.exists()):
+        raise InputError("The SuperLink has no journal of this job; start it without --resume.")
+    if path is not None and not resume:
+        path.unlink(missing_ok=True)
+    return path
