@@ -10,6 +10,12 @@ from unittest.mock import patch
 from warnings import catch_warnings, simplefilter
 
 
+with catch_warnings():
+    simplefilter("ignore", DeprecationWarning)  # of typer's own use of click
+    from fedwad.cli import console
+    from fedwad.cli.app import app
+
+
 def run(*words, cwd=None, columns=100):
     """What `python -m fedwad WORDS` does and prints; tests of start and Ctrl-C use real processes."""
     arguments = [*map(str, words)]
@@ -27,10 +33,6 @@ def run(*words, cwd=None, columns=100):
 
 
 def _code(arguments):
-    with catch_warnings():
-        simplefilter("ignore", DeprecationWarning)  # of typer's own use of click
-        from fedwad.cli.app import app
-
     try:
         app(arguments, prog_name="fedwad")
     except SystemExit as end:
@@ -43,7 +45,5 @@ def _code(arguments):
 
 def _widen(columns):
     """Consoles read the width of the terminal when they are made, once."""
-    from fedwad.cli import console
-
     for made in (console.screen, console.errors):
         made.width, made.no_color = columns, True
