@@ -9,7 +9,6 @@ from subprocess import CompletedProcess
 from unittest.mock import patch
 from warnings import catch_warnings, simplefilter
 
-
 with catch_warnings():
     simplefilter("ignore", DeprecationWarning)  # of typer's own use of click
     from fedwad.cli import console
