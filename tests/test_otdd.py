@@ -388,7 +388,7 @@ class TestWrongInput:
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
     def test_data_without_labels(self, method):
-        with pytest.raises(InputError, match=r"Client 'b'.*no labels"):
+        with pytest.raises(InputError, match=r"Site 'b'.*no labels"):
             fedwad.otdd((self.X, self.y), self.X + 1, method)
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from fedwad.errors import InputError
 
-__all__ = ["Saved", "write_atomically"]
+__all__ = ["Saved", "to_toml", "write_atomically"]
 
 
 class Saved:
@@ -53,6 +53,21 @@ class Saved:
             raise InputError(
                 f"{path} is damaged: parts of the saved {cls._noun} are missing or were changed."
             ) from None
+
+
+def to_toml(content: Mapping[str, Any]) -> str:
+    """Strings, numbers, lists and flat tables as lines of TOML."""
+    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in content.items())
+
+
+def _toml_value(value: Any) -> str:
+    """TOML spells strings, numbers and lists as JSON does, but for DEL and infinity."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {_toml_value(part)}" for key, part in value.items())
+        return f"{{ {inner} }}"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

@@ -20,7 +20,7 @@ from fedwad._audit._tomography import tomography
 from fedwad.federation import KINDS, Dataset, MomentsRequest, Policy
 from fedwad.ot import Measure
 
-EVERYTHING = frozenset(KINDS.values())
+EVERYTHING = frozenset(KINDS)
 
 
 def attacked(attack, points, policy=None, seed=0):

@@ -158,9 +158,9 @@ def test_different_replies_of_one_kind_alone():
     (bundled,) = client.answer_all(Bundle((SummaryRequest(7, "auto", 2.0, 0),))).replies
     assert isinstance(bundled, Failure)
     client.answer(MomentsRequest())
-    assert client.policy.most_different("summary") == 1
-    assert client.policy.most_different("moments") is None
-    assert Policy(max_distinct_replies=3).most_different("moments") == 3
+    assert client.policy.distinct_replies("summary") == 1
+    assert client.policy.distinct_replies("moments") is None
+    assert Policy(max_distinct_replies=3).distinct_replies("moments") == 3
 
 
 def test_rules_by_kind_cannot_be_changed_and_have_one_order():
@@ -202,7 +202,7 @@ def test_supports_of_one_size():
         if answered:
             client.answer(request)
         else:
-            with pytest.raises(PolicyError, match="this client answers"):
+            with pytest.raises(PolicyError, match="this site answers"):
                 client.answer(request)
 
 

@@ -463,7 +463,7 @@ def test_one_point_is_the_mean():
         ({"rate": 0, "method": "fedwad"}, "rate is 0"),
         ({"steps": "big"}, "steps is 'big'"),
         ({"clients": ["nobody"]}, "no client 'nobody'"),
-        ({"clients": []}, "0 clients came"),
+        ({"clients": []}, "0 sites came"),
     ],
 )
 def test_wrong_options_are_one_sentence(options, sentence):

@@ -470,7 +470,7 @@ def test_a_client_that_talks_nonsense_is_named():
         {"good": Client(data, Policy.open()), "odd": Confused(data, Policy.open())}
     )
     with pytest.raises(
-        FederationError, match="Client 'odd': a Moments came where a SummaryReply was expected"
+        FederationError, match="Site 'odd': a Moments came where a SummaryReply was expected"
     ):
         fedwad.distance(fed["good"], fed["odd"], method="summary")
 
@@ -488,7 +488,7 @@ def test_a_client_that_leaves_out_its_distance_is_named():
     data = Dataset(Measure(Y))
     fed = LocalFederation({"good": Client(data, Policy.open()), "shy": Shy(data, Policy.open())})
     with pytest.raises(
-        FederationError, match="Client 'shy': its reply cannot be used: it leaves out its distance"
+        FederationError, match="Site 'shy': its reply cannot be used: it leaves out its distance"
     ):
         fedwad.distance(fed["good"], fed["shy"], support=2, rounds=2)
 
@@ -500,5 +500,5 @@ def test_a_client_that_stays_silent_is_named():
 
     data = Dataset(Measure(Y))
     fed = Deaf({name: Client(data, Policy.open()) for name in "ab"})
-    with pytest.raises(FederationError, match="Client 'b': no reply came"):
+    with pytest.raises(FederationError, match="Site 'b': no reply came"):
         fedwad.distance(fed["a"], fed["b"], method="summary")

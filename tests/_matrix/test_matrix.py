@@ -575,7 +575,7 @@ class TestRefusals:
     def test_a_client_without_labels(self, method):
         data = sites(3, 20)
         data["site1"] = data["site1"][0]
-        with pytest.raises(InputError, match=r"Client 'site1'.*no labels"):
+        with pytest.raises(InputError, match=r"Site 'site1'.*no labels"):
             fedwad.matrix(data, method, 3, 1, labels=True)
 
     def test_garbage_is_lost_not_computed_with(self):
@@ -663,7 +663,7 @@ class TestWrongInput:
             fedwad.matrix(data)
 
     def test_one_client(self):
-        with pytest.raises(InputError, match="1 client came; a matrix needs at least two"):
+        with pytest.raises(InputError, match="1 site came; a matrix needs at least two"):
             fedwad.matrix({"a": np.zeros((5, 2))})
         with pytest.raises(InputError):
             fedwad.matrix({})

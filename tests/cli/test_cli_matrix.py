@@ -126,7 +126,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         (["matrix", "missing.csv"], "There is no file at missing.csv"),
         (
             ["matrix", "SITES/paris.csv", "--label-column", "kind"],
-            "1 client came; a matrix needs at least two",
+            "1 site came; a matrix needs at least two",
         ),
         (
             ["matrix", "SITES", "--cluster", "few", "--label-column", "kind"],

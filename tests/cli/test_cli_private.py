@@ -82,7 +82,7 @@ def test_other_answers_after_private_ones_are_warned_of(files, caplog):
     assert not caplog.messages
     policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
     client = open_client(data, policy)
-    sentence = "The ledger holds 1 private release, and this policy allows other answers: the promise of privacy "
+    sentence = "The ledger holds 1 private release, and this policy allows other replies: the guarantee of differential privacy "
     assert caplog.messages == [sentence + "ends with the first other answer."]
     assert caplog.messages[0] in run("node", "check", data, policy).stdout.replace("\n", " ")
     client.answer(SummaryRequest(5, "diag", 2.0, 0))

@@ -38,11 +38,11 @@ from engines.flare_helpers import (
     write_data,
     write_policy,
 )
+from fedwad._files import to_toml
 from fedwad.engines import flare
 from fedwad.engines.flare import site_config, startup_kit
 from fedwad.engines.flare._job_folder import write_job_folder
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, MESSAGE, OPEN, OPENING, READY
-from fedwad.engines.flare.simulate import open_policy
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
@@ -139,13 +139,13 @@ def test_what_is_written_is_read(words):
         "epsilon": math.inf,
         "classes": True,
     }
-    assert tomllib.loads(site_config.to_toml(content)) == content
+    assert tomllib.loads(to_toml(content)) == content
 
 
 def test_the_simulators_policy_answers_everything(tmp_path):
     path = tmp_path / "open.toml"
-    path.write_text(open_policy("paris"))
-    assert replace(Policy.load(path), max_support=None) == replace(Policy.open(), name="paris")
+    Policy.open("paris").save(path)
+    assert Policy.load(path) == replace(Policy.open(), name="paris")
 
 
 def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
@@ -690,7 +690,7 @@ def test_the_commands_of_the_guide_lead_to_a_distance():
 @needs_flare
 @pytest.mark.slow
 def test_refusals_reach_the_analyst_as_sentences(federation):
-    with pytest.raises(PolicyError, match=r"Client 'rome': .*not allowed by this client's policy"):
+    with pytest.raises(PolicyError, match=r"Site 'rome': .*not allowed by this site's policy"):
         flare.submit(
             Job("distance", ("paris", "rome"), LONG), connect=federation.connect, timeout=120.0
         )
@@ -778,7 +778,7 @@ def test_a_site_that_loses_power_is_named_and_comes_back(federation):
     federation.kill("oslo")
     running.end(60.0)
     assert isinstance(running.error, FederationError)
-    assert "Client 'oslo'" in str(running.error)
+    assert "Site 'oslo'" in str(running.error)
     federation.start("oslo")
     federation.await_sites(("oslo",))
     there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0)

@@ -224,7 +224,7 @@ def test_bytes_that_are_not_a_message_are_garbage_by_name(honest):
     nodes = {2: helpers.after_describe(honest[2], helpers.saying(helpers.content(b"\x00\xff")))} | {
         3: honest[3]
     }
-    with pytest.raises(FederationError, match="Client 'oslo'"):
+    with pytest.raises(FederationError, match="Site 'oslo'"):
         run(DISTANCE, federation(helpers.InProcessGrid(nodes), ("oslo", "paris")))
 
 
@@ -730,7 +730,7 @@ def quito(deployment, sites, tmp_path_factory):
 def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(deployment, quito):
     policy, process = quito
     with pytest.raises(
-        PolicyError, match="Client 'quito': Requests of kind 'summary' are not allowed"
+        PolicyError, match="Site 'quito': Requests of kind 'summary' are not allowed"
     ):
         deployment.submit(Job("distance", ("quito", "rome"), {"method": "summary"}), timeout=150)
     ledger = policy.with_suffix(".ledger.jsonl").read_text()
@@ -742,7 +742,7 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
 
     job = Job("distance", ("quito", "rome"), {"method": "fedwad", "support": 5, "rounds": 50})
     with pytest.raises(
-        FederationError, match=r"Client 'quito': (no reply came within|its node stopped)"
+        FederationError, match=r"Site 'quito': (no reply came within|its node stopped)"
     ):
         deployment.submit(job, timeout=150, round_timeout=10, on_line=kill)
 

@@ -9,10 +9,12 @@ import pytest
 import fedwad
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import (
+    KINDS,
     CellsRequest,
     Client,
     Dataset,
     DescribeRequest,
+    Envelope,
     Ledger,
     MomentsRequest,
     Policy,
@@ -21,11 +23,13 @@ from fedwad.federation import (
     SummaryRequest,
     TransportRequest,
     local,
+    pack,
     payload,
 )
 from fedwad.federation import (
     requests as kinds,
 )
+from fedwad.federation.cache import ReplyCache
 from fedwad.federation.codec import digest
 from fedwad.ot import Measure
 
@@ -38,7 +42,6 @@ def transport(support=SUPPORT, interpolant="barycentric"):
     return TransportRequest("run", support, 0.5, 2.0, interpolant, False)
 
 
-KINDS = tuple(kinds.KINDS.values())
 EVERY_REQUEST = [
     DescribeRequest(),
     MomentsRequest(),
@@ -62,7 +65,7 @@ def test_every_kind_of_request_is_known_to_policies():
             kind for kind in base.__subclasses__() if kind.__module__.startswith("fedwad.")
         } == set(registry)
     assert len({request.kind for request in kinds.REQUESTS}) == len(kinds.REQUESTS)
-    assert sorted(Policy.open().allow) == sorted(kinds.KINDS.values())
+    assert Policy.open().allow == KINDS == tuple(request.kind for request in kinds.REQUESTS)
 
 
 def test_every_reply_is_recorded_with_its_size():
@@ -99,7 +102,7 @@ def test_every_reply_is_recorded_with_its_size():
             SummaryRequest(1, "full", 2.0, 0),
             "fewer than the 101 samples",
         ),
-        (Policy(KINDS, max_queries=0), MomentsRequest(), "all 0 answers"),
+        (Policy(KINDS, max_queries=0), MomentsRequest(), "all 0 queries"),
         (Policy(["summary"]), MomentsRequest(), "kind 'moments'"),
     ],
 )
@@ -127,7 +130,7 @@ def test_answers_are_counted_over_the_clients_life():
     client = Client(DATA, Policy(["moments", "summary"], max_queries=2))
     client.answer(MomentsRequest())
     client.answer(SummaryRequest(1, "auto", 2.0, 0))
-    with pytest.raises(PolicyError, match="all 2 answers"):
+    with pytest.raises(PolicyError, match="all 2 queries"):
         client.answer(SummaryRequest(2, "auto", 2.0, 0))
 
 
@@ -149,7 +152,7 @@ def test_the_same_question_counts_once_and_gets_the_same_reply():
         told[0],
         rounds[0],
     }  # nothing leaves unrecorded
-    with pytest.raises(PolicyError, match="all 2 answers"):
+    with pytest.raises(PolicyError, match="all 2 queries"):
         client.answer(transport(Measure(SUPPORT.points + 1e-9)))
     assert client.ledger.queries == 2
 
@@ -157,9 +160,10 @@ def test_the_same_question_counts_once_and_gets_the_same_reply():
 def test_a_repetition_that_turns_out_otherwise_counts_and_is_withheld_after_the_last_answer(
     monkeypatch,
 ):
-    client = Client(DATA, Policy(["moments"], max_queries=2))
+    """A client that was restarted has no stored reply and computes it again."""
+    ledger, rules = Ledger(), Policy(["moments"], max_queries=2)
     true = MomentsRequest.execute
-    client.answer(MomentsRequest())
+    Client(DATA, rules, ledger).answer(MomentsRequest())
 
     def other(request, context, shift):
         moments, min_cell_size = true(request, context)
@@ -168,24 +172,72 @@ def test_a_repetition_that_turns_out_otherwise_counts_and_is_withheld_after_the_
     monkeypatch.setattr(
         MomentsRequest, "execute", lambda request, context: other(request, context, 1.0)
     )
-    client.answer(MomentsRequest())
-    assert client.ledger.queries == 2
+    Client(DATA, rules, ledger).answer(MomentsRequest())
+    assert ledger.queries == 2
     monkeypatch.setattr(
         MomentsRequest, "execute", lambda request, context: other(request, context, 2.0)
     )
-    with pytest.raises(PolicyError, match="all 2 answers"):
-        client.answer(MomentsRequest())
-    assert [entry.outcome for entry in client.ledger.entries] == [
-        "answered",
-        "answered",
-        "withheld",
-    ]
+    with pytest.raises(PolicyError, match="all 2 queries"):
+        Client(DATA, rules, ledger).answer(MomentsRequest())
+    assert [entry.outcome for entry in ledger.entries] == ["answered", "answered", "withheld"]
+
+
+def test_a_repeated_request_is_answered_from_the_stored_reply(monkeypatch):
+    client = Client(DATA, Policy(["moments", "transport"]))
+    first = [digest(client.answer(request)) for request in (MomentsRequest(), transport())]
+
+    def never(*_):
+        raise AssertionError("executed again")
+
+    monkeypatch.setattr(MomentsRequest, "execute", never)
+    monkeypatch.setattr(TransportRequest, "execute", never)
+    again = [digest(client.answer(request)) for request in (MomentsRequest(), transport())]
+    assert again == first
+    entries = client.ledger.entries
+    assert [entry.outcome for entry in entries[2:]] == ["repeated", "repeated"]
+    for one, two in ((entries[0], entries[2]), (entries[1], entries[3])):
+        assert replace(one, outcome="repeated", when="") == replace(two, when="")
+
+
+def test_a_stored_reply_that_was_changed_is_not_sent():
+    client = Client(DATA, Policy(["moments"], max_queries=1))
+    first = digest(client.answer(MomentsRequest()))
+    (key,) = client._context.replies._replies
+    client._context.replies.put(key, pack(Envelope(DescribeRequest())))
+    assert digest(client.answer(MomentsRequest())) == first
+
+
+def test_the_cache_of_replies_forgets_the_oldest():
+    cache = ReplyCache(limit=10)
+    for key, size in (("a", 4), ("b", 4), ("a", 5), ("c", 5), ("d", 11)):
+        cache.put(key, bytes(size))
+    assert [cache.get(key) for key in "abcd"] == [bytes(5), None, bytes(5), None]
+
+
+def test_labels_are_part_of_the_fingerprint_of_the_data():
+    """Other labels are other data: their names are not, which rows share one is."""
+    labels = np.arange(100) % 2
+    one = Client(Dataset(DATA.measure, labels)).fingerprint
+    assert one != Client(DATA).fingerprint
+    assert (
+        one != Client(Dataset(DATA.measure, np.roll(labels, 1) * (np.arange(100) > 1))).fingerprint
+    )
+    assert one == Client(Dataset(DATA.measure, np.where(labels, "ill", "well"))).fingerprint
+
+
+def test_other_labels_are_other_data_to_the_ledger():
+    rules = Policy(["moments"], classes=True, max_queries=1, min_cell_size=1)
+    ledger, labels = Ledger(), np.arange(100) % 2
+    Client(Dataset(DATA.measure, labels), rules, ledger).answer(MomentsRequest("diag"))
+    other = Client(Dataset(DATA.measure, np.arange(100) // 50), rules, ledger)
+    with pytest.raises(PolicyError, match="all 1 queries"):
+        other.answer(MomentsRequest("diag"))
 
 
 def test_without_answers_nothing_is_repeated_either():
     ledger = Ledger()
     Client(DATA, Policy(["moments"]), ledger).answer(MomentsRequest())
-    with pytest.raises(PolicyError, match="all 0 answers"):
+    with pytest.raises(PolicyError, match="all 0 queries"):
         Client(DATA, Policy(["moments"], max_queries=0), ledger).answer(MomentsRequest())
 
 
@@ -199,7 +251,7 @@ def test_under_other_rules_or_about_other_data_a_question_is_another(change):
         if change == "policy"
         else Client(other, rules, ledger)
     )
-    with pytest.raises(PolicyError, match="all 1 answers"):
+    with pytest.raises(PolicyError, match="all 1 queries"):
         client.answer(MomentsRequest())
 
 
@@ -286,12 +338,12 @@ def test_what_fails_after_a_look_at_the_data_counts_as_a_look():
         PolicyError, match="fewer than the 50"
     ):  # the same question: not worked on, and not counted
         client.answer(transport())
-    with pytest.raises(PolicyError, match="all 1 answers"):
+    with pytest.raises(PolicyError, match="all 1 queries"):
         client.answer(transport(Measure(SUPPORT.points + 1)))
     assert client.ledger.queries == 1
     assert [entry.outcome for entry in client.ledger.entries] == ["withheld", "refused", "refused"]
     assert "fewer than the 50" in client.ledger.entries[1].reason
-    assert "all 1 answers" in client.ledger.entries[2].reason
+    assert "all 1 queries" in client.ledger.entries[2].reason
 
 
 @pytest.mark.parametrize(
@@ -379,5 +431,5 @@ def test_ledgers_can_be_read():
 
 
 def test_a_federation_needs_clients():
-    with pytest.raises(FedwadError, match="at least one client"):
+    with pytest.raises(FedwadError, match="at least one site"):
         local({})

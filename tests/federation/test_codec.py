@@ -93,7 +93,7 @@ def test_numbers_come_back_bit_for_bit(number, distance):
 def test_another_version_is_told_apart():
     letter = bytearray(pack(Envelope(MomentsRequest())))
     letter[6] = 9
-    with pytest.raises(VersionError, match="version 9 arrived where version 1 is read"):
+    with pytest.raises(VersionError, match="version 9 arrived where version 2 is read"):
         unpack(bytes(letter))
     answer = unpack(client().respond(bytes(letter))).content
     assert answer.code == "version"
@@ -164,6 +164,19 @@ def test_headers_that_lie_are_refused_in_one_sentence(letter):
         unpack(letter)
     assert "\n" not in str(caught.value)
     assert unpack(client().respond(letter)).content.code in ("federation", "input")
+
+
+def test_a_message_of_many_parts_is_refused_before_they_are_made():
+    import tracemalloc
+
+    for part in (b'["<f8",[0]]', b'{"type":"DescribeRequest"}'):
+        start, text = header(arrays=[])[:8], b'{"arrays": [' + b",".join([part] * 200_000) + b"]}"
+        message = start + len(text).to_bytes(4, "little") + text
+        tracemalloc.start()
+        with pytest.raises(FederationError, match="parts"):
+            unpack(message)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(message)
+        tracemalloc.stop()
 
 
 def test_nan_in_numbers_and_arrays_is_refused():

@@ -113,23 +113,23 @@ FAULTS = {
         lambda *_: Failure("silent", "no answer came within 5 seconds."),
         "within 5 seconds",
     ),
-    "answers a round late": (late, "an answer to another question came; it may be late"),
-    "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "no letter of fedwad"),
-    "sends nothing but a start": (lambda *_: b"", "no letter of fedwad"),
+    "answers a round late": (late, "an answer to another request came; it may be late"),
+    "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "not a message of fedwad"),
+    "sends nothing but a start": (lambda *_: b"", "not a message of fedwad"),
     "is cut off": (lambda client, letter, _: client.respond(letter)[:-9], "cut short"),
     "appends something": (
         lambda client, letter, _: client.respond(letter) + b"12345678",
-        "more bytes than it tells",
+        "more bytes than it declares",
     ),
     "runs another version": (
         lambda client, letter, _: (answer := client.respond(letter))[:6] + b"\x07\x00" + answer[8:],
-        "version 7 arrived where version 1 is read",
+        "version 7 arrived where version 2 is read",
     ),
     "sends another kind of reply": (
         changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),
         "Moments came",
     ),
-    "sends a request back": (lambda _client, letter, _sent: letter, "which is no reply"),
+    "sends a request back": (lambda _client, letter, _sent: letter, "which is not a reply"),
     "sends NaN": (on_summary(means=lambda s: np.full_like(s.means, np.nan)), "not finite"),
     "sends infinities": (
         on_summary(covariance=lambda s: np.full_like(s.covariance, np.inf)),
@@ -164,7 +164,7 @@ FAULTS = {
     ),
     "counts no samples": (on_summary(count=lambda _: 0), "counts are not positive"),
     "sends words for numbers": (on_summary(count=lambda _: "many"), "counts are not positive"),
-    "fails inside": (crashed, "could not work on this request"),
+    "fails inside": (crashed, "could not execute this request"),
     "cannot write its ledger": (full_disk, "ledger cannot be written"),
 }
 
@@ -176,7 +176,7 @@ def distance(fed):
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_distance_names_the_client_and_the_reason(name, caplog):
     fault, reason = FAULTS[name]
-    with pytest.raises(FedwadError, match=f"Client 'rome': .*({reason})") as caught:
+    with pytest.raises(FedwadError, match=f"Site 'rome': .*({reason})") as caught:
         distance(Wire(fault))
     assert "\n" not in str(caught.value)
     assert len(caplog.records) == (name == "fails inside")  # told in the client's own log only
@@ -255,7 +255,7 @@ def test_an_oversized_letter_is_not_read(monkeypatch):
         )
     )
     with pytest.raises(
-        FederationError, match=r"Client 'rome': A letter of .* bytes arrived; up to 2000 are read"
+        FederationError, match=r"Site 'rome': A message of .* bytes arrived; up to 2000 are read"
     ):
         distance(Wire(huge))
 
@@ -286,7 +286,7 @@ def test_a_policy_that_refuses_is_named_and_recorded():
     clients = {name: Client(data, Policy.open()) for name, data in DATA.items()}
     clients["rome"] = Client(DATA["rome"], Policy(("summary",)))
     with pytest.raises(
-        PolicyError, match="Client 'rome': Requests of kind 'moments' are not allowed"
+        PolicyError, match="Site 'rome': Requests of kind 'moments' are not allowed"
     ):
         distance(Wire(clients=clients))
     assert [entry.outcome for entry in clients["rome"].ledger.entries] == ["refused"]
@@ -297,5 +297,5 @@ def test_a_policy_that_refuses_is_named_and_recorded():
 def test_too_few_left_is_an_error():
     deaf = Wire(lambda *_: None)
     deaf.exchange = lambda letters, timeout: {}  # noqa: ARG005
-    with pytest.raises(FederationError, match="Client 'paris': no reply came"):
+    with pytest.raises(FederationError, match="Site 'paris': no reply came"):
         fedwad.matrix(deaf)

@@ -26,10 +26,10 @@ def test_all_some_and_one(federation):
 @pytest.mark.parametrize(
     ("clients", "least", "sentence"),
     [
-        (["paris", "lima"], 1, "There is no client 'lima'; the clients are paris, oslo, rome."),
-        (["paris", "paris"], 1, "A client is named twice; name each once."),
-        ([], 1, "0 clients came; a sum needs at least one."),
-        (["paris"], 2, "1 client came; a sum needs at least two."),
+        (["paris", "lima"], 1, "There is no site 'lima'; the sites are paris, oslo, rome."),
+        (["paris", "paris"], 1, "A site is named twice; name each once."),
+        ([], 1, "0 sites came; a sum needs at least one."),
+        (["paris"], 2, "1 site came; a sum needs at least two."),
     ],
 )
 def test_wrong_names(federation, clients, least, sentence):
@@ -58,7 +58,7 @@ def test_wrong_names(federation, clients, least, sentence):
 )
 def test_the_doors_say_it_alike(federation, door, needs):
     for clients, sentence in (
-        (["lima", "rome"], "no client 'lima'"),
+        (["lima", "rome"], "no site 'lima'"),
         (["rome"] * 2, "named twice"),
         ([], needs),
     ):

@@ -42,12 +42,12 @@ def test_entries_survive_a_restart_and_count(tmp_path):
         )  # a new process each time, as Flower makes one
         assert client.ledger.queries == number
         client.answer(question(number))
-    with pytest.raises(PolicyError, match="all 3 answers"):
+    with pytest.raises(PolicyError, match="all 3 queries"):
         Client(DATA, policy, FileLedger(path)).answer(question(3))
     Client(DATA, policy, FileLedger(path)).answer(question(1))
     entries = read_ledger(path)
     assert [entry.outcome for entry in entries] == ["answered"] * 3 + ["refused", "repeated"]
-    assert "all 3 answers" in entries[3].reason
+    assert "all 3 queries" in entries[3].reason
     assert all(
         len(entry.digest) == 64 and entry.bytes > 0 and entry.min_cell_size == 100
         for entry in entries[:3]

@@ -63,6 +63,41 @@ def test_a_wrong_file_gets_one_sentence(tmp_path, text, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(),
+        Policy.open(),
+        Policy(("summary",), max_queries=3, max_distinct_replies={"summary": 1}, contact='"a" é'),
+        Policy(("private",), epsilon=0.3, delta=1e-7, max_support=7, max_p=2.5),
+    ],
+)
+def test_a_policy_that_is_saved_and_loaded_is_the_same(tmp_path, policy):
+    path = tmp_path / "policy.toml"
+    policy.save(path)
+    assert Policy.load(path) == policy
+    assert Policy.load(path).digest() == policy.digest()
+
+
+def test_a_policy_is_hashed_once_and_not_checked_again(monkeypatch):
+    client = Client(LABELLED, Policy(("moments", "summary")))
+
+    def never(*_):
+        raise AssertionError("once more")
+
+    monkeypatch.setattr(Policy, "__post_init__", never)
+    monkeypatch.setattr(Policy, "digest", never)
+    client.answer(MomentsRequest())
+    client.answer(SummaryRequest(2, "auto", 2.0, 0))
+
+
+def test_the_digest_of_a_policy_is_about_what_can_change_a_reply():
+    rules = Policy(("moments",))
+    assert rules.digest() == Policy(("moments",), name="paris", max_queries=3).digest()
+    for other in (Policy(("moments", "cells")), Policy(("moments",), min_cell_size=9)):
+        assert rules.digest() != other.digest()
+
+
 def test_a_missing_file_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="no readable policy"):
         Policy.load(tmp_path / "none.toml")
@@ -83,7 +118,7 @@ def test_a_client_says_who_it_is_without_a_look_at_the_data():
         True,
     )
     assert client.ledger.queries == 0
-    with pytest.raises(PolicyError, match="all 0 answers"):
+    with pytest.raises(PolicyError, match="all 0 queries"):
         client.answer(SummaryRequest(2, "full", 2.0, 0))
 
 
@@ -121,7 +156,7 @@ def test_no_more_of_a_covariance_is_told_than_the_policy_says(covariance_type):
 
 def test_classes_need_what_they_are_compared_by():
     client = Client(LABELLED, Policy(("summary",), classes=True, covariance_type="diag"))
-    with pytest.raises(PolicyError, match="does not tell what classes"):
+    with pytest.raises(PolicyError, match="does not share the covariances"):
         client.answer(SummaryRequest(2, "auto", 2.0, 0, "full"))
     assert (
         client.answer(SummaryRequest(2, "full", 2.0, 0, "diag")).summary.covariance_type == "diag"

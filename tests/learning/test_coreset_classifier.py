@@ -306,7 +306,7 @@ def test_wrong_options_are_refused_at_fit(options, sentence):
         ({"paris": (X[:50], Y[:50]), "oslo": X[:50]}, "no labels"),
         ({"paris": (X[:50], Y[:50] / 3)}, "fractions"),
         ({"paris": (X[:50], Y[:49])}, "one label per sample"),
-        ({}, "at least one client"),
+        ({}, "at least one site"),
     ],
 )
 def test_wrong_federations(data, sentence):

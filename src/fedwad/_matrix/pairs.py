@@ -135,7 +135,7 @@ def _lose(line: MeteredFederation, name: str, reply: Any) -> None:
         else Failure("garbage", f"a {type(reply).__name__} came.")
     )
     if failure.code == "input":
-        raise error_of(name, failure)
+        raise error_of(failure, name)
     line.failed[name] = failure.sentence
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedwad.errors import FedwadError
-from fedwad.federation import Failure, error_of
-from fedwad.federation.replies import failure_of
+from fedwad.federation import Failure, error_of, failure_of
 
 __all__ = ["error_outcome", "internal_outcome", "result_of"]
 
@@ -28,5 +27,4 @@ def result_of(outcome: dict[str, Any]) -> dict[str, Any]:
     if "error" not in outcome:
         return outcome
     sentence = str(outcome.get("sentence", "The run failed."))
-    failure = Failure(str(outcome["error"]), sentence)
-    raise type(error_of("", failure))(sentence)
+    raise error_of(Failure(str(outcome["error"]), sentence))

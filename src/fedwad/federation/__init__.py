@@ -1,12 +1,12 @@
-"""Who can be asked what: requests and replies, clients with their policy and ledger, and
-federations of them."""
+"""Requests and replies, clients with their policy and ledger, and federations of clients."""
 
 from fedwad.federation.accountant import guarantee_warning
-from fedwad.federation.bundle import Bundle
+from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import LARGEST, VERSION, Envelope, pack, unpack
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset, align_columns
+from fedwad.federation.failures import Failure, error_of, failure_of
 from fedwad.federation.federation import (
     Answer,
     Federation,
@@ -19,13 +19,13 @@ from fedwad.federation.federation import (
 from fedwad.federation.journal import Journal
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
-from fedwad.federation.message import Classes, Reply, Request
+from fedwad.federation.message import Reply, Request
+from fedwad.federation.needs import KINDS, Classes, Needs
 from fedwad.federation.node import open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import FORMATS, read
 from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
-from fedwad.federation.replies import BundleReply, Failure, error_of, payload
-from fedwad.federation.requests import KINDS
+from fedwad.federation.replies import payload
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, agreed_names
@@ -69,6 +69,7 @@ __all__ = [
     "MeteredFederation",
     "Moments",
     "MomentsRequest",
+    "Needs",
     "Policy",
     "PrivateReply",
     "PrivateRequest",
@@ -93,6 +94,7 @@ __all__ = [
     "describe_message",
     "encode_failure",
     "error_of",
+    "failure_of",
     "guarantee_warning",
     "local",
     "open_client",

@@ -1,4 +1,4 @@
-"""What a client remembers between the rounds of a run. It never leaves the client."""
+"""What a client keeps between requests. None of it leaves the client by itself."""
 
 from __future__ import annotations
 
@@ -13,18 +13,39 @@ from numpy.typing import NDArray
 from fedwad.errors import FederationError
 from fedwad.ot import Floats
 
-__all__ = ["RunCache"]
+__all__ = ["ReplyCache", "RunCache"]
 
 _RUNS = 256
+_REPLY_BYTES = 1 << 23
+
+
+class ReplyCache:
+    """The last replies as they were sent, by the digest of the request. The oldest make room."""
+
+    def __init__(self, limit: int = _REPLY_BYTES) -> None:
+        self._limit, self._size = limit, 0
+        self._replies: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, question: str) -> bytes | None:
+        """The reply to this question, if it is kept."""
+        return self._replies.get(question)
+
+    def put(self, question: str, reply: bytes) -> None:
+        """Keep a reply, unless it is larger than the whole cache."""
+        if len(reply) > self._limit:
+            return
+        self._size += len(reply) - len(self._replies.pop(question, b""))
+        self._replies[question] = reply
+        while self._size > self._limit:
+            self._size -= len(self._replies.popitem(last=False)[1])
 
 
 class RunCache:
-    """The last potentials of each run, to start the next round's transport from, and a network's
-    own layers.
+    """The last potentials and the personal layers of each run. The oldest runs make room.
 
-    Old runs are forgotten. Nodes that start a process for each message keep layers in a folder of
-    their own: without them a training could not go on, while potentials save time and change no
-    number.
+    Potentials are where the next round's transport starts from. They save time and change no
+    number. Personal layers are needed to go on with a training, so a client with a ledger in a file
+    writes them to a folder beside it.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -33,17 +54,19 @@ class RunCache:
         self._layers: OrderedDict[str, tuple[int, NDArray[np.float32]]] = OrderedDict()
 
     def recall(self, run: str) -> Floats | None:
+        """The last potentials of this run, if they are known."""
         return self._potentials.get(run)
 
     def remember(self, run: str, potentials: Floats) -> None:
+        """Keep the potentials of this run."""
         self._potentials[run] = potentials
         self._potentials.move_to_end(run)
         while len(self._potentials) > _RUNS:
             self._potentials.popitem(last=False)
 
     def recall_layers(self, run: str, turn: int) -> NDArray[np.float32] | None:
-        """The weights of this client's own layers after it has trained so often in this run, if
-        that is where it is."""
+        """Personal-layer weights after `turn` training rounds of `run`; None if the client is at
+        another round."""
         known, layers = self._layers.get(run, (0, None))
         if layers is None and self._folder is not None:
             try:
@@ -54,21 +77,20 @@ class RunCache:
         return layers if known == turn else None
 
     def keep_layers(self, run: str, turn: int, layers: NDArray[np.float32]) -> None:
+        """Keep the personal-layer weights after `turn` training rounds of `run`."""
         self._layers[run] = (turn, layers)
         self._layers.move_to_end(run)
         while len(self._layers) > _RUNS:
             self._layers.popitem(last=False)
         if self._folder is not None:
-            self._write(run, turn, layers)
+            self._write(self._folder, run, turn, layers)
 
     def _file(self, run: str) -> Path:
-        return (
-            Path(str(self._folder)) / f"{hashlib.sha256(run.encode('utf-8')).hexdigest()[:32]}.npz"
-        )
+        name = hashlib.sha256(run.encode("utf-8")).hexdigest()[:32]
+        return Path(str(self._folder)) / f"{name}.npz"
 
-    def _write(self, run: str, turn: int, layers: NDArray[np.float32]) -> None:
-        """Readable by the owner alone; the oldest runs make room."""
-        folder = Path(str(self._folder))
+    def _write(self, folder: Path, run: str, turn: int, layers: NDArray[np.float32]) -> None:
+        """Write a file that only its owner can read, and remove the files of the oldest runs."""
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             content = io.BytesIO()
@@ -80,5 +102,5 @@ class RunCache:
                 old.unlink()
         except OSError:
             raise FederationError(
-                "This client cannot write down its own layers; its operator has to make room."
+                "This site cannot write its personal layers to disk; its operator has to make room."
             ) from None

@@ -1,53 +1,60 @@
-"""The one door: a client holds data and answers requests about it."""
+"""A client holds data and answers requests about them."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
-
-import numpy as np
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from fedwad._blas import single_threaded_blas
-from fedwad.errors import FederationError, FedwadError, PolicyError
-from fedwad.federation.accountant import BudgetAccountant
-from fedwad.federation.bundle import Bundle, kind_of, validate
+from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
+from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.codec import Envelope, VersionError, digest, pack, unpack
 from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
-from fedwad.federation.ledger import FileLedger, Ledger, Outcome
+from fedwad.federation.failures import Failure, failure_of
+from fedwad.federation.ledger import Entry, Ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
-from fedwad.federation.replies import BundleReply, Failure, failure_of, payload
-from fedwad.federation.requests.train import TrainRequest, train_together
+from fedwad.federation.replies import payload
+from fedwad.federation.requests import kind_of
 
-__all__ = ["Client", "answer_together"]
+__all__ = ["Admitted", "Client"]
 
 _LARGEST_BUNDLE = 10_000
 _log = logging.getLogger("fedwad.client")
 
 
-class Client:
-    """One party's data behind its policy and its ledger.
+@dataclass(frozen=True, eq=False)
+class Admitted:
+    """A request that may be executed.
 
-    `answer` is the only way to anything computed from the data: it asks the policy before the work
-    and before the reply leaves, and writes every request into the ledger, whatever became of it.
-    `respond` is the same door for letters that came over a wire.
+    `key` is the digest under which the ledger knows it, `known` its first line there, and `stored`
+    the reply that was sent before, packed.
+    """
+
+    request: Request
+    kind: str
+    key: str
+    known: Entry | None
+    stored: bytes | None
+
+
+class Client:
+    """The data of one site behind its policy and its ledger.
+
+    `answer` is the only way to anything computed from the data. It asks the policy before the work
+    and before the reply leaves, and records every request in the ledger, whatever its outcome.
+    `respond` is the same for messages that came over a wire.
     """
 
     def __init__(
         self, data: Dataset, policy: Policy | None = None, ledger: Ledger | None = None
     ) -> None:
         self.ledger = Ledger() if ledger is None else ledger
-        beside = (
-            self.ledger.path.with_suffix(".layers") if isinstance(self.ledger, FileLedger) else None
-        )
-        self._context = ClientContext(data, Policy() if policy is None else policy, folder=beside)
-        self._digest = _digest(self._context.data)
-        self._context.accountant = BudgetAccountant(self.ledger, self._context.policy, self._digest)
+        self._context = ClientContext(data, Policy() if policy is None else policy, self.ledger)
         self._features = (
             ""
             if data.features is None
@@ -60,44 +67,46 @@ class Client:
 
     @property
     def fingerprint(self) -> str:
-        """A word that changes when the data or the names of their features do; it stays with the
-        client."""
-        return f"{self._digest} {self._features}"
+        """A string that changes when the data or the names of their features change.
 
-    def respond(self, letter: bytes) -> bytes:
-        """The answer to a letter, as a letter. Errors become a Failure: our sentence, never a
-        traceback or data."""
+        It stays with the client.
+        """
+        return f"{self._context.digest} {self._features}"
+
+    def respond(self, message: bytes) -> bytes:
+        """The answer to a packed message, packed.
+
+        An error becomes a Failure with our own sentence, never with a traceback or data.
+        """
         request_id = ""
-        message: Reply | BundleReply | Failure
+        answer: Reply | BundleReply | Failure
         try:
-            asked = self._opened(letter)
+            asked = self._unpack(message)
             request_id = asked.request_id
-            message = (
+            answer = (
                 self.answer_all(asked.content)
                 if isinstance(asked.content, Bundle)
                 else self.answer(asked.content)
             )
         except VersionError as error:
-            message = Failure("version", str(error))
+            answer = Failure("version", str(error))
         except FedwadError as error:
-            message = failure_of(error)
+            answer = failure_of(error)
         except Exception:
-            _log.exception("a request failed")  # stays here, beside the data
-            message = Failure(
-                "internal", "The client could not work on this request; its own log tells why."
-            )
-        return pack(Envelope(message, request_id, self._features))
+            _log.exception("a request failed")  # this log stays with the client
+            answer = Failure("internal", "The site could not execute this request; see its log.")
+        return pack(Envelope(answer, request_id, self._features))
 
-    def _opened(self, letter: bytes) -> Envelope:
+    def _unpack(self, message: bytes) -> Envelope:
         try:
-            return unpack(letter)
+            return unpack(message)
         except FedwadError:
             with self.ledger.turn():
                 self.ledger.record("unreadable", "refused")
             raise
 
     def answer_all(self, bundle: Bundle) -> BundleReply:
-        """Reply to each request of a bundle, or say why not."""
+        """Answer each request of a bundle with a reply or a failure."""
         if len(bundle.requests) > _LARGEST_BUNDLE:
             raise FederationError(
                 f"A bundle of {len(bundle.requests)} requests came; send up to {_LARGEST_BUNDLE}."
@@ -111,131 +120,146 @@ class Client:
         return BundleReply(tuple(replies))
 
     def answer(self, request: Request) -> Reply:
-        """Reply to one request, or raise PolicyError. Requests of several threads take turns."""
-        with self.ledger.turn(), single_threaded_blas():
-            request, question = self._admitted(request)
-            return self._released(
-                request, question, lambda: type(request).execute(request, self._context)
-            )
+        """Reply to one request, or raise the error that refuses it. Threads take turns.
 
-    def _admitted(self, request: Request) -> tuple[Request, str]:
-        """The request as it may be worked on, and its `_question`, or PolicyError and a line in the
-        ledger.
-
-        A question whose reply was withheld is not worked on again: it would be withheld again.
-        Within a ledger's turn.
+        A request that was answered before gets the same reply again, and nothing is computed.
         """
-        kind = kind_of(request)
+        with self.ledger.turn(), single_threaded_blas():
+            admitted = self._admit(request)
+            if admitted.stored is not None:
+                return self._repeat(admitted, admitted.stored)
+            with self._withheld_on_error(admitted):
+                reply, samples = type(admitted.request).execute(admitted.request, self._context)
+                return self._release(admitted, reply, samples)
+
+    def _admit(self, request: Request) -> Admitted:
+        """The request as it may be executed; else an error, and a line in the ledger.
+
+        A request whose reply was withheld is not executed again, since it would be withheld again.
+        """
+        kind, context = kind_of(request), self._context
         try:
-            request = validate(request)
-            question = self._question(request)
-            known = self.ledger.known(question)
-            self.policy.admit(request, self.ledger.queries if known is None else 0)
-            type(request).check_shape(request, self._context)
+            request = _validated(request, kind)
+            key = self._key(request)
+            known = self.ledger.known(key)
+            needs = type(request).needs(request)
+            context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
+            type(request).check_shape(request, context)
             if known is not None and known.outcome == "withheld":
                 raise PolicyError(known.reason)
+            stored = self._stored(request, key, known)
+            if needs.mu and stored is None:
+                context.accountant.check(needs.mu)
         except BaseException as error:
-            self.ledger.record(kind, "refused", data=self._digest, reason=_reason(error))
+            self.ledger.record(kind, "refused", data=self._context.digest, reason=_reason(error))
             raise
-        return request, question
+        return Admitted(request, kind, key, known, stored)
 
-    def _released(
-        self, request: Request, question: str, execute: Callable[[], tuple[Reply, int | None]]
-    ) -> Reply:
-        """The reply that `execute` gives, past the policy and into the ledger. Within the ledger's
-        turn.
+    def _key(self, request: Request) -> str:
+        """SHA-256 of everything that the reply depends on: the request without the name of its run,
+        the policy and the data.
 
-        The same reply to the same question tells nothing new, so it is "repeated" and does not
-        count; any other does.
-        """
-        kind, known = kind_of(request), self.ledger.known(question)
-        try:
-            reply, min_cell_size = execute()
-            told = digest(reply)
-            if (
-                min_cell_size is not None
-            ):  # else it averages no samples: a description, or noise that has its own budget
-                self.policy.release(min_cell_size)
-                self.policy.check_new(kind, told, self.ledger.released_digests(kind))
-            again = known is not None and known.digest == told
-            if known is not None and not again:  # it was let in as a repetition, and is none
-                self.policy.check_queries(self.ledger.queries)
-        except BaseException as error:  # whatever it was, the data were looked at
-            lasting = question if known is None and isinstance(error, PolicyError) else ""
-            self.ledger.record(
-                kind, "withheld", data=self._digest, question=lasting, reason=_reason(error)
-            )
-            raise
-        outcome: Outcome = "repeated" if again else "answered"
-        self.ledger.record(
-            kind, outcome, payload(reply), min_cell_size or 0, told, self._digest, question=question
-        )
-        return reply
-
-    def _question(self, request: Request) -> str:
-        """SHA-256 of what a reply depends on: the question without the name of its run, the rules,
-        and the data.
-
-        Empty for questions whose reply depends on more, on chance or on what was trained before.
+        Empty if the reply depends on more, such as chance or earlier training.
         """
         if not type(request).lasting:
             return ""
         plain = replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
-        rules = replace(self.policy, max_queries=None, name="", contact="")
-        return hashlib.sha256(f"{digest(plain)} {rules!r} {self._digest}".encode()).hexdigest()
+        parts = f"{digest(plain)} {self._context.policy_digest} {self._context.digest}"
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+    def _stored(self, request: Request, key: str, known: Entry | None) -> bytes | None:
+        """The reply that was sent to this request before, packed, if it is still there."""
+        if type(request).paid:
+            return _packed_reply(self.ledger.kept(self._paid_key(request)), request)
+        stored = None if known is None else self._context.replies.get(key)
+        if stored is None or known is None or hashlib.sha256(stored).hexdigest() != known.digest:
+            return None
+        return stored
+
+    def _paid_key(self, request: Request) -> str:
+        """A private release may be sent again under any policy, about the same data."""
+        content = pack(Envelope(request)) + self._context.digest.encode()
+        return hashlib.sha256(content).hexdigest()
+
+    def _repeat(self, admitted: Admitted, stored: bytes) -> Reply:
+        """Send a stored reply again. It reveals nothing new, so it is no query."""
+        reply: Reply = unpack(stored).content
+        known = admitted.known
+        self.ledger.record(
+            admitted.kind,
+            "answered" if known is None else "repeated",
+            payload(reply),
+            0 if known is None else known.min_cell_size,
+            hashlib.sha256(stored).hexdigest(),
+            self._context.digest,
+            question=admitted.key,
+        )
+        return reply
+
+    @contextmanager
+    def _withheld_on_error(self, admitted: Admitted) -> Iterator[None]:
+        """Record whatever keeps a reply from leaving after the data were read. It is a query."""
+        try:
+            yield
+        except BaseException as error:
+            lasting = admitted.known is None and isinstance(error, PolicyError)
+            self.ledger.record(
+                admitted.kind,
+                "withheld",
+                data=self._context.digest,
+                question=admitted.key if lasting else "",
+                reason=_reason(error),
+            )
+            raise
+
+    def _release(self, admitted: Admitted, reply: Reply, samples: int | None) -> Reply:
+        """Check a reply against the policy and record it.
+
+        The same reply to the same request reveals nothing new: it is "repeated" and no query.
+        """
+        policy, packed = self._context.policy, pack(Envelope(reply))
+        sent = hashlib.sha256(packed).hexdigest()
+        if samples is not None:
+            policy.release(samples)
+            policy.check_new(admitted.kind, sent, self.ledger.released_digests(admitted.kind))
+        repeated = admitted.known is not None and admitted.known.digest == sent
+        if admitted.known is not None and not repeated:  # it was admitted as a repeat, and is none
+            policy.check_queries(self.ledger.queries)
+        if type(admitted.request).paid:
+            self.ledger.keep(self._paid_key(admitted.request), packed)
+        self.ledger.record(
+            admitted.kind,
+            "repeated" if repeated else "answered",
+            payload(reply),
+            samples or 0,
+            sent,
+            self._context.digest,
+            question=admitted.key,
+        )
+        if admitted.key:
+            self._context.replies.put(admitted.key, packed)
+        return reply
+
+
+def _validated(request: Request, kind: str) -> Request:
+    """A copy of plain values; InputError unless each makes sense by itself."""
+    try:
+        return type(request).validate(request)
+    except FedwadError:
+        raise
+    except Exception:  # attributes that are missing, or no arrays at all
+        raise InputError(f"A request of kind '{kind}' has fields that cannot be read.") from None
+
+
+def _packed_reply(packed: bytes | None, request: Request) -> bytes | None:
+    """These bytes if they are a reply to the request; None if they are damaged."""
+    try:
+        found = packed is not None and type(unpack(packed).content) is type(request).answer
+    except FedwadError:
+        return None
+    return packed if found else None
 
 
 def _reason(error: BaseException) -> str:
-    """Why something was not told, for the ledger: our own sentences, and no words of other
-    errors."""
+    """Why a reply did not leave, for the ledger: our own sentences, and no text of other errors."""
     return str(error) if isinstance(error, FedwadError) else type(error).__name__
-
-
-def answer_together(
-    clients: Mapping[str, Client], requests: Mapping[str, TrainRequest]
-) -> dict[str, Reply | Failure]:
-    """Replies of several clients of this process to trainings of one network, which are worked on
-    as one stack.
-
-    Each client admits, releases and records its own, as in `answer`.
-    """
-    answers: dict[str, Reply | Failure] = {}
-    admitted: dict[str, TrainRequest] = {}
-    with ExitStack() as turns:
-        for name in sorted(requests):  # one order for all threads, so that none waits for the other
-            turns.enter_context(clients[name].ledger.turn())
-        turns.enter_context(single_threaded_blas())
-        for name, request in requests.items():
-            try:
-                admitted[name] = clients[name]._admitted(request)[0]  # type: ignore[assignment]
-            except FedwadError as error:
-                answers[name] = failure_of(error)
-        try:
-            done = train_together(
-                list(admitted.values()), [clients[name]._context for name in admitted]
-            )
-        except FedwadError:  # one of them is to blame: each works by itself and tells
-            done = []
-        for place, (name, request) in enumerate(admitted.items()):
-            execute = (
-                partial(done.__getitem__, place)
-                if done
-                else partial(request.execute, clients[name]._context)
-            )
-            try:
-                answers[name] = clients[name]._released(
-                    request, "", execute
-                )  # trainings are never the same
-            except FedwadError as error:
-                answers[name] = failure_of(error)
-    return {name: answers[name] for name in requests}
-
-
-def _digest(data: Dataset) -> str:
-    """SHA-256 of the samples, their weights and labels: what the ledger calls the data by."""
-    sha = hashlib.sha256(str(data.measure.points.shape).encode())
-    sha.update(data.measure.points.data)
-    sha.update(data.measure.weights.data)
-    if data.labels is not None:
-        sha.update(np.ascontiguousarray(data.labels).data)
-    return sha.hexdigest()

@@ -1,10 +1,10 @@
 """Messages as bytes: named arrays and numbers, with a version.
 
-A letter is `fedwad`, the version, the length of a header, the header in JSON, then the arrays one
-after another as little-endian numbers. The header tells the ticket that an answer repeats, a digest
-of the names of features, the message with numbers and words in place, and type and shape of each
-array. Reading makes objects of the few types below and of no others, and nothing that is read is
-run.
+A packed message is `fedwad`, the version, the length of a header, the header in JSON, then the
+arrays one after another as little-endian numbers. The header holds the `request_id` that an answer
+repeats, a digest of the names of features, the content with its numbers and strings, and type and
+shape of each array. Unpacking makes objects of the few types below and of no others, and runs
+nothing that arrived.
 """
 
 from __future__ import annotations
@@ -13,59 +13,68 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import FederationError, FedwadError
-from fedwad.federation.bundle import Bundle
-from fedwad.federation.replies import BundleReply, Failure
+from fedwad.federation.bundle import Bundle, BundleReply
+from fedwad.federation.failures import Failure
 from fedwad.federation.requests import REPLIES, REQUESTS
 from fedwad.ot import LabelledSummary, Measure, Summary
 
 __all__ = ["LARGEST", "VERSION", "Envelope", "VersionError", "digest", "pack", "unpack"]
 
-VERSION = 1
-#: Most bytes of a letter that is read.
+VERSION = 2
+#: Most bytes of a message that is read.
 LARGEST = 1 << 30
 
 _MAGIC = b"fedwad"
 _START = len(_MAGIC) + 2 + 4
-_LARGEST_HEADER = 1 << 26
+_LARGEST_HEADER = 1 << 24
+_MOST_PARTS = 100_000  # lists and objects in a header, arrays among them
 _PARTS: tuple[type, ...] = (Measure, Summary, LabelledSummary)
 _MESSAGES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
 _TYPES = {kind.__name__: kind for kind in (*_PARTS, *_MESSAGES)}
-_TUPLES = {
-    kind: {field.name for field in fields(kind) if str(field.type).startswith("tuple[")}
-    for kind in _TYPES.values()
-}
 _ARRAYS: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}
 _MOST_AXES = 4
 
 
+def _fields(kind: type) -> dict[str, bool]:
+    """The fields of a message by name, and whether each is a tuple."""
+    hints = get_type_hints(kind)
+    return {field.name: get_origin(hints[field.name]) is tuple for field in fields(kind)}
+
+
+_FIELDS = {kind: _fields(kind) for kind in _TYPES.values()}
+
+
 class VersionError(FederationError):
-    """A letter of another version of the format."""
+    """A message of another version of the format."""
 
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """A message on its way: the ticket of the question, and a digest of the names of the sender's
-    features."""
+    """A message on its way.
+
+    An answer repeats the `request_id` of its request. `features` is a digest of the names of the
+    sender's features, empty if they have none.
+    """
 
     content: Any
     request_id: str = ""
     features: str = ""
 
 
-def pack(letter: Envelope) -> bytes:
-    """The letter as bytes."""
+def pack(envelope: Envelope) -> bytes:
+    """The message as bytes."""
     arrays: list[NDArray[Any]] = []
-    content = _plain(letter.content, arrays)
+    content = _plain(envelope.content, arrays)
     shapes = [[array.dtype.newbyteorder("<").str, list(array.shape)] for array in arrays]
     head = {
-        "request_id": letter.request_id,
-        "features": letter.features,
+        "request_id": envelope.request_id,
+        "features": envelope.features,
         "message": content,
         "arrays": shapes,
     }
@@ -86,7 +95,7 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
         arrays.append(value.astype(kind, copy=False))
         return {"array": len(arrays) - 1}
     if type(value) in _TYPES.values():
-        named = {field.name: _plain(getattr(value, field.name), arrays) for field in fields(value)}
+        named = {name: _plain(getattr(value, name), arrays) for name in _FIELDS[type(value)]}
         return {"type": type(value).__name__, **named}
     if isinstance(value, tuple):
         return [_plain(item, arrays) for item in value]
@@ -98,72 +107,80 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
 
 
 def unpack(data: bytes, largest: int = LARGEST) -> Envelope:
-    """Read a letter; VersionError or FederationError, in one sentence, for anything else."""
+    """The message in these bytes; VersionError or FederationError, in one sentence, if there is
+    none."""
     if not isinstance(data, bytes) or data[: len(_MAGIC)] != _MAGIC or len(data) < _START:
-        raise FederationError("What arrived is no letter of fedwad.")
+        raise FederationError("What arrived is not a message of fedwad.")
     if len(data) > largest:
-        raise FederationError(f"A letter of {len(data)} bytes arrived; up to {largest} are read.")
+        raise FederationError(f"A message of {len(data)} bytes arrived; up to {largest} are read.")
     version = int.from_bytes(data[len(_MAGIC) : len(_MAGIC) + 2], "little")
     if version != VERSION:
         raise VersionError(
-            f"A letter of version {version} arrived where version {VERSION} is read; update the older."
+            f"A message of version {version} arrived where version {VERSION} is read; update the"
+            " older installation."
         )
     try:
         return _read(data)
     except FedwadError:
         raise
-    except Exception:  # whatever the bytes made the readers stumble over; RecursionError is one
-        raise FederationError("A damaged letter arrived.") from None
+    except Exception:  # whatever the bytes led to, a RecursionError included
+        raise FederationError("A damaged message arrived.") from None
 
 
 def _read(data: bytes) -> Envelope:
     end = _START + int.from_bytes(data[_START - 4 : _START], "little")
     if end > min(len(data), _LARGEST_HEADER):
-        raise FederationError("A letter arrived cut short.")
-    head = json.loads(data[_START:end], parse_constant=_refuse)
+        raise FederationError("A message arrived cut short.")
+    header = data[_START:end]
+    if header.count(b"[") + header.count(b"{") > _MOST_PARTS:  # before any of them is made
+        raise FederationError(f"A message arrived with more than {_MOST_PARTS} parts; split it.")
+    head = json.loads(header, parse_constant=_refuse)
     arrays = []
     for kind, shape in head["arrays"]:
-        if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > _MOST_AXES:
-            raise FederationError("A letter arrived with an array of impossible shape.")
-        count, dtype = math.prod(shape), np.dtype(_ARRAYS[kind]).newbyteorder("<")
-        size = count * dtype.itemsize
-        if size > len(data) - end:
-            raise FederationError("A letter arrived cut short.")
-        values = np.frombuffer(data, dtype=dtype, count=count, offset=end)
-        arrays.append(values.reshape(shape).astype(_ARRAYS[kind], copy=False))
-        end += size
+        arrays.append(_array(data, end, kind, shape))
+        end += arrays[-1].nbytes
     if end != len(data):
-        raise FederationError("A letter arrived with more bytes than it tells.")
+        raise FederationError("A message arrived with more bytes than it declares.")
     request_id, features = head["request_id"], head["features"]
     if type(request_id) is not str or type(features) is not str:
-        raise FederationError("A damaged letter arrived.")
+        raise FederationError("A damaged message arrived.")
     message = _built(head["message"], arrays)
     if type(message) not in _MESSAGES:
-        raise FederationError("A letter arrived without a message.")
+        raise FederationError("A message arrived without content of a known type.")
     return Envelope(message, request_id, features)
 
 
+def _array(data: bytes, start: int, kind: str, shape: list[Any]) -> NDArray[Any]:
+    if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > _MOST_AXES:
+        raise FederationError("A message arrived with an array of impossible shape.")
+    count, dtype = math.prod(shape), np.dtype(_ARRAYS[kind]).newbyteorder("<")
+    if count * dtype.itemsize > len(data) - start:
+        raise FederationError("A message arrived cut short.")
+    values = np.frombuffer(data, dtype=dtype, count=count, offset=start)
+    return values.reshape(shape).astype(_ARRAYS[kind], copy=False)
+
+
 def _refuse(word: str) -> Any:
-    raise FederationError(f"A letter arrived with a number that is none ({word}).")
+    raise FederationError(f"A message arrived with {word} instead of a number.")
 
 
 def _built(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if not isinstance(value, dict):
         if isinstance(value, list):
-            raise FederationError("A letter arrived with a list where none belongs.")
+            raise FederationError("A message arrived with a list where none belongs.")
         return value
     if set(value) == {"array"}:
         return arrays[value["array"]]
     kind = _TYPES[value.pop("type")]
-    names = {field.name for field in fields(kind)}
-    if set(value) != names:
+    known = _FIELDS[kind]
+    if set(value) != set(known):
         raise FederationError(f"A {kind.__name__} arrived with other fields than it has.")
-    found: dict[str, Any] = {}
-    for name, part in value.items():
-        if name in _TUPLES[kind] and isinstance(part, list):
-            found[name] = tuple(_built(item, arrays) for item in part)
-        else:
-            found[name] = _built(part, arrays)
+    found = {
+        name: tuple(_built(item, arrays) for item in part)
+        if known[name] and isinstance(part, list)
+        else _built(part, arrays)
+        for name, part in value.items()
+    }
     if kind is Measure:
         return Measure(found["points"], found["weights"], name="what arrived")
     return kind(**found)

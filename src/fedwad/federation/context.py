@@ -1,16 +1,14 @@
-"""What a client lays out to work on a question: its data, its rules, and what it remembers."""
+"""Everything that a client needs to answer a request."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
 from fedwad.federation.accountant import BudgetAccountant
-from fedwad.federation.cache import RunCache
+from fedwad.federation.cache import ReplyCache, RunCache
 from fedwad.federation.data import Dataset
-from fedwad.federation.ledger import Ledger
-from fedwad.federation.message import Classes
+from fedwad.federation.ledger import FileLedger, Ledger
+from fedwad.federation.needs import Classes
 from fedwad.federation.policy import Policy
 from fedwad.ot import LabelledMeasure, Measure, min_cell_size
 
@@ -20,27 +18,34 @@ _FEWEST_IN_A_CELL = 10
 
 
 class ClientContext:
-    """A client's data in canonical order, its policy, and its memory between rounds. It never
-    leaves the client."""
+    """A client's data in canonical order, its policy, its ledger and what it keeps between
+    requests. It never leaves the client.
 
-    def __init__(
-        self,
-        data: Dataset,
-        policy: Policy,
-        accountant: BudgetAccountant | None = None,
-        folder: Path | None = None,
-    ) -> None:
+    Attributes
+    ----------
+    data, digest : the data in canonical order, and their SHA-256
+    policy, policy_digest : the policy, and the SHA-256 of what in it can change a reply
+    ledger : the record of all requests
+    accountant : the privacy budget
+    cache : state of runs between rounds
+    replies : the last replies, to be sent again when a request is repeated
+    """
+
+    def __init__(self, data: Dataset, policy: Policy, ledger: Ledger) -> None:
         self.data = data.canonical()
+        self.digest = self.data.digest()
         self.policy = policy
-        self.accountant = (
-            BudgetAccountant(Ledger(), policy, "") if accountant is None else accountant
-        )
-        self.cache = RunCache(folder)
+        self.policy_digest = policy.digest()
+        self.ledger = ledger
+        self.accountant = BudgetAccountant(ledger, policy, self.digest)
+        layers = ledger.path.with_suffix(".layers") if isinstance(ledger, FileLedger) else None
+        self.cache = RunCache(layers)
+        self.replies = ReplyCache()
         self._views: dict[Classes, Measure] = {}
 
     @property
     def floor(self) -> int:
-        """Fewest samples of a cell that a client makes by itself."""
+        """Fewest samples in a cell that this client forms itself."""
         return max(_FEWEST_IN_A_CELL, self.policy.min_cell_size)
 
     def view(self, classes: Classes) -> Measure:
@@ -50,8 +55,10 @@ class ClientContext:
         return self._views[classes]
 
     def smallest_class(self, classes: Classes) -> int:
-        """Samples in the smallest class whose statistics are part of that view; all of them if none
-        are."""
+        """Number of samples in the smallest class of this view.
+
+        Without class statistics all samples are one class.
+        """
         measure = self.view(classes)
         codes = (
             measure.codes

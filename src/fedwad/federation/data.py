@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.federation.message import Classes
+from fedwad.federation.needs import Classes
 from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
 
 __all__ = ["Dataset", "align_columns"]
@@ -19,42 +19,41 @@ __all__ = ["Dataset", "align_columns"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples with their weights, labels where there are any, and names of the features where they
-    have some."""
+    """Samples with their weights, their labels if there are any, and the names of their features if
+    they have some.
+
+    `wrong_labels` says why labels were left out. `names` holds the label that each class number
+    stands for, once `canonical` has numbered the classes.
+    """
 
     measure: Measure
     labels: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None
-    wrong_labels: str = ""  # what is wrong with the labels that are left out
-    names: tuple[
-        Any, ...
-    ] = ()  # the label that each class number stands for, once `canonical` has numbered them
+    wrong_labels: str = ""
+    names: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
             raise InputError(
-                f"{len(self.measure)} samples came with labels of shape {self.labels.shape}; give one label per sample."
+                f"{len(self.measure)} samples came with labels of shape {self.labels.shape}; give"
+                " one label per sample."
             )
 
-    def __repr__(self) -> str:  # no samples: what is printed may end up anywhere
+    def __repr__(self) -> str:  # no samples, because it may be printed anywhere
         return f"Dataset({len(self.measure)} samples, {self.measure.dimension} features)"
 
     def canonical(self) -> Dataset:
-        """The same data in an order that depends on the rows alone, so that no answer depends on
-        theirs.
+        """The same data with their rows sorted, so that no reply depends on the order of rows.
 
-        Classes are numbered by the samples they hold, so none depends on the names of labels
-        either; `names` keeps those, for answers that may tell them.
+        Classes are numbered by a digest of their samples, so no reply depends on the names of
+        labels either. `names` keeps those.
         """
-        points, weights = (
-            self.measure.points + 0.0,
-            self.measure.weights,
-        )  # -0.0 and 0.0 are the same number
+        points, weights = self.measure.points + 0.0, self.measure.weights  # no -0.0
         order = np.argsort(_sortable(np.column_stack([points, weights])), kind="stable")
         points, weights = points[order], weights[order]
         try:
             codes = None if self.labels is None else class_codes(self.labels)[order]
-        except InputError as error:  # told to whoever asks for classes, and to nobody else
+        except InputError as error:  # raised only if classes are asked for
             return Dataset(Measure(points, weights), None, self.features, str(error))
         names: tuple[Any, ...] = ()
         if codes is not None:
@@ -74,16 +73,20 @@ class Dataset:
         return labelled(self.measure, self.known_labels(), classes)
 
     def known_labels(self) -> NDArray[Any]:
+        """The class number of each sample; InputError if there are no labels."""
         if self.labels is None:
             raise InputError(
                 self.wrong_labels
-                or "The data have no labels; a dataset distance needs them, as (X, y) or a label column."
+                or "The data have no labels; a dataset distance needs them, as (X, y) or a label"
+                " column."
             )
         return class_codes(self.labels)
 
     def by_name(self) -> Dataset:
-        """The same data with named features in alphabetical order, the order that parties can agree
-        on unseen."""
+        """The same data with named features in alphabetical order.
+
+        Sites can agree on this order without seeing each other's data.
+        """
         return self if self.features is None else self.ordered(tuple(sorted(self.features)))
 
     def ordered(self, features: tuple[str, ...]) -> Dataset:
@@ -95,42 +98,49 @@ class Dataset:
             features=features,
         )
 
+    def digest(self) -> str:
+        """SHA-256 of the samples, their weights and their labels. The ledger names the data by
+        it."""
+        sha = hashlib.sha256(str(self.measure.points.shape).encode())
+        sha.update(self.measure.points.data)
+        sha.update(self.measure.weights.data)
+        if self.labels is not None:
+            sha.update(np.ascontiguousarray(self.labels).data)
+        return sha.hexdigest()
+
 
 def _by_content(codes: NDArray[np.int64], points: Floats, weights: Floats) -> NDArray[np.int64]:
-    """Classes numbered in the order of a digest of their samples, which come sorted."""
+    """Classes numbered in the order of a digest of their samples, which are sorted."""
     keys = []
     for code in range(int(codes.max()) + 1):
-        chosen = codes == code
-        keys.append(hashlib.sha256(points[chosen].tobytes() + weights[chosen].tobytes()).digest())
+        own = codes == code
+        keys.append(hashlib.sha256(points[own].tobytes() + weights[own].tobytes()).digest())
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return ranks[codes]
 
 
 def _sortable(points: NDArray[np.float64]) -> NDArray[np.void]:
-    """A key for each row that sorts as bytes the way the rows sort as numbers, first column
-    first."""
+    """A key for each row; keys sort as bytes the way rows sort as numbers, first column first."""
     bits = points.view(np.int64)
     ordered = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).astype(">i8")
     return ordered.view(f"V{8 * points.shape[1]}")[:, 0]
 
 
 def align_columns(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
-    """Put named features into one order; refuse data sets whose features have different names."""
-    result = dict(datasets)
-    named = [
-        (name, data, data.features) for name, data in datasets.items() if data.features is not None
-    ]
-    for name, data, features in named[1:]:
-        first, _, wanted = named[0]
-        odd = sorted(set(wanted).symmetric_difference(features))
-        if not odd:
-            result[name] = data.ordered(wanted)
-        else:
+    """The same datasets with named features in alphabetical order, as nodes have them.
+
+    InputError if the names of features differ between sites.
+    """
+    named = [(site, data.features) for site, data in datasets.items() if data.features is not None]
+    for site, features in named[1:]:
+        first, expected = named[0]
+        odd = sorted(set(expected).symmetric_difference(features))
+        if odd:
             where = ", ".join(
-                f"{feature} only at {first if feature in wanted else name}" for feature in odd[:4]
+                f"{feature} only at {first if feature in expected else site}" for feature in odd[:4]
             )
             raise InputError(
-                f"{first} and {name} differ in the names of features ({where}); make them agree."
+                f"{first} and {site} differ in the names of features ({where}); make them agree."
             )
-    return result
+    return {site: data.by_name() for site, data in datasets.items()}

@@ -1,4 +1,4 @@
-"""The seam between algorithms and engines."""
+"""What algorithms see of an engine: sites to ask, and answers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from fedwad.errors import FederationError, InputError
-from fedwad.federation.bundle import Bundle
+from fedwad.federation.bundle import Bundle, BundleReply
+from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
-from fedwad.federation.replies import BundleReply, Failure, check_reply, error_of, payload
+from fedwad.federation.replies import check_reply, payload
 
 __all__ = [
     "Answer",
@@ -29,7 +30,7 @@ _SILENT = Failure("silent", "no reply came; check that the site is running.")
 
 
 class Federation(Protocol):
-    """Clients that can be asked. Algorithms know no more of an engine than this."""
+    """Clients that can be asked. Algorithms know nothing else of an engine."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -37,14 +38,13 @@ class Federation(Protocol):
         ...
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        """Send each named client its request, all in one round, and return what came back: replies
-        or failures."""
+        """Send each named client its request, all in one round; return replies or failures."""
         ...
 
 
 @dataclass(frozen=True)
 class Site:
-    """One client of a federation, as seen from outside: a name to ask under, no data."""
+    """One client of a federation as seen from outside: a name, and no data."""
 
     federation: Federation
     name: str
@@ -55,7 +55,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of payload that clients sent (`up`) and received (`down`), and in how many replies."""
+    """Bytes of payload that sites sent (`up`) and received (`down`), and the number of replies."""
 
     up: int = 0
     down: int = 0
@@ -103,7 +103,7 @@ class MeteredFederation:
         )
         for name, failure in failures.items():
             if not tolerate or failure.code == "input" or len(replies) < at_least:
-                raise error_of(name, failure)
+                raise error_of(failure, name)
             self.failed[name] = failure.sentence
         return replies
 
@@ -124,7 +124,7 @@ def site(federation: Federation, name: str) -> Site:
     """The client of this name; FederationError if there is none."""
     if name not in federation.names:
         raise FederationError(
-            f"There is no client '{name}'; the clients are {', '.join(federation.names)}."
+            f"There is no site '{name}'; the sites are {', '.join(federation.names)}."
         )
     return Site(federation, name)
 
@@ -132,18 +132,20 @@ def site(federation: Federation, name: str) -> Site:
 def choose_sites(
     federation: Federation, clients: Sequence[str] | None, what: str, least: int = 1
 ) -> tuple[str, ...]:
-    """The clients of these names, all when none are named; InputError unless `what` can be made of
-    them."""
+    """The names of the sites to ask: all, or those in `clients`.
+
+    InputError if a name is unknown or given twice, or if `what` needs more sites.
+    """
     wanted = federation.names if clients is None else clients
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     unknown = [name for name in names if name not in federation.names]
     if unknown:
         raise InputError(
-            f"There is no client '{unknown[0]}'; the clients are {', '.join(federation.names)}."
+            f"There is no site '{unknown[0]}'; the sites are {', '.join(federation.names)}."
         )
     if len(set(names)) < len(names):
-        raise InputError("A client is named twice; name each once.")
+        raise InputError("A site is named twice; name each once.")
     if len(names) < least:
-        came = f"{len(names)} client{'' if len(names) == 1 else 's'} came"
+        came = f"{len(names)} site{'' if len(names) == 1 else 's'} came"
         raise InputError(f"{came}; {what} needs at least {('one', 'two')[least - 1]}.")
     return names

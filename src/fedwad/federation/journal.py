@@ -1,8 +1,9 @@
-"""A federation that writes down every answer, so that an interrupted run goes on where it was."""
+"""A federation that records every answer, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -13,31 +14,34 @@ from typing import Any
 from fedwad.errors import FederationError, FedwadError, InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import Envelope, pack, unpack
+from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
-from fedwad.federation.replies import Failure
 
 __all__ = ["Journal"]
 
-_START = b"fedwad journal 1\n"
+#: Question, answer by site, and length in the file.
+_Kept = tuple[str, dict[str, Answer], int]
+
+_START = b"fedwad journal 2\n"
+_OLD_START = b"fedwad journal "
 
 
 class Journal:
     """Another federation whose answers go into a file, round by round.
 
-    Algorithms ask the same questions again when they start from the same seed. Opened with
-    `resume=True`, a journal gives the answers that it holds without asking anyone: clients are not
-    looked at twice for one round, and the result is the one that an undisturbed run would have had.
-    A question that differs from the one in the journal belongs to another run and is refused, and
-    so is one about other data where clients are in this process; elsewhere a journal answers for
-    the data as they were. A client that was lost stays lost in the rounds that went on without it,
-    and is asked again in the last one.
+    An algorithm that starts again from the same seed asks the same requests again. Opened with
+    `resume=True`, a journal replays the answers that it holds without asking anyone. No site is
+    queried twice for one round, and the result is that of an undisturbed run.
+
+    A request that differs from the recorded one is refused. For local clients changed data are
+    refused too; for remote clients the recorded replies are used as they are. A site that failed is
+    left out again in the rounds that went on without it, and is asked again in the last one.
 
     Parameters
     ----------
     federation : the clients
-    path : the file; it is readable by its owner only, since it holds what clients sent
-    resume : whether to go on with a journal that is there; without it, one that is there is an
-        error
+    path : the file; only its owner can read it, since it holds what sites sent
+    resume : whether to go on with an existing journal; without it, an existing file is an error
 
     Examples
     --------
@@ -60,7 +64,7 @@ class Journal:
         try:
             self._file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600), "r+b")
             self._file.seek(_length(self._kept))
-            self._file.truncate()  # what a crash cut short is asked again
+            self._file.truncate()  # what a crash cut short is asked for again
             if not self._kept:
                 self._file.seek(0)
                 self._file.write(_START)
@@ -114,7 +118,8 @@ class Journal:
             self.replayed += 1
         elif self._kept:
             raise InputError(
-                f"{self.path} belongs to another run; give the same data, options and seed, or remove it."
+                f"{self.path} belongs to another run; give the same data, options and seed, or"
+                " remove it."
             )
         missing = {name: request for name, request in requests.items() if name not in known}
         fresh = self._federation.ask(missing) if missing else {}
@@ -134,22 +139,24 @@ class Journal:
 
 
 def _answered(known: Mapping[str, Answer], more: Mapping[str, Answer]) -> bool:
-    """Whether these clients have replied already: then more is about a later round that asked the
-    same."""
+    """Whether these sites have replied already; then `more` belongs to a later round with the same
+    requests."""
     return any(name in known and not isinstance(known[name], Failure) for name in more)
 
 
 def _record(question: str, name: str, answer: Answer) -> bytes:
-    body = pack(Envelope(answer, question, name))
+    """Length, SHA-256 and body of a record. The body is a line of JSON and the packed answer."""
+    line = json.dumps({"question": question, "site": name}).encode("utf-8")
+    body = line + b"\n" + pack(Envelope(answer))
     return len(body).to_bytes(8, "little") + hashlib.sha256(body).digest() + body
 
 
-def _length(kept: list[tuple[str, dict[str, Answer], int]]) -> int:
+def _length(kept: list[_Kept]) -> int:
     return len(_START) + sum(size for _, _, size in kept)
 
 
-def _read(path: Path) -> list[tuple[str, dict[str, Answer], int]]:
-    """The complete records of a journal: question, answer by client, and length in the file."""
+def _read(path: Path) -> list[_Kept]:
+    """The complete records of a journal."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -157,8 +164,10 @@ def _read(path: Path) -> list[tuple[str, dict[str, Answer], int]]:
             f"There is no journal at {path} to resume; start without resuming."
         ) from None
     if not data.startswith(_START):
-        if _START.startswith(data):  # cut off at birth
+        if _START.startswith(data):  # cut off in its first line
             return []
+        if data.startswith(_OLD_START):
+            raise InputError(f"{path} is a journal of another version; start the run again.")
         raise InputError(f"{path} is not a journal of a run; name another file.")
     records = []
     place = len(_START)
@@ -167,18 +176,21 @@ def _read(path: Path) -> list[tuple[str, dict[str, Answer], int]]:
         body = data[place + 40 : place + 40 + size]
         if len(body) != size or hashlib.sha256(body).digest() != data[place + 8 : place + 40]:
             break
+        line, _, packed = body.partition(b"\n")
         try:
-            letter = unpack(body)
-        except FedwadError:
+            head, answer = json.loads(line), unpack(packed).content
+        except (FedwadError, ValueError):
             break
-        records.append((letter.request_id, {letter.features: letter.content}, 40 + size))
+        records.append((head["question"], {head["site"]: answer}, 40 + size))
         place += 40 + size
     return records
 
 
 def _digest(requests: Mapping[str, Question], data: Mapping[str, str]) -> str:
-    """What is asked of whom and about which data, the name of the run left out: it is drawn anew at
-    each start."""
+    """SHA-256 of who is asked what about which data.
+
+    The name of the run is left out, because it is drawn anew at each start.
+    """
     sha = hashlib.sha256()
     for name in sorted(requests):
         sha.update(pack(Envelope(_nameless(requests[name]), name)))

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
-from fedwad._blas import single_threaded_blas
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation.bundle import Bundle
-from fedwad.federation.client import Client, answer_together
+from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import align_columns
+from fedwad.federation.failures import failure_of
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.reading import read
-from fedwad.federation.replies import failure_of
-from fedwad.federation.requests.train import alike
+from fedwad.federation.together import answer_together
 
 __all__ = ["LocalFederation", "as_federation", "local"]
 
 
 class LocalFederation:
-    """Clients in this process; those asked in one round work in parallel threads."""
+    """Clients in this process. Those asked in one round work in parallel threads."""
 
     def __init__(
         self, clients: Mapping[str, Client], features: tuple[str, ...] | None = None
     ) -> None:
         if not clients:
-            raise InputError("A federation needs at least one client.")
+            raise InputError("A federation needs at least one site.")
         self._clients = dict(clients)
-        #: Names of the features in the order in which clients have them, where they are known.
+        #: Names of the features in the order of the clients' columns, if they are known.
         self.features = features
 
     @property
@@ -49,39 +49,35 @@ class LocalFederation:
         return {name: client.ledger for name, client in self._clients.items()}
 
     def fingerprint(self, name: str) -> str:
-        """A word that changes when the data of this client do."""
+        """A string that changes when the data of this client change."""
         return self._clients[name].fingerprint
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Ask each named client, all at the same time; return replies or failures."""
         import os
         from concurrent.futures import ThreadPoolExecutor
 
-        sites = [self[name] for name in requests]
-        if len(requests) > 1 and alike(list(requests.values())):
-            return dict(answer_together(self._clients, requests))  # type: ignore[arg-type]
-        # One for each core: more would only wait for each other's turn in the interpreter. Each
-        # client is steady by itself; to be so from the first to the last saves all but one of the
-        # switches, which take milliseconds.
-        with (
-            single_threaded_blas(),
-            ThreadPoolExecutor(max_workers=max(1, min(len(sites), os.cpu_count() or 1))) as pool,
-        ):
-            answers = {
-                site.name: pool.submit(self._answer, site.name, requests[site.name])
-                for site in sites
-            }
-        return {name: answer.result() for name, answer in answers.items()}
+        clients = {name: self._clients[site(self, name).name] for name in requests}
+        together = {getattr(type(request), "together", False) for request in requests.values()}
+        if len(requests) > 1 and together == {True}:
+            return dict(answer_together(clients, requests))  # type: ignore[arg-type]
+        # One thread for each core: more would only wait for the interpreter.
+        with ThreadPoolExecutor(max(1, min(len(clients), os.cpu_count() or 1))) as pool:
+            running: dict[str, Future[Any]] = {}
+            for name, request in requests.items():
+                if isinstance(request, Bundle):
+                    running[name] = pool.submit(clients[name].answer_all, request)
+                else:
+                    running[name] = pool.submit(clients[name].answer, request)
+        return {name: _outcome(future) for name, future in running.items()}
 
-    def _answer(self, name: str, request: Question) -> Answer:
-        try:
-            client = self._clients[name]
-            return (
-                client.answer_all(request)
-                if isinstance(request, Bundle)
-                else client.answer(request)
-            )
-        except FedwadError as error:
-            return failure_of(error)
+
+def _outcome(future: Future[Any]) -> Answer:
+    """The reply of a client, or the failure that its error stands for."""
+    try:
+        return future.result()  # type: ignore[no-any-return]
+    except FedwadError as error:
+        return failure_of(error)
 
 
 def local(
@@ -94,14 +90,15 @@ def local(
 
     Parameters
     ----------
-    data : mapping from client name to its data Each an array (n, d), a pair (X, y), a data frame,
-        or the path of a .npy, .npz, .csv or .parquet file.
+    data : mapping from site name to its data
+        Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or
+        .parquet file. Named features are put into alphabetical order.
     policy : Policy, optional
-        What all of them answer. Open when left out: the data are on this machine anyway.
+        What all sites answer. Open by default, since the data are on this machine anyway.
     label_column : str, optional
         Column of tables that is a label and not a feature.
     drop : str or several, optional
-        Columns of tables that are not read, such as a patient's number.
+        Columns of tables that are not read, such as a patient number.
 
     Examples
     --------
@@ -111,10 +108,10 @@ def local(
     """
     if not isinstance(data, Mapping):
         raise InputError(
-            f"The clients came as a {type(data).__name__}; give a mapping from names to data."
+            f"The sites came as a {type(data).__name__}; give a mapping from names to data."
         )
     if len({str(name) for name in data}) < len(data):
-        raise InputError("Two clients have the same name; give each its own.")
+        raise InputError("Two sites have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
     columns = Columns.of(label_column, drop)
     read_in = align_columns(

@@ -1,106 +1,121 @@
-"""What every question and every answer is, and the checks that they share."""
+"""The base classes of requests and replies, and the checks that they share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
+from fedwad.federation.context import ClientContext
+from fedwad.federation.needs import Needs
 from fedwad.ot import Measure
 
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
-
-__all__ = ["Classes", "Reply", "Request"]
+__all__ = ["Reply", "Request"]
 
 _LONGEST_RUN = 64
 _LONGEST_WORD = 1000
 _SUMS_TO_ONE = 1e-9
 
-#: Whether samples are looked at without their labels, or with the statistics of their class
-#: appended: mean and standard deviations ("diagonal"), or mean and root covariance ("full").
-Classes = Literal["ignored", "diag", "full"]
-
 
 class Reply:
-    """What a client can reply: a frozen dataclass of arrays, numbers and short words."""
+    """A reply of a client: a frozen dataclass of arrays, numbers and short strings."""
 
     def check_alone(self) -> None:
-        """Raise InputError unless each number makes sense by itself. Runs on the server."""
+        """Raise InputError unless each value makes sense by itself. Runs on the server."""
         raise NotImplementedError
 
 
 class Request:
-    """What a server can ask: a frozen dataclass of arrays, numbers and short words, and how a
-    client deals with it.
+    """A request of a server: a frozen dataclass of arrays, numbers and short strings.
 
-    A client calls, in this order, `validate`, `admit`, `check_shape` and `execute`; the server
-    calls `check` on what comes back. All are looked up on the class, never on what arrived.
+    A client calls `validate`, `needs`, `check_shape` and `execute`, in this order. The server calls
+    `check` on the reply. All of them are looked up on the class, never on the object that arrived.
     """
 
     kind: ClassVar[str]
     answer: ClassVar[type[Reply]]
-    #: Whether the reply depends on nothing but the question, the data and the policy. Such a
-    #: question counts once.
+    #: Whether the reply depends on nothing but the request, the data and the policy. Such a request
+    #: counts as one query, however often it is sent.
     lasting: ClassVar[bool] = False
+    #: Whether the reply is paid for out of the privacy budget. Such a reply is kept for good, and
+    #: the same request gets it again at no cost.
+    paid: ClassVar[bool] = False
+    #: Whether several clients of one process execute such requests together, see
+    #: `execute_together`.
+    together: ClassVar[bool] = False
 
     def validate(self) -> Request:
-        """A copy made of plain values; InputError unless each makes sense by itself, whatever the
-        data.
+        """A copy made of plain values; InputError unless each makes sense by itself.
 
-        Plain means of exactly the expected type: nothing that arrives gets to run code of its own.
+        Plain means of exactly the expected type, so that no code of an object that arrived is run.
         """
         raise NotImplementedError
 
-    def admit(self, policy: Policy) -> None:
-        """Raise PolicyError unless this policy lets the request be worked on, beyond its kind and
-        number."""
+    def needs(self) -> Needs:
+        """What a policy must allow before this request is executed."""
+        return Needs()
 
     def check_shape(self, context: ClientContext) -> None:
-        """Raise InputError unless the request fits the data in shape; nothing is looked at yet."""
+        """Raise InputError unless the request fits the shape of the data. No sample is read."""
 
     def execute(self, context: ClientContext) -> tuple[Reply, int | None]:
-        """The reply, and the number of samples that its least protected number averages (None if it
-        averages none)."""
+        """The reply, and how many samples its least protected number averages.
+
+        None stands for a reply that averages no samples.
+        """
         raise NotImplementedError
 
+    @classmethod
+    def execute_together(
+        cls, requests: Sequence[Any], contexts: Sequence[ClientContext]
+    ) -> Sequence[tuple[Reply, int | None]]:
+        """The results of `execute` for several clients of this process, one request each."""
+        return [
+            cls.execute(request, context)
+            for request, context in zip(requests, contexts, strict=True)
+        ]
+
     def check(self, reply: Any) -> None:
-        """Raise InputError unless `reply`, an `answer`, is about what was asked. Runs on the
-        server."""
+        """Raise InputError unless `reply`, an `answer`, fits this request. Runs on the server."""
 
 
 def plain_word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
-    """The choice that equals `value`, itself and not a copy in disguise."""
+    """The element of `choices` that equals `value`."""
     check_choice(value, name, choices)
     return next(choice for choice in choices if choice == str(value))
 
 
 def plain_support(support: Any) -> Measure:
+    """A copy of a support; InputError unless it is a Measure."""
     if type(support) is not Measure:
         raise InputError(f"The support is a {type(support).__name__}; give a Measure.")
     return Measure(np.array(support.points), np.array(support.weights), name="the support")
 
 
 def plain_run(run: Any) -> str:
+    """The name of a run; InputError unless it is a short string."""
     if type(run) is not str or len(run) > _LONGEST_RUN:
-        raise InputError(f"run must be a word of at most {_LONGEST_RUN} letters.")
+        raise InputError(f"run must be a string of at most {_LONGEST_RUN} characters.")
     return run
 
 
 def require(condition: bool, sentence: str) -> None:
+    """Raise InputError with this sentence unless the condition holds."""
     if not condition:
         raise InputError(sentence)
 
 
 def check_measure(measure: Any) -> None:
+    """Raise InputError unless this is a measure of finite points."""
     require(type(measure) is Measure and is_finite(measure.points, 2), "points are not finite.")
     check_weights(measure.weights, len(measure.points))
 
 
 def check_weights(weights: Any, count: int) -> None:
+    """Raise InputError unless these are `count` positive weights that sum to one."""
     proper = (
         is_finite(weights, 1)
         and weights.shape == (count,)
@@ -114,24 +129,28 @@ def check_weights(weights: Any, count: int) -> None:
 
 
 def check_distance(distance: Any) -> None:
+    """Raise InputError unless this is a distance or None."""
     proper = distance is None or (isinstance(distance, float) and 0 <= distance < np.inf)
     require(proper, "a distance is not a finite number.")
 
 
 def check_words(*words: Any) -> None:
+    """Raise InputError unless these are strings of a reasonable length."""
     require(
         all(type(word) is str and len(word) <= _LONGEST_WORD for word in words),
-        "words are too long.",
+        "a string is too long, or is none.",
     )
 
 
 def is_count(number: Any) -> bool:
+    """Whether this is a positive whole number."""
     return (
         isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
     )
 
 
 def is_finite(array: Any, ndim: int | None = None) -> bool:
+    """Whether this is an array of finite float64 numbers, with `ndim` axes if given."""
     proper = (
         isinstance(array, np.ndarray) and array.dtype == np.float64 and ndim in (None, array.ndim)
     )

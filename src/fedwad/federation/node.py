@@ -1,4 +1,4 @@
-"""Opening a client beside its data, as a node of an engine does."""
+"""How a node of an engine opens a client beside its data."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def open_client(
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
 ) -> Client:
-    """A client for the data in a file, under the policy and with the ledger in two others.
+    """A client for the data in a file, with its policy and its ledger in two other files.
 
     Parameters
     ----------
     data : path of a .npy, .npz, .csv or .parquet file; named features are taken in alphabetical
         order
     policy : path of a TOML file, see `Policy.load`
-    ledger : path of the ledger; beside the policy, `paris.toml` -> `paris.ledger.jsonl`, when left
-        out
+    ledger : path of the ledger; by default beside the policy: `paris.toml` has
+        `paris.ledger.jsonl`
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held, record = read(data, columns=Columns.of(label_column, drop)).by_name(), FileLedger(place)
+    held = read(data, columns=Columns.of(label_column, drop)).by_name()
+    record = FileLedger(place)
     if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)

@@ -2,83 +2,72 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from fedwad._checks import check_choice, check_whole
+from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation.message import Classes, Request
-from fedwad.federation.requests import KINDS
-from fedwad.ot import CovarianceType, Measure, check_order
+from fedwad.federation._policy_checks import (
+    UNLIMITED,
+    check_line,
+    check_switch,
+    checked_distinct,
+    checked_kinds,
+    checked_limit,
+    checked_models,
+)
+from fedwad.federation.needs import KINDS, Needs
+from fedwad.ot import CovarianceType, check_order
 from fedwad.privacy import check_budget
 
 __all__ = ["Policy"]
 
-_LONGEST_WORD = 200
-_UNLIMITED = (
-    "describe",
-    "private",
-)  # average no samples: who a client is, and noise that has a budget of its own
-_FORMS: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]  # from most to least
-
-
-class _Table(dict[str, int]):
-    """Numbers by kind, which nobody can change."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
-
-    def __reduce__(self) -> tuple[type[_Table], tuple[dict[str, int]]]:
-        return _Table, (dict(self),)
-
-    def _closed(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError(
-            "the rules of a policy cannot be changed; make another policy with dataclasses.replace"
-        )
-
-    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _closed
+#: From the most that a covariance can reveal to the least.
+_COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 
 
 @dataclass(frozen=True)
 class Policy:
     """Rules that a client applies to each request before it answers. By default nothing is allowed.
 
-    A policy is hygiene, not a privacy guarantee: it limits how many looks a server gets at the data
-    and how many samples each number averages.
+    A policy is hygiene, not a privacy guarantee. It limits how many queries a server may make, and
+    how few samples a number may average.
 
     Parameters
     ----------
     allow : kinds of requests that are answered, out of "describe", "moments", "summary",
         "transport", "cells", "atoms", "labels", "prototypes", "private", "train", "evaluate"
     min_cell_size : least number of samples that a cell mean may average
-    max_support : most points that a support or a summary may have
-    min_support : fewest points of a support; equal to the largest it leaves one size, since answers
-        to supports of two sizes differ by single records
-    max_queries : most looks at the data over the client's life; None for no limit. A question
-        counts once, whether its reply left or was withheld: asked again, it gets the same reply, or
-        the same refusal, which tells nothing new
-    max_distinct_replies : most replies of each kind (but "describe" and "private") over the
-        client's life that differ from each other, or a table with a number for some kinds,
-        {"summary": 1}; asked again for one of those it repeats it, and anything new is withheld:
+    max_support : most points of a support, a summary or a coreset; None, or inf in a file, for no
+        limit
+    max_queries : most queries over the client's life; None for no limit. A request counts once,
+        whether its reply was sent or withheld: sent again, it gets the same reply or the same
+        refusal
+    max_distinct_replies : most replies of each kind (but "describe" and "private") that differ from
+        each other, over the client's life; or a table with a number for some kinds, {"summary": 1}.
+        A reply that was sent before is sent again; a new one beyond the limit is withheld, because
         two different summaries can differ by a single record
-    exact_interpolant : whether the exact interpolating measure, which gives every sample away, is
-        sent
-    uniform_support : whether the points of a support must all weigh the same
-    max_p : highest order of a distance; high orders tell the farthest sample instead of a mean over
-        many
-    classes : whether answers may tell the statistics of each class of labelled data, and the names
+    min_support : fewest points of a support. Set it equal to `max_support` to leave one size:
+        replies to supports of two sizes can differ by single records
+    exact_interpolant : whether the exact interpolating measure, which reveals every sample, is sent
+    uniform_support : whether the points of a support must all have the same weight
+    max_p : highest order of a distance; a high order reveals the farthest sample instead of a mean
+        over many
+    classes : whether replies may hold the statistics of each class of labelled data, and the names
         of labels where "labels" or "prototypes" are allowed
-    covariance_type : most that is told of a covariance: "full", "lowrank", "diagonal" or
-        "isotropic"; asked for more, the client tells this much, and the result says so
+    covariance_type : most that is shared of a covariance: "full", "lowrank", "diag" or "spherical".
+        Asked for more, the client shares this much, and the result says so
     epsilon, delta : the budget of differential privacy for all releases of kind "private" over the
-        client's life; no epsilon, no private release. With one, nothing else about the data may be
-        allowed: the promise is about all that leaves
-    models : networks that "train" and "evaluate" may build: built-in words, or places
-        "package.module:function" of the client's own installation, whose code the client thereby
-        agrees to run; "*" for any. No code ever arrives.
+        client's life; without epsilon there is no private release. A policy with an epsilon allows
+        no other replies about the data, because the guarantee covers everything that leaves
+    models : networks that "train" and "evaluate" may build: built-in names, or
+        "package.module:function" in the client's own installation, whose code the client thereby
+        agrees to run; "*" for any. No code ever arrives
     name, contact : who the client is, for "describe"
     """
 
@@ -100,92 +89,58 @@ class Policy:
     contact: str = ""
 
     def __post_init__(self) -> None:
-        known = tuple(KINDS.values())
-        allow = (
-            tuple(self.allow) if isinstance(self.allow, list | tuple | set | frozenset) else (None,)
-        )
-        if any(kind not in known for kind in allow):
-            raise InputError(
-                f"allow is {self.allow!r}; give a list with some of {', '.join(known)}."
-            )
-        allow = tuple(
-            kind for kind in known if kind in allow
-        )  # in one order, whichever set it came from
-        object.__setattr__(self, "allow", allow)  # a copy, which nobody can add to
-        models = (
-            tuple(self.models)
-            if isinstance(self.models, list | tuple | set | frozenset)
-            else (None,)
-        )
-        if not all(type(word) is str for word in models):
-            raise InputError(f"models is {self.models!r}; give a list of words such as 'mlp'.")
-        object.__setattr__(self, "models", tuple(sorted(set(models))))
+        self._set("allow", checked_kinds(self.allow))
+        self._set("models", checked_models(self.models))
         for option in ("exact_interpolant", "uniform_support", "classes"):
-            if type(getattr(self, option)) is not bool:
-                raise InputError(f"{option} is {getattr(self, option)!r}; give true or false.")
+            check_switch(getattr(self, option), option)
         for option in ("name", "contact"):
-            word = getattr(self, option)
-            if type(word) is not str or len(word) > _LONGEST_WORD or not word.isprintable():
-                raise InputError(f"{option} must be a line of at most {_LONGEST_WORD} letters.")
-        check_choice(self.covariance_type, "covariance_type", _FORMS)
+            check_line(getattr(self, option), option)
+        check_choice(self.covariance_type, "covariance_type", _COVARIANCE_TYPES)
         check_order(self.max_p)
         check_whole(self.min_cell_size, "min_cell_size")
         check_whole(self.min_support, "min_support")
-        self._check_different(known)
-        if self.max_support is not None:
-            check_whole(self.max_support, "max_support")
-        if self.max_queries is not None:
-            check_whole(self.max_queries, "max_queries", 0)
+        self._set("max_support", checked_limit(self.max_support, "max_support", 1))
+        self._set("max_queries", checked_limit(self.max_queries, "max_queries", 0))
+        self._set("max_distinct_replies", checked_distinct(self.max_distinct_replies))
         self._check_budget()
 
-    def _check_different(self, known: Collection[str]) -> None:
-        rule = self.max_distinct_replies
-        if isinstance(rule, Mapping):
-            limited = [kind for kind in known if kind not in _UNLIMITED]
-            if not rule or any(kind not in limited for kind in rule):
-                told = ", ".join(limited)
-                raise InputError(
-                    f"different_replies is {dict(rule)!r}; give a number, or numbers for some of {told}."
-                )
-            words = {kind: f"different_replies of {kind}" for kind in limited if kind in rule}
-            table = _Table({kind: check_whole(rule[kind], word, 0) for kind, word in words.items()})
-            object.__setattr__(self, "max_distinct_replies", table)
-        elif rule is not None:
-            check_whole(rule, "max_distinct_replies", 0)
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def _check_budget(self) -> None:
-        if (
-            self.epsilon is None or self.epsilon == math.inf
-        ):  # nothing is granted, or nothing is promised
+        if self.epsilon is None or self.epsilon == math.inf:  # no budget, or no guarantee
             return
         check_budget(self.epsilon, self.delta)
-        others = [kind for kind in self.allow if kind not in ("describe", "private")]
+        others = [kind for kind in self.allow if kind not in UNLIMITED]
         if others:
             raise InputError(
-                f"A policy with an epsilon promises it for all that leaves, so it can allow 'describe' and 'private'"
-                f" but not '{others[0]}'; give the two purposes clients of their own, and never the same data."
+                "A policy with an epsilon guarantees it for everything that leaves, so it can"
+                f" allow 'describe' and 'private' but not '{others[0]}'; use two clients for the"
+                " two purposes, and never the same data."
             )
 
     @classmethod
-    def open(cls) -> Policy:
-        """A policy that answers everything: for data that is on this machine anyway."""
-        everything = tuple(KINDS.values())
+    def open(cls, name: str = "") -> Policy:
+        """A policy that answers everything: for data that are on this machine anyway."""
         return cls(
-            everything,
+            KINDS,
             min_cell_size=1,
             max_support=None,
             exact_interpolant=True,
             uniform_support=False,
-            max_p=100,
+            max_p=100.0,
             classes=True,
             epsilon=math.inf,
             models=("*",),
+            name=name,
         )
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """Read a policy from a TOML file whose keys are the parameters; what it leaves out stays at
-        its default."""
+        """Read a policy from a TOML file whose keys are the parameters.
+
+        A key that is left out has its default.
+        """
         import tomllib
 
         try:
@@ -193,7 +148,7 @@ class Policy:
         except (OSError, UnicodeDecodeError):
             raise InputError(f"There is no readable policy at {path}; check the path.") from None
         except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path} is not a TOML file ({error}); mend that line.") from None
+            raise InputError(f"{path} is not a TOML file ({error}); correct that line.") from None
         known = [field.name for field in fields(cls)]
         unknown = [key for key in content if key not in known]
         if unknown:
@@ -207,68 +162,103 @@ class Policy:
         except InputError as error:
             raise InputError(f"In {path}: {error}") from None
 
+    def to_toml(self) -> str:
+        """The policy as the TOML that `load` reads."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["max_support"] = math.inf if self.max_support is None else self.max_support
+        return to_toml({key: value for key, value in content.items() if value is not None})
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a TOML file."""
+        write_atomically(path, self.to_toml())
+
+    def digest(self) -> str:
+        """SHA-256 of every rule that can change a reply: all but `max_queries` and who the client
+        is."""
+        neutral = ("max_queries", "name", "contact")
+        names = [field.name for field in fields(self) if field.name not in neutral]
+        return hashlib.sha256(repr([getattr(self, name) for name in names]).encode()).hexdigest()
+
     def allowed_covariance_type(self, covariance_type: CovarianceType) -> CovarianceType:
-        """The form in which this client tells a covariance when it is asked for
-        `covariance_type`."""
+        """The covariance type that this client shares when it is asked for `covariance_type`."""
         if covariance_type == "auto":
             return "auto" if self.covariance_type == "full" else self.covariance_type
-        return _FORMS[max(_FORMS.index(covariance_type), _FORMS.index(self.covariance_type))]
+        least = _COVARIANCE_TYPES.index(self.covariance_type)
+        return _COVARIANCE_TYPES[max(_COVARIANCE_TYPES.index(covariance_type), least)]
 
-    def admit(self, request: Request, queries: int) -> None:
-        """Raise PolicyError unless `request` may be worked on, after so many earlier looks at the
-        data."""
-        kind = type(request).kind
+    def admit(self, kind: str, needs: Needs, queries: int) -> None:
+        """Raise PolicyError unless a request of this kind, with these needs, may be executed after
+        so many queries."""
         if kind not in self.allow:
-            raise PolicyError(f"Requests of kind '{kind}' are not allowed by this client's policy.")
+            raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
         if kind != "describe":
             self.check_queries(queries)
-        type(request).admit(request, self)
+        self._check_classes(needs)
+        if needs.order is not None and needs.order > self.max_p:
+            raise PolicyError(
+                f"Order p = {needs.order:g} was asked for; this site answers up to {self.max_p:g}."
+            )
+        if needs.exact_interpolant and not self.exact_interpolant:
+            raise PolicyError(
+                "The exact interpolating measure reveals every sample and is not sent."
+            )
+        self._check_support(needs)
+        if needs.model and needs.model not in self.models and "*" not in self.models:
+            raise PolicyError(
+                f"The model '{needs.model}' is not among those that this site's policy lets it"
+                " build."
+            )
 
     def check_queries(self, queries: int) -> None:
-        """Raise PolicyError unless the data may be looked at once more, after so many looks."""
+        """Raise PolicyError unless one more query may follow so many."""
         if self.max_queries is not None and queries >= self.max_queries:
             raise PolicyError(
-                f"This client has given all {self.max_queries} answers that its policy allows."
+                f"This site has answered all {self.max_queries} queries that its policy allows."
             )
 
-    def check_classes(self, classes: Classes) -> None:
-        if classes != "ignored" and not self.classes:
-            raise PolicyError("The statistics of classes are not told by this client's policy.")
-
-    def check_order(self, p: float) -> None:
-        if p > self.max_p:
+    def _check_classes(self, needs: Needs) -> None:
+        if needs.classes != "ignored" and not self.classes:
+            raise PolicyError("This site's policy does not share the statistics of classes.")
+        if needs.label_names and not self.classes:
+            raise PolicyError("This site's policy does not share the names of labels.")
+        enough = ("full",) if needs.classes == "full" else ("full", "lowrank", "diag")
+        if needs.class_covariance and self.covariance_type not in enough:
             raise PolicyError(
-                f"Order p = {p:g} was asked for; this client answers up to {self.max_p:g}."
+                "This site's policy does not share the covariances by which classes are compared."
             )
 
-    def check_support(self, support: Measure) -> None:
-        if self.uniform_support and not support.is_uniform:
-            raise PolicyError("This client transports only to supports of equal weights.")
-        if len(support) < self.min_support:
+    def _check_support(self, needs: Needs) -> None:
+        if needs.support == "weighted" and self.uniform_support:
+            raise PolicyError("This site transports only to supports of equal weights.")
+        if needs.size is None:
+            return
+        if needs.support != "none" and needs.size < self.min_support:
             raise PolicyError(
-                f"A support of {len(support)} points was asked for; this client answers from {self.min_support}."
+                f"A support of {needs.size} points was asked for; this site answers from"
+                f" {self.min_support}."
             )
-        self.check_size(len(support))
+        self.check_size(needs.size)
 
     def check_size(self, size: int) -> None:
+        """Raise PolicyError if a support or a reply of this many points is too large."""
         if self.max_support is not None and size > self.max_support:
             raise PolicyError(
-                f"A support of {size} points was asked for; this client answers up to {self.max_support}."
+                f"A support of {size} points was asked for; this site answers up to"
+                f" {self.max_support}."
             )
 
-    def most_different(self, kind: str) -> int | None:
+    def distinct_replies(self, kind: str) -> int | None:
         """How many replies of this kind may differ from each other; None for any number."""
         rule = self.max_distinct_replies
         return rule.get(kind) if isinstance(rule, Mapping) else rule
 
-    def check_new(self, kind: str, digest: str, told: Collection[str]) -> None:
-        """Raise PolicyError unless a reply of this kind and digest may follow those that were
-        `told`."""
-        most = self.most_different(kind)
-        if most is not None and digest not in told and len(told) >= most:
+    def check_new(self, kind: str, digest: str, released: Collection[str]) -> None:
+        """Raise PolicyError unless a reply of this kind and digest may follow those `released`."""
+        most = self.distinct_replies(kind)
+        if most is not None and digest not in released and len(released) >= most:
             raise PolicyError(
-                f"This client has told the {most} different replies of this kind that its policy"
-                " allows; ask again for one of those."
+                f"This site has sent the {most} different replies of this kind that its policy"
+                " allows; ask for one of those again."
             )
 
     def release(self, min_cell_size: int) -> None:
@@ -276,6 +266,6 @@ class Policy:
         leave."""
         if min_cell_size < self.min_cell_size:
             raise PolicyError(
-                f"A cell of this reply holds fewer than the {self.min_cell_size} samples that this client's"
-                " policy asks for; ask for a smaller support."
+                f"A cell of this reply holds fewer than the {self.min_cell_size} samples that this"
+                " site's policy requires; ask for a smaller support."
             )

@@ -1,4 +1,4 @@
-"""A federation whose clients are reached by letters: what all engines have in common."""
+"""A federation whose clients are reached by messages: what all engines have in common."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from fedwad.errors import FederationError, InputError
+from fedwad.federation.bundle import BundleReply
 from fedwad.federation.codec import Envelope, VersionError, pack, unpack
+from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Question, Site, site
 from fedwad.federation.message import Reply
-from fedwad.federation.replies import BundleReply, Failure
 from fedwad.federation.requests.describe import DescribeRequest, Description
 
 __all__ = ["RemoteFederation", "describe_message", "encode_failure", "site_name"]
 
 
 class RemoteFederation(ABC):
-    """Clients that answer letters. An engine adds `exchange`, which carries bytes and knows nothing
-    of their content.
+    """Clients that answer messages. An engine adds `exchange`, which carries bytes and knows
+    nothing of their content.
 
-    Each round has a ticket of its own, which answers repeat: one that comes a round late is not
-    taken for the answer to the next question.
+    Each round has its own `request_id`, which answers repeat. An answer that comes a round late is
+    therefore not taken for an answer to the next request.
     """
 
     def __init__(self, names: Sequence[str], timeout: float = 600.0) -> None:
         if not names:
-            raise FederationError("No client is connected; start the nodes first.")
+            raise FederationError("No site is connected; start the nodes first.")
         self._names = tuple(names)
         self._timeout = timeout
         self._features: tuple[str, str] | None = None
@@ -43,50 +44,45 @@ class RemoteFederation(ABC):
 
     @abstractmethod
     def exchange(
-        self, letters: Mapping[str, bytes], timeout: float
+        self, messages: Mapping[str, bytes], timeout: float
     ) -> Mapping[str, bytes | Failure]:
-        """Carry a letter to each named client, all at once; bring back what each answers within
+        """Carry a message to each named client, all at once; return what each answers within
         `timeout` seconds."""
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         for name in requests:
             site(self, name)
         request_id = os.urandom(8).hex()
-        letters = {name: pack(Envelope(request, request_id)) for name, request in requests.items()}
-        brought = self.exchange(letters, self._timeout)
+        messages = {name: pack(Envelope(request, request_id)) for name, request in requests.items()}
+        came = self.exchange(messages, self._timeout)
         return {
-            name: self._opened(name, brought[name], request_id)
-            for name in requests
-            if name in brought
+            name: self._unpack(name, came[name], request_id) for name in requests if name in came
         }
 
-    def _opened(self, name: str, brought: bytes | Failure, request_id: str) -> Answer:
-        if isinstance(brought, Failure):
-            return brought
+    def _unpack(self, name: str, came: bytes | Failure, request_id: str) -> Answer:
+        if isinstance(came, Failure):
+            return came
         try:
-            letter = unpack(brought)
+            envelope = unpack(came)
         except VersionError as error:
             return Failure("version", str(error))
         except FederationError as error:
             return Failure("garbage", str(error))
         except InputError as error:  # a measure of NaN
             return Failure("garbage", f"its reply cannot be used: {error}")
-        message = letter.content
+        message = envelope.content
         if not isinstance(message, Reply | BundleReply | Failure):
-            return Failure("garbage", f"a {type(message).__name__} came, which is no reply.")
-        if letter.request_id != request_id and not isinstance(message, Failure):
-            return Failure("garbage", "an answer to another question came; it may be late.")
-        return (
-            message
-            if isinstance(message, Failure)
-            else self._comparable(name, letter.features, message)
-        )
+            return Failure("garbage", f"a {type(message).__name__} came, which is not a reply.")
+        if envelope.request_id != request_id and not isinstance(message, Failure):
+            return Failure("garbage", "an answer to another request came; it may be late.")
+        if isinstance(message, Failure):
+            return message
+        return self._comparable(name, envelope.features, message)
 
     def _comparable(self, name: str, features: str, message: Reply | BundleReply) -> Answer:
-        """Features are named or not, and named alike, at all clients."""
-        if isinstance(message, Description):
-            return message
-        if not features:
+        """The reply, or a failure if this site's features have other names than those of the
+        first."""
+        if isinstance(message, Description) or not features:
             return message
         if self._features is None:
             self._features = name, features
@@ -99,12 +95,12 @@ class RemoteFederation(ABC):
 
 
 def describe_message() -> bytes:
-    """A letter that asks a client who it is."""
+    """A packed message that asks a client who it is."""
     return pack(Envelope(DescribeRequest()))
 
 
 def encode_failure(failure: Failure) -> bytes:
-    """A letter that says why there is no answer, for a node that could not even open its client."""
+    """A packed failure, for a node that could not even open its client."""
     return pack(Envelope(failure))
 
 
@@ -114,5 +110,5 @@ def site_name(answer: bytes) -> str:
     if isinstance(message, Failure):
         raise FederationError(message.sentence)
     if not isinstance(message, Description) or type(message.name) is not str or not message.name:
-        raise FederationError("A client did not tell its name; give its policy one.")
+        raise FederationError("A site did not send its name; give its policy one.")
     return message.name

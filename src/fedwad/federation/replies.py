@@ -1,61 +1,24 @@
-"""Answers as a server meets them: replies or failures, and how it makes sure that they are."""
+"""How a server checks and measures what came back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
-from fedwad.federation.bundle import Bundle
-from fedwad.federation.message import Reply, Request, check_words
+from fedwad.errors import InputError
+from fedwad.federation.bundle import Bundle, BundleReply
+from fedwad.federation.failures import Failure
+from fedwad.federation.message import Request, check_words
 from fedwad.federation.requests import REPLIES
 
-__all__ = ["BundleReply", "Failure", "check_reply", "error_of", "failure_of", "payload"]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a client did not answer: a code, and one sentence that tells no data.
-
-    Codes are "input", "policy" and "certificate" for what the client itself refused, "silent" when
-    nothing came in time, "version" and "garbage" for answers that cannot be used, "internal" for a
-    fault inside the client.
-    """
-
-    code: str
-    sentence: str
-
-
-@dataclass(frozen=True, eq=False)
-class BundleReply:
-    """The replies to a Bundle, in its order."""
-
-    replies: tuple[Reply | Failure, ...]
-
-
-_CODES: dict[str, type[FedwadError]] = {
-    "input": InputError,
-    "policy": PolicyError,
-    "certificate": CertificateError,
-}
-
-
-def failure_of(error: FedwadError) -> Failure:
-    """An error as it may cross the wire."""
-    codes = [code for code, kind in _CODES.items() if isinstance(error, kind)]
-    return Failure(codes[0] if codes else "federation", str(error))
-
-
-def error_of(name: str, failure: Failure) -> FedwadError:
-    """The error that a failure of client `name` stands for."""
-    return _CODES.get(failure.code, FederationError)(f"Client '{name}': {failure.sentence}")
+__all__ = ["check_reply", "payload"]
 
 
 def payload(message: Any) -> int:
     """Number of bytes that a message carries: its arrays, eight for each number, one for each
-    letter of a word."""
+    character."""
     if isinstance(message, np.ndarray):
         return message.nbytes
     if is_dataclass(message):
@@ -68,15 +31,17 @@ def payload(message: Any) -> int:
 
 
 def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
-    """Why `reply` cannot be the answer to `request`: wrong in itself, or about something else. None
-    if it can."""
+    """Why `reply` cannot be the answer to `request`; None if it can.
+
+    A reply can be wrong in itself, or answer another request.
+    """
     try:
         if isinstance(reply, Failure):
             check_words(reply.code, reply.sentence)
         elif isinstance(request, Bundle):
             _check_bundle(request, reply)
         elif type(reply) not in REPLIES:
-            raise InputError(f"a {type(reply).__name__} is none.")
+            raise InputError(f"a {type(reply).__name__} is not a reply.")
         else:
             reply.check_alone()
             if isinstance(reply, request.answer):

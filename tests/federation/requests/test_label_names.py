@@ -67,7 +67,7 @@ def test_each_type_of_label(labels, told):
         (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "of type date"),
         (np.array([b"a", b"b"]), "of type bytes"),
         (["a", None], "missing"),
-        (["a", "x" * 201], "up to 200 letters"),
+        (["a", "x" * 201], "up to 200 characters"),
         (["a", "b\n"], "printable"),
         (["a", "\x1b[31m"], "printable"),
         ([2**70, 1], "64 bits"),
@@ -109,7 +109,7 @@ def test_by_default_and_without_classes_names_stay_inside():
     with pytest.raises(PolicyError, match="kind 'labels'"):
         client(["a", "b"], Policy()).answer(LabelsRequest())
     strict = client(["a", "b"] * 20, Policy(["labels"]))
-    with pytest.raises(PolicyError, match="names of labels are not told"):
+    with pytest.raises(PolicyError, match="does not share the names of labels"):
         strict.answer(LabelsRequest())
     assert strict.ledger.queries == 0
 

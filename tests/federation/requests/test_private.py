@@ -63,7 +63,7 @@ def test_beyond_the_budget_nothing_is_answered_and_nothing_spent():
     client = node(epsilon=1.5)
     client.answer(asked(1.0))
     client.answer(asked(0.8))
-    with pytest.raises(PolicyError, match="beyond the privacy budget"):
+    with pytest.raises(PolicyError, match="exceed the privacy budget"):
         client.answer(asked(1.0, clip_norm=6.0))
     assert client.ledger.entries[-1].outcome == "refused"
     assert client.ledger.spent <= mu_of(1.5, 1e-5)

@@ -83,7 +83,7 @@ def test_order_of_rows_and_kind_of_names_change_no_atom(per):
     ("policy", "sentence"),
     [
         (Policy(), "kind 'prototypes'"),
-        (Policy(["prototypes"]), "names of labels are not told"),
+        (Policy(["prototypes"]), "does not share the names of labels"),
         (Policy(["prototypes"], classes=True, max_support=8), "up to 8"),
     ],
 )

@@ -22,7 +22,7 @@ from fedwad.federation import (
     pack,
     unpack,
 )
-from fedwad.federation.requests.train import alike
+from fedwad.federation.requests import train as train_module
 from fedwad.learning.local.networks import build
 from fedwad.ot import Measure
 
@@ -82,9 +82,9 @@ def test_own_layers_are_remembered_from_turn_to_turn():
     one, other = client(), client()
     first = one.answer(request())
     second = one.answer(request(turn=1, weights=first.weights))
-    with pytest.raises(FederationError, match="no longer has its own layers"):
+    with pytest.raises(FederationError, match="no longer has its personal layers"):
         other.answer(request(turn=1, weights=first.weights))  # it has not trained yet
-    with pytest.raises(FederationError, match="no longer has its own layers"):
+    with pytest.raises(FederationError, match="no longer has its personal layers"):
         one.answer(request(turn=1, weights=first.weights))  # a repeated letter would train twice
     fresh = client()
     fresh.answer(request())
@@ -92,7 +92,7 @@ def test_own_layers_are_remembered_from_turn_to_turn():
         fresh.answer(request(turn=1, weights=first.weights)).weights, second.weights
     )
     assert one.answer(request(EvaluateRequest, turn=2, weights=second.weights)).count == 12
-    with pytest.raises(FederationError, match="no longer has its own layers"):
+    with pytest.raises(FederationError, match="no longer has its personal layers"):
         one.answer(request(EvaluateRequest, turn=1, weights=second.weights, run="another"))
 
 
@@ -196,7 +196,7 @@ def test_data_without_labels_or_too_few():
 
 
 def test_a_rate_that_is_too_large_is_told():
-    with pytest.raises(InputError, match="went to infinity at rate 100"):
+    with pytest.raises(InputError, match="diverged at learning_rate 100"):
         client().answer(
             request(personal=(), epochs=(20,), layers=("all",), learning_rate=100.0, momentum=0.9)
         )
@@ -245,20 +245,42 @@ def test_a_reply_of_another_size_is_no_answer():
             broken.check_alone()
 
 
-def test_clients_of_one_process_train_in_one_stack_and_each_records_its_own():
+def counted_stacks(monkeypatch):
+    """How many networks each stack has that is trained from now on."""
+    stacks, true = [], train_module._train_stack
+
+    def counted(requests, contexts):
+        stacks.append(len(requests))
+        return true(requests, contexts)
+
+    monkeypatch.setattr(train_module, "_train_stack", counted)
+    return stacks
+
+
+def test_clients_of_one_process_train_in_one_stack_and_each_records_its_own(monkeypatch):
     sites = {f"site{k}": data(seed=k, count=40 + 7 * k) for k in range(4)}
     fed = local(sites)
     requests = {name: request(seed=k) for k, name in enumerate(sites)}
-    assert alike(list(requests.values()))
+    stacks = counted_stacks(monkeypatch)
     together = fed.ask(requests)
+    assert stacks == [len(requests)]
     for name, asked in requests.items():
         X, y = sites[name]
         alone = Client(Dataset(Measure(X), y), Policy.open()).answer(asked)
         np.testing.assert_allclose(together[name].weights, alone.weights, rtol=1e-4, atol=1e-6)
         assert together[name].count == alone.count
         assert [entry.outcome for entry in fed.ledgers[name].entries] == ["answered"]
-    assert not alike([request(), request(learning_rate=0.2)])
-    assert not alike([request(), request(EvaluateRequest)])
+
+
+@pytest.mark.parametrize("other", [{"learning_rate": 0.2}, {"kind": EvaluateRequest}])
+def test_requests_that_differ_are_not_stacked(monkeypatch, other):
+    fed = local({"one": data(seed=0), "two": data(seed=1)})
+    stacks = counted_stacks(monkeypatch)
+    answers = fed.ask({"one": request(), "two": request(**other)})
+    assert set(stacks) == {1}
+    X, y = data(seed=0)
+    alone = Client(Dataset(Measure(X), y), Policy.open()).answer(request())
+    np.testing.assert_array_equal(answers["one"].weights, alone.weights)
 
 
 def test_one_that_refuses_does_not_keep_the_others():
@@ -294,5 +316,5 @@ def test_own_layers_outlive_a_process_where_there_is_a_ledger_file(tmp_path):
     (kept,) = (tmp_path / "ledger.layers").iterdir()
     assert (tmp_path / "ledger.layers").stat().st_mode & 0o077 == 0
     kept.write_bytes(b"PK")  # cut short
-    with pytest.raises(FederationError, match="no longer has its own layers"):
+    with pytest.raises(FederationError, match="no longer has its personal layers"):
         opened().answer(request(turn=2, weights=first.weights))

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedwad._files import to_toml
 from fedwad.engines._outcome import result_of
 from fedwad.engines.flare._job_folder import write_job_folder
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, OUTCOME, PROGRESS, SITE_VARIABLE
-from fedwad.engines.flare.site_config import read_config, to_toml
+from fedwad.engines.flare.site_config import read_config
 from fedwad.engines.flare.submit import need_flare
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
@@ -26,7 +26,6 @@ from fedwad.federation import Columns, Policy
 __all__ = ["simulate"]
 
 _START_TIMEOUT = 120.0  # seconds that the processes of all sites may take to start
-_MAX_SUPPORT = 10**9  # TOML cannot spell "no limit"
 
 
 def simulate(
@@ -90,7 +89,7 @@ def _write_site(
     folder.mkdir(exist_ok=True)
     if policy is None:
         rules = folder / f"{name}.policy.toml"
-        rules.write_text(open_policy(name), encoding="utf-8")
+        Policy.open(name).save(rules)
     else:
         rules = Path(policy).expanduser().resolve()
     settings = {
@@ -101,12 +100,6 @@ def _write_site(
     path = folder / f"{name}.toml"
     path.write_text(to_toml(settings | columns.words()), encoding="utf-8")
     return path
-
-
-def open_policy(name: str) -> str:
-    """`Policy.open()` for the site `name`, as TOML."""
-    rules = asdict(replace(Policy.open(), name=name, max_support=_MAX_SUPPORT))
-    return to_toml({key: value for key, value in rules.items() if value is not None})
 
 
 def _write_resources(local: Path) -> None:

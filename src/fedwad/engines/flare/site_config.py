@@ -5,7 +5,6 @@ The file never leaves the site, and no job can name another one.
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from fedwad.engines.flare._protocol import SITE_FILE, SITE_VARIABLE
 from fedwad.errors import InputError
 from fedwad.federation import Client, Columns, open_client
 
-__all__ = ["SiteConfig", "config_path", "read_config", "to_toml"]
+__all__ = ["SiteConfig", "config_path", "read_config"]
 
 _KEYS = ("data", "policy", "ledger", "label_column", "drop")
 
@@ -86,12 +85,3 @@ def _is_valid(key: str, value: Any) -> bool:
     if key == "drop" and isinstance(value, list):
         return all(isinstance(name, str) for name in value)
     return isinstance(value, str) and bool(value)
-
-
-def to_toml(content: Mapping[str, Any]) -> str:
-    """Strings, numbers, lists and truth values as lines of TOML.
-
-    JSON spells them in the same way, except for one control character and for infinity.
-    """
-    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())
-    return "".join(lines).replace("\x7f", "\\u007f").replace("= Infinity\n", "= inf\n")

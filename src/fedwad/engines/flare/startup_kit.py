@@ -17,9 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedwad._files import write_atomically
+from fedwad._files import to_toml, write_atomically
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, SITE_FILE
-from fedwad.engines.flare.site_config import to_toml
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation import Columns, open_client
 

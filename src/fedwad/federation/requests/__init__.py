@@ -1,6 +1,6 @@
-"""The questions that there are, one file each: the request, its reply, and what a client and a
-server do with them."""
+"""The requests, one file each: a request, its reply, and what client and server do with them."""
 
+from fedwad.errors import FederationError
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
 from fedwad.federation.requests.describe import DescribeRequest, Description
@@ -12,9 +12,9 @@ from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
 
-__all__ = ["KINDS", "REPLIES", "REQUESTS"]
+__all__ = ["REPLIES", "REQUESTS", "kind_of"]
 
-#: All requests. What is not here is no request, whatever it looks like.
+#: All requests. Nothing else is one, whatever it looks like.
 REQUESTS: tuple[type[Request], ...] = (
     DescribeRequest,
     MomentsRequest,
@@ -28,7 +28,7 @@ REQUESTS: tuple[type[Request], ...] = (
     TrainRequest,
     EvaluateRequest,
 )
-#: All replies. What is not here does not leave a client.
+#: All replies. Nothing else leaves a client.
 REPLIES: tuple[type[Reply], ...] = (
     Description,
     Moments,
@@ -41,6 +41,12 @@ REPLIES: tuple[type[Reply], ...] = (
     TrainReply,
     Evaluation,
 )
-#: The kind of each request, by its exact type: a subclass or a changed attribute passes for nothing
-#: else.
-KINDS: dict[type, str] = {request: request.kind for request in REQUESTS}
+_KINDS: dict[type, str] = {request: request.kind for request in REQUESTS}
+
+
+def kind_of(request: object) -> str:
+    """The kind of a request, by its exact type; FederationError if it is not a request."""
+    kind = _KINDS.get(type(request))
+    if kind is None:
+        raise FederationError(f"A message of type {type(request).__name__} is not a request.")
+    return kind

@@ -1,54 +1,49 @@
-"""Share the data out to the power cells of a few atoms, and tell masses and sums: each round of a
-coreset's union.
+"""Masses and sums over the power cells of a few atoms: each round of the coreset of a union.
 
-With atoms z_s, potentials g_s and softness e, sample x_i goes to atom s in the share
+With atoms z_s, potentials g_s and softness e, atom s receives of sample x_i the share
 
     p_is = exp(-(|x_i - z_s|^2 - g_s) / e) / sum_r exp(-(|x_i - z_r|^2 - g_r) / e),
 
-all of it to the least |x_i - z_s|^2 - g_s when e = 0. Whatever the potentials are, p is a transport
-plan from the data to the masses that it happens to give the atoms. Everything told is a sum over
-samples, so the replies of many clients can be added before anybody sees them.
+and all of it goes to the smallest |x_i - z_s|^2 - g_s when e = 0. For any potentials p is a
+transport plan from the data to the masses that the atoms receive. Every number in the reply is a
+sum over samples, so the replies of many clients can be added before anybody sees them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedwad.errors import InputError
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.federation.needs import Needs
 from fedwad.ot import Floats, Measure, ground_cost
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
 
 __all__ = ["AtomsRequest", "CellSums"]
 
-_LEAST_SHARE = 1e-9  # of a sample; less is nothing
+_LEAST_SHARE = 1e-9  # of a sample; smaller shares are set to zero
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CellSums(Reply):
-    """What the cells hold: weighted sums over a client's samples x_i of weight w_i (sum one), with
-    shares p_is.
+    """Weighted sums over the samples x_i of a client, with weights w_i (sum one) and shares p_is.
 
     Attributes
     ----------
-    count : number of samples, by which clients weigh in the union
+    count : number of samples, the weight of the client in the union
     masses : (S,), sum_i w_i p_is
     offsets : (S, d), sum_i w_i p_is (x_i - z_s)
     squares : (S,), sum_i w_i p_is |x_i - z_s|^2
-    crossing : (S, S), sum_i w_i p_is p_ir: how much mass a change of potentials would move
+    crossing : (S, S), sum_i w_i p_is p_ir: the mass that a change of potentials would move
     dual : sum_i w_i min_s (|x_i - z_s|^2 - g_s), over all atoms
     soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)), whose gradient in g is minus
         the masses
-    min_cell_size : number of samples in the smallest cell that is not empty, Kish's effective
-        number of its shares
+    min_cell_size : Kish's effective number of samples in the smallest cell that is not empty
     """
 
     count: int
@@ -114,17 +109,16 @@ class AtomsRequest(Request):
             np.array(Measure(atoms, name="the atoms").points), potentials, self.softness
         )
 
-    def admit(self, policy: Policy) -> None:
-        policy.check_size(
-            len(self.atoms)
-        )  # fewest points would not help: atoms far away are as good as none
+    def needs(self) -> Needs:
+        """A least number of atoms would not help, since atoms far away count for nothing."""
+        return Needs(size=len(self.atoms))
 
     def check_shape(self, context: ClientContext) -> None:
         features = context.data.measure.dimension
         if self.atoms.shape[1] != features:
             raise InputError(
                 f"Atoms with {self.atoms.shape[1]} features arrived where the data have {features};"
-                " all parties need the same features."
+                " all sites need the same features."
             )
 
     def execute(self, context: ClientContext) -> tuple[CellSums, int]:
@@ -137,7 +131,7 @@ class AtomsRequest(Request):
         )
         weighted = measure.weights[:, None] * shares
         masses = weighted.sum(axis=0)
-        origin = self.atoms[0]  # a large common offset then costs no digits
+        origin = self.atoms[0]  # avoids cancellation if all points share a large offset
         offsets = weighted.T @ (measure.points - origin) - masses[:, None] * (self.atoms - origin)
         squares = np.einsum("is,is->s", weighted, cost)
         crossing = weighted.T @ shares
@@ -163,7 +157,7 @@ class AtomsRequest(Request):
 
 def _plain_array(array: Any) -> Floats:
     if type(array) is not np.ndarray or array.dtype != np.float64:
-        raise InputError(f"A {type(array).__name__} came where an array of numbers belongs.")
+        raise InputError(f"A {type(array).__name__} came where an array of numbers was expected.")
     return np.array(array)
 
 
@@ -174,8 +168,8 @@ def _shares(
     that is not empty.
 
     While a cell holds fewer samples than the floor, the one with fewest is closed and its samples
-    go to their next best cells: another plan, a little dearer, in which no sum is over few samples.
-    The last cell stays open.
+    go to their next best cells. This is another plan, of slightly higher cost, in which no sum is
+    over few samples. The last cell stays open.
     """
     shares = np.zeros_like(reduced)
     opened = np.arange(reduced.shape[1])

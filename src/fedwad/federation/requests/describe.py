@@ -1,14 +1,12 @@
-"""Who are you, and what do you answer?"""
+"""Who a client is, and what it answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_words, is_count, require
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
 
 __all__ = ["DescribeRequest", "Description"]
 
@@ -16,7 +14,7 @@ __all__ = ["DescribeRequest", "Description"]
 @dataclass(frozen=True)
 class Description(Reply):
     """Who a client is, which requests it answers, how many features its samples have, and whether
-    they are labelled."""
+    they have labels."""
 
     name: str
     contact: str
@@ -33,7 +31,7 @@ class Description(Reply):
 
 @dataclass(frozen=True)
 class DescribeRequest(Request):
-    """Who are you, and what do you answer?"""
+    """Ask who a client is and what it answers. This is no query of the data."""
 
     kind: ClassVar[str] = "describe"
     answer: ClassVar[type[Reply]] = Description

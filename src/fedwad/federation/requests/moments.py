@@ -1,14 +1,14 @@
-"""How many samples, around which mean, how widely spread?"""
+"""The number of samples, their mean and their standard deviations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
-    Classes,
     Reply,
     Request,
     is_count,
@@ -16,11 +16,8 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
+from fedwad.federation.needs import Classes, Needs
 from fedwad.ot import Floats, LabelledMeasure
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
 
 __all__ = ["Moments", "MomentsRequest"]
 
@@ -46,7 +43,7 @@ class Moments(Reply):
 
 @dataclass(frozen=True)
 class MomentsRequest(Request):
-    """How many samples, around which mean, how widely spread?"""
+    """Ask for the number of samples, their mean and their standard deviations."""
 
     kind: ClassVar[str] = "moments"
     lasting: ClassVar[bool] = True
@@ -56,8 +53,8 @@ class MomentsRequest(Request):
     def validate(self) -> MomentsRequest:
         return MomentsRequest(plain_word(self.classes, "classes", get_args(Classes)))
 
-    def admit(self, policy: Policy) -> None:
-        policy.check_classes(self.classes)
+    def needs(self) -> Needs:
+        return Needs(classes=self.classes)
 
     def execute(self, context: ClientContext) -> tuple[Moments, int]:
         measure = context.view(self.classes)

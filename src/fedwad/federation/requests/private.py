@@ -1,23 +1,21 @@
-"""One release under differential privacy: noisy moments and cells, paid for out of the client's
+"""A release under differential privacy: noisy moments and cells, paid for out of the client's
 budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.federation.needs import Needs
 from fedwad.federation.requests.labels import LabelName, check_names, label_names
 from fedwad.ot import Floats
 from fedwad.privacy import DP, MOST_FEATURES, Release, mu_of, release, split
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
 
 __all__ = ["PrivateReply", "PrivateRequest"]
 
@@ -26,7 +24,7 @@ _LARGEST = 1e150  # of any number, so that products stay finite
 
 @dataclass(frozen=True, eq=False)
 class PrivateReply(Release, Reply):
-    """A release: noisy numbers alone, and what is public about them."""
+    """A release: noisy numbers, and what is public about them."""
 
     def check_alone(self) -> None:
         require(is_count(self.count), "samples are not counted by a positive whole number.")
@@ -52,10 +50,10 @@ class PrivateReply(Release, Reply):
             cells and is_finite(self.masses, 1) and self.masses.shape == (count,),
             "cells are not finite.",
         )
-        require(is_finite(self.noise, 1) and self.noise.shape == (3,), "the noise is not told.")
+        require(is_finite(self.noise, 1) and self.noise.shape == (3,), "the noise is not given.")
         require(
             bool((self.noise >= 0).all()) and bool((self.noise[:2] > 0).all()),
-            "the noise is not told.",
+            "the noise is not given.",
         )
         numbers = (*vectors, *matrices, self.masses, self.sums)
         require(
@@ -63,19 +61,23 @@ class PrivateReply(Release, Reply):
             "its numbers are too large.",
         )
         spectrum = np.abs(np.linalg.eigvalsh((self.whitening + self.whitening.T) / 2))
-        require(float(spectrum.min()) > 1e-14 * float(spectrum.max()), "its frame is flat.")
+        require(
+            float(spectrum.min()) > 1e-14 * float(spectrum.max()),
+            "its whitening matrix is singular.",
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateRequest(Request):
-    """Noisy moments and cells of the samples within `clip_norm` of `centre`, see
-    `fedwad.privacy.release`.
+    """Ask for noisy moments and cells of the samples within `clip_norm` of `centre`.
 
-    `cells` is -1 for as many as pay, or a number; `centres` (S, d) are those cells' own, or (0, 0).
-    With `labels` the classes of these public names are the cells.
+    See `fedwad.privacy.release`. `cells` is a number, or -1 for as many as are worth their noise.
+    `centres` (S, d) are the centres of those cells, or an empty array (0, 0). With `labels` the
+    cells are the classes of these public names.
     """
 
     kind: ClassVar[str] = "private"
+    paid: ClassVar[bool] = True
     answer: ClassVar[type[Reply]] = PrivateReply
     epsilon: float
     delta: float
@@ -86,17 +88,17 @@ class PrivateRequest(Request):
     labels: tuple[LabelName, ...] = ()
 
     @classmethod
-    def of(cls, promise: DP) -> PrivateRequest:
-        """The request that asks for this promise."""
-        own = promise.own_centres
+    def of(cls, guarantee: DP) -> PrivateRequest:
+        """The request for a release with this guarantee."""
+        own = guarantee.own_centres
         return cls(
-            float(promise.epsilon),
-            float(promise.delta),
-            float(promise.clip_norm),
-            promise.centre_point,
-            promise.cell_count,
+            float(guarantee.epsilon),
+            float(guarantee.delta),
+            float(guarantee.clip_norm),
+            guarantee.centre_point,
+            guarantee.cell_count,
             np.zeros((0, 0)) if own is None else own,
-            promise.class_names,
+            guarantee.class_names,
         )
 
     def validate(self) -> PrivateRequest:
@@ -112,10 +114,10 @@ class PrivateRequest(Request):
             check_names(self.labels)
             if own or self.cells != len(self.labels):
                 raise InputError("cells must be the classes where labels are asked for.")
-            promise = DP(
+            guarantee = DP(
                 self.epsilon, self.delta, self.clip_norm, np.array(self.centre), labels=self.labels
             )
-            return PrivateRequest.of(promise)
+            return PrivateRequest.of(guarantee)
         if own and len(self.centres) != self.cells:
             raise InputError("cells must be as many as their centres.")
         cells = np.array(self.centres) if own else "auto" if self.cells == -1 else self.cells
@@ -123,43 +125,32 @@ class PrivateRequest(Request):
             DP(self.epsilon, self.delta, self.clip_norm, np.array(self.centre), cells)
         )
 
-    def admit(self, policy: Policy) -> None:
-        if self.cells > 0:
-            policy.check_size(self.cells)
+    def needs(self) -> Needs:
+        return Needs(
+            size=self.cells if self.cells > 0 else None, mu=mu_of(self.epsilon, self.delta)
+        )
 
     def check_shape(self, context: ClientContext) -> None:
         measure = context.data.measure
         d = measure.dimension
         if len(self.centre) not in (1, d) or (self.centres.size and self.centres.shape[1] != d):
             raise InputError(
-                f"The centre or the cells have another number of features than the data, which have {d}."
+                "The centre or the cells have another number of features than the data, which have"
+                f" {d}."
             )
         if d > MOST_FEATURES:
             raise InputError(
-                f"The data have {d} features; private releases are made of up to {MOST_FEATURES}: reduce them first, by"
-                " a map that is public (a random projection, say)."
+                f"The data have {d} features; private releases take up to {MOST_FEATURES}: reduce"
+                " them first by a public map, such as a random projection."
             )
         if not measure.is_uniform:
             raise InputError(
-                "The samples have unequal weights; private releases are made of samples of equal ones."
+                "The samples have unequal weights; private releases need samples of equal weights."
             )
         if self.labels:
-            label_names(context.data)  # says what is wrong with them
-        if context.accountant.kept(self._bytes) is None:
-            context.accountant.check(mu_of(self.epsilon, self.delta))
+            label_names(context.data)  # raises if there are none
 
     def execute(self, context: ClientContext) -> tuple[PrivateReply, None]:
-        from fedwad.federation.codec import (
-            Envelope,
-            pack,
-            unpack,
-        )  # which knows all requests, this one too
-
-        kept = context.accountant.kept(self._bytes)
-        if kept is not None:
-            told: Any = unpack(kept).content
-            if type(told) is PrivateReply:
-                return told, None
         points = context.data.measure.points
         n, d = points.shape
         mu = mu_of(self.epsilon, self.delta)
@@ -174,20 +165,18 @@ class PrivateRequest(Request):
             plan,
             classes=self._classes(context),
         )
-        reply = PrivateReply(**vars(found))
-        context.accountant.keep(self._bytes, pack(Envelope(reply)))
-        return reply, None
+        return PrivateReply(**vars(found)), None
 
     def check(self, reply: PrivateReply) -> None:
         require(reply.clip_norm == self.clip_norm, "it is about another clip_norm.")
         if self.cells >= 0:
             require(len(reply.centres) <= self.cells, "it has more cells than were asked for.")
         if self.labels:
-            require(len(reply.centres) == len(self.labels), "it does not tell each class.")
+            require(len(reply.centres) == len(self.labels), "it leaves out a class.")
 
     def _classes(self, context: ClientContext) -> NDArray[np.int64] | None:
-        """The place of each sample's label among the public names, -1 for others; None where none
-        are asked for."""
+        """The index of each sample's label among the public names, -1 for other labels; None if no
+        labels are asked for."""
         if not self.labels:
             return None
         place = {name: index for index, name in enumerate(self.labels)}
@@ -195,12 +184,6 @@ class PrivateRequest(Request):
             [place.get(name, -1) for name in label_names(context.data)], dtype=np.int64
         )
         return np.asarray(codes[context.data.known_labels()])
-
-    @property
-    def _bytes(self) -> bytes:
-        from fedwad.federation.codec import Envelope, pack
-
-        return pack(Envelope(self))
 
 
 def _plain(array: Any) -> bool:

@@ -1,28 +1,24 @@
-"""A few labelled points that stand for a client's data: all that a nearest-neighbour classifier
-needs."""
+"""A few labelled points that represent the data, for a nearest-neighbour classifier."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_whole
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_weights, is_finite, plain_word, require
+from fedwad.federation.needs import Needs
 from fedwad.federation.requests.labels import (
     LabelName,
     check_names,
     label_names,
-    may_tell_names,
-    too_few,
+    shared_classes,
 )
-from fedwad.ot import Floats, Masses, Per, distil_labelled, large_classes
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
+from fedwad.ot import Floats, Masses, Per, distil_labelled
 
 __all__ = ["Prototypes", "PrototypesRequest"]
 
@@ -40,7 +36,7 @@ class Prototypes(Reply):
     names : tuple
         Names of the client's labels, in ascending order.
     complete : bool
-        False when classes were left out that have fewer samples than the client's policy asks for.
+        False if classes with too few samples for the client's policy were left out.
     """
 
     points: Floats
@@ -65,11 +61,11 @@ class Prototypes(Reply):
 
 @dataclass(frozen=True)
 class PrototypesRequest(Request):
-    """Distil the samples to `size` atoms, class by class or all together, and label each.
+    """Ask for `size` labelled atoms of the samples, made class by class or from all together.
 
-    See `fedwad.ot.distil_labelled`. Each atom averages at least as many samples as the policy's
-    smallest cell, which may leave fewer atoms than asked for; smaller classes are left out. One
-    atom a class is told at least.
+    See `fedwad.ot.distil_labelled`. Each atom averages at least `min_cell_size` samples, so there
+    may be fewer atoms than asked for. Smaller classes are left out; every other class has at least
+    one atom.
     """
 
     kind: ClassVar[str] = "prototypes"
@@ -88,30 +84,21 @@ class PrototypesRequest(Request):
             check_whole(self.seed, "seed", 0),
         )
 
-    def admit(self, policy: Policy) -> None:
-        may_tell_names(policy)
-        policy.check_size(self.size)
+    def needs(self) -> Needs:
+        return Needs(size=self.size, label_names=True)
 
     def execute(self, context: ClientContext) -> tuple[Prototypes, int]:
-        names, measure, codes = (
-            label_names(context.data),
-            context.data.measure,
-            context.data.known_labels(),
-        )
+        names, shared = label_names(context.data), shared_classes(context)
+        measure, codes = context.data.measure, context.data.known_labels()
         floor = context.policy.min_cell_size
-        known = large_classes(measure, codes, floor)
-        if not len(known):
-            raise too_few(context.policy)
-        if self.per == "class":
-            context.policy.check_size(
-                len(known)
-            )  # one atom a class at least, however few were asked for
+        if self.per == "class":  # at least one atom a class, however few were asked for
+            context.policy.check_size(len(shared))
         atoms = distil_labelled(measure, codes, self.size, self.per, self.weights, floor, self.seed)
-        told = sorted(names[code] for code in known)
-        place = {code: told.index(names[code]) for code in known.tolist()}
+        sent = sorted(names[code] for code in shared)
+        place = {code: sent.index(names[code]) for code in shared.tolist()}
         labels = np.array([place[code] for code in atoms.codes.tolist()], dtype=np.int64)
         return Prototypes(
-            atoms.points, atoms.weights, labels, tuple(told), atoms.complete
+            atoms.points, atoms.weights, labels, tuple(sent), atoms.complete
         ), atoms.min_cell_size
 
     def check(self, reply: Prototypes) -> None:

@@ -1,16 +1,15 @@
-"""A summary of the data in one message: the whole conversation of method="summary"."""
+"""A summary of the data: the only message of method="summary"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from fedwad._checks import check_whole
-from fedwad.errors import PolicyError
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
-    Classes,
     Reply,
     Request,
     check_distance,
@@ -20,6 +19,7 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
+from fedwad.federation.needs import Classes, Needs
 from fedwad.ot import (
     CovarianceType,
     LabelledSummary,
@@ -28,10 +28,6 @@ from fedwad.ot import (
     summarise,
     summarise_classes,
 )
-
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
 
 __all__ = ["SummaryReply", "SummaryRequest"]
 
@@ -61,7 +57,7 @@ class SummaryReply(Reply):
 
 @dataclass(frozen=True)
 class SummaryRequest(Request):
-    """A summary of the data from k-means cells, class by class if wanted."""
+    """Ask for a summary of the data in k-means cells, class by class if wanted."""
 
     kind: ClassVar[str] = "summary"
     lasting: ClassVar[bool] = True
@@ -74,17 +70,20 @@ class SummaryRequest(Request):
 
     def validate(self) -> SummaryRequest:
         return SummaryRequest(
-            check_whole(self.cells, "support"),
+            check_whole(self.cells, "cells"),
             plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
             check_order(self.p),
             check_whole(self.seed, "seed", 0),
             plain_word(self.classes, "classes", get_args(Classes)),
         )
 
-    def admit(self, policy: Policy) -> None:
-        policy.check_classes(self.classes)
-        policy.check_order(self.p)
-        policy.check_size(self.cells)
+    def needs(self) -> Needs:
+        return Needs(
+            order=self.p,
+            size=self.cells,
+            classes=self.classes,
+            class_covariance=self.classes != "ignored",
+        )
 
     def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
         covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
@@ -94,12 +93,6 @@ class SummaryRequest(Request):
                 context.data.measure, self.cells, covariance_type, self.p, context.floor, self.seed
             )
             return SummaryReply(summary, None), summary.min_cell_size
-        if (
-            self.classes == "full" and context.policy.covariance_type != "full"
-        ) or context.policy.covariance_type == "spherical":
-            raise PolicyError(
-                "This client's policy does not tell what classes are to be compared by."
-            )
         labels = context.data.known_labels()
         summary = summarise_classes(
             context.data.measure,
@@ -138,7 +131,7 @@ def _check_summary(summary: Any) -> None:
     d = summary.dimension
     require(
         is_finite(summary.covariance) and summary.covariance.shape in ((), (d,), (d, d)),
-        "the covariance.",
+        "the covariance is not finite or has another shape.",
     )
     diagonal = np.diag(summary.covariance) if summary.covariance.ndim == 2 else summary.covariance
     require(bool((diagonal >= 0).all()), "a variance is negative.")
@@ -146,7 +139,7 @@ def _check_summary(summary: Any) -> None:
         shape = np.shape(summary.factors)
         require(
             is_finite(summary.factors, 2) and shape[1] == d == len(diagonal),
-            "factors of the covariance.",
+            "factors of the covariance are not finite or have another shape.",
         )
     require(
         is_count(summary.count) and is_count(summary.min_cell_size),

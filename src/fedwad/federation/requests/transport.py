@@ -1,16 +1,16 @@
-"""Transport the data to a support: one round of FedWaD, and the cells of its last message and of a
-hub."""
+"""Transport of the data to a support: a round of FedWaD, and the cells of its last message and of
+a hub."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from fedwad.errors import InputError, PolicyError
+from fedwad.errors import InputError
+from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
-    Classes,
     Reply,
     Request,
     check_distance,
@@ -20,6 +20,7 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
+from fedwad.federation.needs import Classes, Needs
 from fedwad.federation.requests.summary import SummaryReply
 from fedwad.ot import (
     CovarianceType,
@@ -34,17 +35,13 @@ from fedwad.ot import (
     summarise_plan,
 )
 
-if TYPE_CHECKING:
-    from fedwad.federation.context import ClientContext
-    from fedwad.federation.policy import Policy
-
 __all__ = ["CellsRequest", "TransportReply", "TransportRequest"]
 
 
 @dataclass(frozen=True, eq=False)
 class TransportReply(Reply):
-    """Interpolating measure between the data (t = 0) and the support (t = 1); the distance if
-    revealed."""
+    """The interpolating measure between the data (t = 0) and the support (t = 1), and the distance
+    if it was asked for."""
 
     interpolant: Measure
     distance: float | None
@@ -58,8 +55,8 @@ class TransportReply(Reply):
 class TransportRequest(Request):
     """One round of FedWaD: transport the data to this support, reply with an interpolating measure.
 
-    `run` names the sequence of rounds that the request belongs to: a client starts from where it
-    was in that run, which saves time and changes no number.
+    `run` names the sequence of rounds that the request belongs to. A client starts the transport
+    from the last potentials of that run, which saves time and changes no number.
     """
 
     kind: ClassVar[str] = "transport"
@@ -88,14 +85,9 @@ class TransportRequest(Request):
             plain_word(self.classes, "classes", get_args(Classes)),
         )
 
-    def admit(self, policy: Policy) -> None:
-        policy.check_classes(self.classes)
-        policy.check_order(self.p)
-        if self.interpolant == "exact" and not policy.exact_interpolant:
-            raise PolicyError(
-                "The exact interpolating measure reveals every sample and is not sent."
-            )
-        policy.check_support(self.support)
+    def needs(self) -> Needs:
+        needs = _support_needs(self.support, self.p, self.classes)
+        return replace(needs, exact_interpolant=self.interpolant == "exact")
 
     def check_shape(self, context: ClientContext) -> None:
         _check_features(self.support, self.classes, context)
@@ -120,7 +112,7 @@ class TransportRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class CellsRequest(Request):
-    """Transport the data to this support, reply with the cells it makes."""
+    """Transport the data to this support, reply with its cells."""
 
     kind: ClassVar[str] = "cells"
     lasting: ClassVar[bool] = True
@@ -140,10 +132,8 @@ class CellsRequest(Request):
             plain_word(self.classes, "classes", get_args(Classes)),
         )
 
-    def admit(self, policy: Policy) -> None:
-        policy.check_classes(self.classes)
-        policy.check_order(self.p)
-        policy.check_support(self.support)
+    def needs(self) -> Needs:
+        return _support_needs(self.support, self.p, self.classes)
 
     def check_shape(self, context: ClientContext) -> None:
         _check_features(self.support, self.classes, context)
@@ -162,6 +152,11 @@ class CellsRequest(Request):
         require(summary.dimension == self.support.dimension, "it has another number of features.")
         require(len(summary.weights) <= len(self.support), "it has more cells than the support.")
         require(summary.p == self.p, "it is about another order p.")
+
+
+def _support_needs(support: Measure, p: float, classes: Classes) -> Needs:
+    weights: Literal["uniform", "weighted"] = "uniform" if support.is_uniform else "weighted"
+    return Needs(order=p, size=len(support), support=weights, classes=classes)
 
 
 def _plan(run: str, support: Measure, p: float, classes: Classes, context: ClientContext) -> Plan:
@@ -183,5 +178,5 @@ def _check_features(support: Measure, classes: Classes, context: ClientContext) 
     if support.dimension != features:
         raise InputError(
             f"A support with {support.dimension} features arrived where the data have {features};"
-            " both parties need the same features."
+            " all sites need the same features."
         )

@@ -1,0 +1,91 @@
+"""Checks of the rules of a policy, each on one value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from fedwad._checks import check_whole
+from fedwad.errors import InputError
+from fedwad.federation.needs import KINDS
+
+__all__ = [
+    "UNLIMITED",
+    "check_line",
+    "check_switch",
+    "checked_distinct",
+    "checked_kinds",
+    "checked_limit",
+    "checked_models",
+]
+
+_LONGEST_LINE = 200
+#: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
+UNLIMITED = ("describe", "private")
+
+
+class _Table(dict[str, int]):
+    """Numbers by kind, which nobody can change."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[type[_Table], tuple[dict[str, int]]]:
+        return _Table, (dict(self),)
+
+    def _closed(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            "the rules of a policy cannot be changed; make another policy with dataclasses.replace"
+        )
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _closed
+
+
+def _strings(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (None,)
+
+
+def checked_kinds(allow: Any) -> tuple[str, ...]:
+    """The kinds in the order of KINDS, whichever collection they came in."""
+    found = _strings(allow)
+    if any(kind not in KINDS for kind in found):
+        raise InputError(f"allow is {allow!r}; give a list with some of {', '.join(KINDS)}.")
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def checked_models(models: Any) -> tuple[str, ...]:
+    found = _strings(models)
+    if not all(type(word) is str for word in found):
+        raise InputError(f"models is {models!r}; give a list of names such as 'mlp'.")
+    return tuple(sorted(set(found)))
+
+
+def check_switch(value: Any, option: str) -> None:
+    if type(value) is not bool:
+        raise InputError(f"{option} is {value!r}; give true or false.")
+
+
+def check_line(value: Any, option: str) -> None:
+    if type(value) is not str or len(value) > _LONGEST_LINE or not value.isprintable():
+        raise InputError(f"{option} must be a line of at most {_LONGEST_LINE} characters.")
+
+
+def checked_limit(value: Any, option: str, least: int) -> int | None:
+    """A whole number, or None for no limit, which a file spells inf."""
+    return None if value is None or value == math.inf else check_whole(value, option, least)
+
+
+def checked_distinct(rule: Any) -> int | Mapping[str, int] | None:
+    if rule is None:
+        return None
+    if not isinstance(rule, Mapping):
+        return check_whole(rule, "max_distinct_replies", 0)
+    limited = [kind for kind in KINDS if kind not in UNLIMITED]
+    if not rule or any(kind not in limited for kind in rule):
+        raise InputError(
+            f"max_distinct_replies is {dict(rule)!r}; give a number, or numbers for some of"
+            f" {', '.join(limited)}."
+        )
+    words = {kind: f"max_distinct_replies of {kind}" for kind in limited if kind in rule}
+    return _Table({kind: check_whole(rule[kind], word, 0) for kind, word in words.items()})

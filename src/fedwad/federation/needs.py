@@ -1,0 +1,55 @@
+"""What a request needs from a policy: the request declares it, and the policy checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["KINDS", "Classes", "Needs"]
+
+#: The kinds of requests, by the words that policies and ledgers use.
+KINDS: tuple[str, ...] = (
+    "describe",
+    "moments",
+    "summary",
+    "transport",
+    "cells",
+    "atoms",
+    "labels",
+    "prototypes",
+    "private",
+    "train",
+    "evaluate",
+)
+
+#: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
+#: and standard deviations ("diag"), or mean and root covariance ("full").
+Classes = Literal["ignored", "diag", "full"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a policy must allow before a request is executed, beyond its kind.
+
+    Attributes
+    ----------
+    order : order p of a distance; None if there is none
+    size : number of cells, atoms or support points; None if there are none
+    support : whether a support arrives, and whether its points have equal weights
+    exact_interpolant : whether the reply is the exact interpolating measure
+    classes : statistics of classes that enter the reply
+    class_covariance : whether the reply compares classes by the covariances of this policy
+    label_names : whether the names of labels enter the reply
+    model : the network that the client would build; empty if there is none
+    mu : what a private release costs
+    """
+
+    order: float | None = None
+    size: int | None = None
+    support: Literal["none", "uniform", "weighted"] = "none"
+    exact_interpolant: bool = False
+    classes: Classes = "ignored"
+    class_covariance: bool = False
+    label_names: bool = False
+    model: str = ""
+    mu: float = 0.0

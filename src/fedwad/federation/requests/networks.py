@@ -1,0 +1,168 @@
+"""The network that a training request is about, and how a client builds it and feeds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._checks import check_whole
+from fedwad.errors import FederationError, InputError
+from fedwad.federation.context import ClientContext
+from fedwad.federation.message import plain_run
+from fedwad.federation.needs import Needs
+from fedwad.federation.requests.labels import LabelName, check_names, label_names
+
+if TYPE_CHECKING:
+    from fedwad.learning.local.networks import Network
+
+__all__ = ["NetworkFields", "Weights", "is_weights", "plain_number"]
+
+Weights = NDArray[np.float32]
+
+_LONGEST_NAME = 200
+_MOST_LAYERS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFields:
+    """The fields that training and evaluation have in common.
+
+    Attributes
+    ----------
+    run : name of the training; the client keeps its personal layers under it
+    turn : how often the client has trained in this run so far
+    model : name of the network, see `fedwad.learning.local.networks`
+    personal : names of the layers that stay with the client; none for a model that is shared whole
+    weights : the weights of the other layers, one after another
+    classes : names of the classes, in the order of the network's outputs
+    start : seed of the network's first weights, with which personal layers begin
+    test_size : fraction of each class that is held out for tests
+    split : seed of the split into training and test samples
+    """
+
+    run: str
+    turn: int
+    model: str
+    personal: tuple[str, ...]
+    weights: Weights
+    classes: tuple[LabelName, ...]
+    start: int
+    test_size: float
+    split: int
+
+    def plain_fields(self) -> dict[str, Any]:
+        """Copies of these fields, each of its plain type; InputError if one is not."""
+        if type(self.personal) is not tuple or len(self.personal) > _MOST_LAYERS:
+            raise InputError("personal must be a list of names of layers.")
+        check_names(self.classes)
+        if not is_weights(self.weights):
+            raise InputError("The weights must be finite numbers of float32.")
+        return {
+            "run": plain_run(self.run),
+            "turn": check_whole(self.turn, "turn", 0),
+            "model": _plain_name(self.model, "model"),
+            "personal": tuple(_plain_name(name, "personal") for name in self.personal),
+            "weights": np.array(self.weights),
+            "classes": self.classes,
+            "start": check_whole(self.start, "start", 0),
+            "test_size": plain_number(self.test_size, "test_size", 0.0, 0.9),
+            "split": check_whole(self.split, "split", 0),
+        }
+
+    def needs(self) -> Needs:
+        return Needs(model=self.model)
+
+    def check_shape(self, context: ClientContext) -> None:
+        label_names(context.data)
+        self.network(context)
+
+    def network(self, context: ClientContext) -> Network:
+        """The network; InputError if the weights that arrived are not of its size."""
+        try:
+            from fedwad.learning.local.networks import build
+        except ImportError:
+            raise FederationError(
+                "This site cannot train without PyTorch; run: pip install 'fedwad[learn]'."
+            ) from None
+        features = context.data.measure.dimension
+        network = build(self.model, features, len(self.classes), self.start, self.personal)
+        expected = int((~network.personal).sum())
+        if len(self.weights) != expected:
+            raise InputError(
+                f"{len(self.weights)} weights arrived where the model '{self.model}' for {features}"
+                f" features and {len(self.classes)} classes shares {expected}; all sites need the"
+                " same features."
+            )
+        return network
+
+    def all_weights(self, network: Network, context: ClientContext) -> Weights:
+        """The weights that arrived, joined with the client's personal layers."""
+        if not network.personal.any():
+            return self.weights
+        if self.turn == 0:
+            own = network.initial()[network.personal]
+        else:
+            kept = context.cache.recall_layers(self.run, self.turn)
+            if kept is None:
+                raise FederationError(
+                    "This site no longer has its personal layers of this training; start the"
+                    " training again."
+                )
+            own = kept
+        return network.joined(self.weights, own)
+
+    def class_codes(self, context: ClientContext) -> NDArray[np.int64]:
+        """The index of each sample's class among those of the request."""
+        place = {name: number for number, name in enumerate(self.classes)}
+        names = label_names(context.data)
+        if any(name not in place for name in names):
+            raise InputError(
+                "The data have a label that is not among the classes of this training; name all"
+                " classes."
+            )
+        codes = np.array([place[name] for name in names], dtype=np.int64)
+        return np.asarray(codes[context.data.known_labels()])
+
+    def split_rows(self, context: ClientContext) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows to train on and rows to test on.
+
+        `test_size` of each class is held out, rounded, and at least one sample of each stays to
+        train on. With `test_size` 0 all rows serve both.
+        """
+        codes = context.data.known_labels()
+        if self.test_size == 0:
+            return np.arange(len(codes)), np.arange(len(codes))
+        rng = np.random.default_rng(self.split)
+        held_out = []
+        for code in range(int(codes.max()) + 1):
+            rows = rng.permutation(np.flatnonzero(codes == code))
+            held_out.append(rows[: min(round(self.test_size * len(rows)), len(rows) - 1)])
+        tests = np.sort(np.concatenate(held_out))
+        if not len(tests):
+            raise InputError(
+                f"A test_size of {self.test_size:g} leaves no sample for tests; give a larger one,"
+                " or 0."
+            )
+        return np.setdiff1d(np.arange(len(codes)), tests), tests
+
+
+def is_weights(weights: Any) -> bool:
+    """Whether these are finite float32 numbers in one row."""
+    proper = type(weights) is np.ndarray and weights.dtype == np.float32 and weights.ndim == 1
+    return bool(proper and np.isfinite(weights).all())
+
+
+def plain_number(value: Any, name: str, least: float, most: float) -> float:
+    """A number in this range; InputError if it is not."""
+    if type(value) is not float or not least <= value <= most:
+        raise InputError(f"{name} must be a number from {least:g} to {most:g}.")
+    return value
+
+
+def _plain_name(value: Any, name: str) -> str:
+    if type(value) is not str or not value.isprintable() or not 0 < len(value) <= _LONGEST_NAME:
+        raise InputError(f"{name} must be a printable name of at most {_LONGEST_NAME} characters.")
+    return value

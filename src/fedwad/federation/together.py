@@ -1,0 +1,63 @@
+"""Several clients of one process that execute their requests together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from fedwad._blas import single_threaded_blas
+from fedwad.errors import FedwadError
+from fedwad.federation.client import Admitted, Client
+from fedwad.federation.failures import Failure, failure_of
+from fedwad.federation.message import Reply, Request
+
+__all__ = ["answer_together"]
+
+
+def answer_together(
+    clients: Mapping[str, Client], requests: Mapping[str, Request]
+) -> dict[str, Reply | Failure]:
+    """Answers of several clients of this process to requests of one class, executed together.
+
+    Each client admits, releases and records its own, as in `answer`.
+    """
+    answers: dict[str, Reply | Failure] = {}
+    admitted: dict[str, Admitted] = {}
+    with ExitStack() as turns:
+        for name in sorted(requests):  # one order for all threads, so that none waits for another
+            turns.enter_context(clients[name].ledger.turn())
+        turns.enter_context(single_threaded_blas())
+        for name, request in requests.items():
+            try:
+                admitted[name] = clients[name]._admit(request)
+            except FedwadError as error:
+                answers[name] = failure_of(error)
+        done = dict(zip(admitted, _execute_together(clients, admitted), strict=False))
+        for name, asked in admitted.items():
+            client = clients[name]
+            try:
+                with client._withheld_on_error(asked):
+                    reply, samples = done.get(name) or type(asked.request).execute(
+                        asked.request, client._context
+                    )
+                    answers[name] = client._release(asked, reply, samples)
+            except FedwadError as error:
+                answers[name] = failure_of(error)
+    return {name: answers[name] for name in requests}
+
+
+def _execute_together(
+    clients: Mapping[str, Client], admitted: Mapping[str, Admitted]
+) -> list[tuple[Reply, int | None]]:
+    """The results of these requests; none if one of them fails, so that each is executed alone."""
+    if not admitted:
+        return []
+    requests = [asked.request for asked in admitted.values()]
+    try:
+        return list(
+            type(requests[0]).execute_together(
+                requests, [clients[name]._context for name in admitted]
+            )
+        )
+    except FedwadError:
+        return []
