@@ -140,7 +140,7 @@ def test_different_replies_are_counted_across_restarts(tmp_path):
     first = client().answer(SummaryRequest(5, "auto", 2.0, 0))
     again = client().answer(SummaryRequest(5, "auto", 2.0, 0))
     assert np.array_equal(first.summary.means, again.summary.means)
-    with pytest.raises(PolicyError, match="has told the 1 different replies"):
+    with pytest.raises(PolicyError, match="has sent the 1 different replies"):
         client().answer(SummaryRequest(5, "auto", 2.0, 1))
     assert [entry.outcome for entry in client().ledger.entries] == [
         "answered",
@@ -153,7 +153,7 @@ def test_different_replies_of_one_kind_alone():
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
     client = Client(data, Policy(["summary", "moments"], max_distinct_replies={"summary": 1}))
     client.answer(SummaryRequest(5, "auto", 2.0, 0))
-    with pytest.raises(PolicyError, match="has told the 1 different replies"):
+    with pytest.raises(PolicyError, match="has sent the 1 different replies"):
         client.answer(SummaryRequest(6, "auto", 2.0, 0))
     (bundled,) = client.answer_all(Bundle((SummaryRequest(7, "auto", 2.0, 0),))).replies
     assert isinstance(bundled, Failure)
@@ -183,7 +183,7 @@ def test_a_line_of_a_later_version_counts_all_the_same(tmp_path):
     policy, path = Policy(["summary"], max_distinct_replies=1), tmp_path / "a.ledger.jsonl"
     Client(data, policy, FileLedger(path)).answer(SummaryRequest(5, "auto", 2.0, 0))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}) + "\n")
-    with pytest.raises(PolicyError, match="has told the 1 different replies"):
+    with pytest.raises(PolicyError, match="has sent the 1 different replies"):
         Client(data, policy, FileLedger(path)).answer(SummaryRequest(6, "auto", 2.0, 0))
 
 
