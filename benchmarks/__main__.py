@@ -41,6 +41,7 @@ TABLES = {
     "classifier": classifier.measure,
     "classifier_choices": classifier.choices,
     "training": training.steps,
+    "gradients": training.gradients,
     "boosting": training.boosting,
     "private": private.measure,
     "private_clusters": private.clusters,

@@ -1,10 +1,12 @@
-"""Training many small networks: one by one against stacked, and the paper's three algorithms on
-MNIST."""
+"""Training many small networks one by one and stacked, and the paper's three algorithms on MNIST."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -57,6 +59,60 @@ def steps() -> list[dict[str, Any]]:
                 row[f"{name} ms"] = 1000 * min(taken) / (len(trained) * samples / 10)
             rows.append(row | {"times faster": row["one by one ms"] / row["stacked ms"]})
     return rows
+
+
+def gradients() -> list[dict[str, Any]]:
+    """Microseconds for a stacked step of one MLP on one thread, with the hand-written gradient and
+    with `torch.func.vmap`; "last layer" trains that layer only."""
+    if find_spec("torch") is None:
+        return []
+    import torch
+
+    from fedwad.learning.local import stacks
+    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task
+    from fedwad.learning.local.networks import build, device
+
+    rng, where, samples = np.random.default_rng(0), device(), 200
+    cuda, threads = where.type == "cuda", torch.get_num_threads()
+    torch.set_num_threads(1)
+    clock = time.perf_counter if cuda else time.process_time
+    rows = []
+    for features, layers, count in product(
+        (20, 784), ("all", "personal"), (50, 500) if cuda else (1, 2, 10, 50)
+    ):
+        network = build("mlp", features, 10)
+        pool = Pool.of(
+            rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
+        )
+        start = torch.as_tensor(network.initial(), device=where)
+        tasks = [Task(start, np.arange(samples), seed) for seed in range(count)]
+        taken: dict[str, list[float]] = {"hand-written us": [], "vmap us": []}
+        for name in [*taken] * 4:
+            with _without_linear_steps() if name == "vmap us" else nullcontext():
+                since = clock()
+                stacks.train_stack(network, pool, tasks, Recipe((Phase(1, layers),)))  # type: ignore[arg-type]
+                if cuda:
+                    torch.cuda.synchronize()
+                taken[name].append(clock() - since)
+        best = {name: 1e6 * min(times) / (count * samples / 10) for name, times in taken.items()}
+        where_learned = "all layers" if layers == "all" else "last layer"
+        row = {"features": features, "trains": where_learned, "networks": count, **best}
+        rows.append(row | {"vmap / hand-written": best["vmap us"] / best["hand-written us"]})
+    torch.set_num_threads(threads)
+    return rows
+
+
+@contextmanager
+def _without_linear_steps() -> Iterator[None]:
+    """Let stacks take the general way for every network."""
+    from fedwad.learning.local import stacks
+
+    known = stacks.linear_layers
+    stacks.linear_layers = lambda _: None
+    try:
+        yield
+    finally:
+        stacks.linear_layers = known
 
 
 def boosting() -> list[dict[str, Any]]:

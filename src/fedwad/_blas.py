@@ -1,4 +1,4 @@
-"""Arithmetic whose last bits do not depend on the number of cores."""
+"""Arithmetic on one thread, whose last bits do not depend on the number of cores."""
 
 from __future__ import annotations
 
@@ -6,57 +6,74 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-__all__ = ["single_threaded_blas"]
+__all__ = ["SharedSetting", "single_threaded_blas"]
 
-_lock = Lock()
-_depth = 0
-_limits: Any = None
+T = TypeVar("T")
+
+
+class SharedSetting(Generic[T]):
+    """A setting of the whole process that holds while any thread is inside.
+
+    The first thread to enter calls `change`, and the last to leave gives its result to `restore`.
+    """
+
+    def __init__(self, change: Callable[[], T], restore: Callable[[T], None]) -> None:
+        self._change, self._restore = change, restore
+        self._lock, self._inside = Lock(), 0
+        self._before: T
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._before = self._change()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._restore(self._before)
+
+
+def _limit() -> Any:
+    return _in_a_thread(lambda: _controller().limit(limits=1, user_api="blas"))
+
+
+def _lift(limits: Any) -> None:
+    _in_a_thread(limits.restore_original_limits)
+
+
+_limited = SharedSetting(_limit, _lift)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Let matrix products run on one thread each, as long as any thread of this process is inside.
+    """Run matrix products on one thread each, as long as any thread of this process is inside.
 
     A product split over threads sums in another order. Clients and pairs work in threads of their
     own, so little time is lost. Products of other code in this process are slowed down meanwhile.
     """
-    global _depth
-    with _lock:
-        if _depth == 0:
-            _in_a_thread(_limit)
-        _depth += 1
-    try:
+    with _limited():
         yield
-    finally:
-        with _lock:
-            _depth -= 1
-            if _depth == 0:
-                _in_a_thread(_lift)
 
 
-def _limit() -> None:
-    global _limits
-    _limits = _controller().limit(limits=1, user_api="blas")
-
-
-def _lift() -> None:
-    _limits.restore_original_limits()
-
-
-def _in_a_thread(work: Callable[[], None]) -> None:
-    """threadpoolctl lets nobody lift a limit while the thread that set it lives, so a short-lived
-    one sets it."""
-    worker = Thread(target=work)
+def _in_a_thread(work: Callable[[], T]) -> T:
+    """Run in a short-lived thread, because threadpoolctl lets nobody lift a limit while the thread
+    that set it lives."""
+    found: list[T] = []
+    worker = Thread(target=lambda: found.append(work()))
     worker.start()
     worker.join()
+    return found[0]
 
 
 @cache
 def _controller() -> Any:
-    """What can limit threads, SciPy's own linear algebra included; looking for it takes
-    milliseconds, so once."""
+    """The controller of all BLAS libraries, SciPy's included; finding them takes milliseconds."""
     import scipy.linalg  # noqa: F401 - when first needed: importing fedwad stays light
     from threadpoolctl import ThreadpoolController
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
 from fedwad.learning import Algorithm, TrainingOptions
 from fedwad.learning._schedule import Step, client_seed, schedule
-from fedwad.learning.local.descent import Alter, Phase, Pool, Recipe, Task, correct, train
+from fedwad.learning.local.descent import Augment, Phase, Pool, Recipe, Task, correct, train
 from fedwad.learning.local.networks import Network, build, mlp
 
 __all__ = ["Run", "Training", "run_all", "softmax_mlp"]
@@ -70,13 +70,13 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
         for run in runs
         for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)
     ]
-    alter = _cropped if data == "cifar10" else None
+    augment = _cropped if data == "cifar10" else None
     while waiting := [
         (group, step) for group in groups if (step := next(group.steps, None)) is not None
     ]:
         for phases in sorted({step.phases for _, step in waiting}):
             for some in _portions([pair for pair in waiting if pair[1].phases == phases]):
-                _advance(network, pool, marks, some, alter)
+                _advance(network, pool, marks, some, augment)
     for group in groups:
         _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
 
@@ -120,7 +120,7 @@ def _advance(
     pool: Pool,
     marks: Tensor,
     waiting: Sequence[tuple[_Group, Step]],
-    alter: Alter | None,
+    augment: Augment | None,
 ) -> None:
     """One round of these groups, all with the same phases."""
     places, tasks = [], []
@@ -135,9 +135,9 @@ def _advance(
             tasks.append(Task(weights, group.train[name], seed))
     phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
     half = (
-        pool.X.is_cuda and alter is not None
+        pool.X.is_cuda and augment is not None
     )  # convolutions only, where it saves half of the time
-    trained = train(network, pool, tasks, Recipe(phases), True, alter, half)
+    trained = train(network, pool, tasks, Recipe(phases), True, augment, half)
     found: dict[int, list[Tensor]] = {}
     for (group, name), result in zip(places, trained, strict=True):
         if group.heads is not None:

@@ -56,8 +56,8 @@ def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
 def test_together_and_alone_agree(word, features, phases):
     network, pool, tasks = problem(word, features)
     recipe = Recipe(phases, batch_size=10, learning_rate=0.1)
-    alone = train(network, pool, tasks, recipe, together=False)
-    together = train(network, pool, tasks, recipe, together=True)
+    alone = train(network, pool, tasks, recipe, stacked=False)
+    together = train(network, pool, tasks, recipe, stacked=True)
     for one, other, task in zip(alone, together, tasks, strict=True):
         assert torch.linalg.vector_norm(one.weights - task.weights) > 1e-3  # it learned something
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -70,7 +70,7 @@ def test_on_a_cpu_networks_are_stacked_where_that_is_faster(word, features, stac
     network, pool, tasks = problem(word, features)
     recipe = Recipe(PHASES["fedavg"], batch_size=10, learning_rate=0.1)
     chosen, same = (
-        train(network, pool, tasks, recipe, together=choice) for choice in (None, stacked)
+        train(network, pool, tasks, recipe, stacked=choice) for choice in (None, stacked)
     )
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(chosen, same, strict=True)
@@ -85,7 +85,7 @@ def test_any_layers_may_be_personal(personal):
     network = networks.build("mlp", 6, 4, personal=personal)
     recipe = Recipe(PHASES["fedrep"], batch_size=10, learning_rate=0.1)
     alone, together = (
-        train(network, pool, tasks, recipe, together=choice) for choice in (False, True)
+        train(network, pool, tasks, recipe, stacked=choice) for choice in (False, True)
     )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -98,7 +98,7 @@ def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
     recipe = Recipe(PHASES["fedrep"], learning_rate=0.1)
     alone, together = (
-        train(network, pool, tasks, recipe, together=choice) for choice in (False, True)
+        train(network, pool, tasks, recipe, stacked=choice) for choice in (False, True)
     )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -128,7 +128,7 @@ def test_a_linear_model_by_hand():
             v, u = 0.5 * v + error.T @ hidden[rows], 0.5 * u + error.sum(axis=0)
             w, b = w - 0.2 * v, b - 0.2 * u
     for together in (False, True):
-        (found,) = train(network, pool, [task], recipe, together=together)
+        (found,) = train(network, pool, [task], recipe, stacked=together)
         moved = network.tensors(found.weights)
         np.testing.assert_allclose(moved["2.weight"], w, atol=1e-5)
         np.testing.assert_allclose(moved["2.bias"], b, atol=1e-5)
@@ -169,17 +169,17 @@ def test_augmentation_touches_shared_layers_only():
     network, pool, tasks = problem("mlp", 6)
     seen = []
 
-    def alter(x, chance):
+    def augment(x, chance):
         seen.append(x.shape)
         return x + torch.randn(x.shape, generator=chance)
 
     plain = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True)
-    altered = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True, alter)
+    altered = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True, augment)
     assert not seen
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True)
     )
-    train(network, pool, tasks, Recipe((Phase(1),)), True, alter)
+    train(network, pool, tasks, Recipe((Phase(1),)), True, augment)
     assert {shape[1:] for shape in seen} == {(10, 6)}
 
 

@@ -78,7 +78,7 @@ def test_the_cnn_is_a_convolutional_network():
 def test_odd_and_grey_images():
     assert networks.build("cnn", 28 * 28, 10).module(torch.zeros(2, 784)).shape == (2, 10)
     assert networks.build("cnn", 27 * 27, 3).module(torch.zeros(2, 729)).shape == (2, 3)
-    with pytest.raises(InputError, match="no square images"):
+    with pytest.raises(InputError, match="not square images"):
         networks.build("cnn", 50, 10)
 
 

@@ -1,9 +1,8 @@
-"""Layers for images with channels last, (n, side, side, channels), made of operations that are fast
-in stacks.
+"""Layers for images (n, side, side, channels), made of operations that are fast in stacks.
 
-A convolution is a matrix product with all patches of an image. Stacked, that is one product of
-stacks, while stacked convolutions of PyTorch become grouped ones: on an H200 a step of 800 networks
-took 5.8 times as long with them.
+A convolution is a matrix product with all patches of an image, which stacks to one batched product.
+Stacked convolutions of PyTorch become grouped ones: on an H200 a step of 800 networks took 5.8
+times as long with them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _SIDE = 5
 
 
 class Image(nn.Module):
-    """Rows of pixels, as `fedwad.datasets.load` gives them, as images."""
+    """Rows of pixels, as `fedwad.datasets.load` gives them, to images."""
 
     def __init__(self, side: int, channels: int) -> None:
         super().__init__()
@@ -61,8 +60,10 @@ class _Patches(torch.autograd.Function):
 
 
 class Pool(nn.Module):
-    """The largest of each 2x2 block: (n, s, s, c) to (n, s / 2, s / 2, c); an odd last row and
-    column are left out."""
+    """The maximum of each 2x2 block: (n, s, s, c) to (n, s // 2, s // 2, c).
+
+    An odd last row and column are left out.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         half = x.shape[1] // 2
@@ -72,7 +73,7 @@ class Pool(nn.Module):
 
 
 class _Largest(torch.autograd.Function):
-    """The maximum over axes 2 and 4; its gradient goes to where it was found."""
+    """The maximum over axes 2 and 4; the gradient goes to every place that attains it."""
 
     generate_vmap_rule = True
 

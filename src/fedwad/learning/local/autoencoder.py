@@ -1,13 +1,12 @@
-"""A small autoencoder: many features to a few, learnt on one machine.
+"""A small autoencoder, which maps many features to a few; trained on one machine.
 
-Two fully connected layers down to the code and two up again, a rectifier inside each half:
+Two fully connected layers lead down to the code and two up again, with a ReLU inside each half:
 
     encode(x) = B2 max(0, B1 x' + b1) + b2,    x' = (x - mean) / scale,
     decode(z) = mean + scale (C2 max(0, C1 z + c1) + c2),
 
-trained to make |x' - decode'(encode(x))|^2 small on average. `mean` is the mean sample and `scale`
-one number, the root mean square of x - mean over all features, so the geometry of the data stays as
-it is.
+Training minimises the mean of |x' - decode'(encode(x))|^2. `mean` is the mean sample. `scale` is one
+number, the root mean square of x - mean over all features, so the geometry of the data is kept.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from fedwad._checks import check_whole
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
+from fedwad.learning.local._threads import single_threaded_torch
 
 __all__ = ["Autoencoder", "fit"]
 
@@ -36,16 +36,18 @@ _FORMAT = "fedwad autoencoder 1"
 
 @dataclass(frozen=True, eq=False)
 class Autoencoder:
-    """A trained autoencoder. It is plain arrays: encoding and decoding need NumPy alone.
+    """A trained autoencoder of plain arrays; encoding and decoding need NumPy only.
 
     Attributes
     ----------
     mean, scale : array (d,) and number
-        What samples are centred and divided by.
-    down, up : tuples of arrays Matrix and offset of each layer: (d, hidden), (hidden,), (hidden,
-        dimension), (dimension,), and back.
-    losses : array (epochs,) Mean squared error of a feature over each epoch, in units of scale^2: 1
-        is what telling the mean alone has.
+        Samples are centred by the mean and divided by the scale.
+    down, up : tuples of arrays
+        Matrix and offset of each layer: (d, hidden), (hidden,), (hidden, dimension), (dimension,),
+        and back.
+    losses : array (epochs,)
+        Mean squared error of a feature over each epoch, in units of scale^2; predicting the mean
+        has 1.
     """
 
     mean: Singles
@@ -55,7 +57,8 @@ class Autoencoder:
     losses: NDArray[np.float64]
 
     def __repr__(self) -> str:
-        return f"<autoencoder, {self.features} features to {self.dimension}, error {self.losses[-1]:.3f}>"
+        size = f"{self.features} features to {self.dimension}"
+        return f"<autoencoder, {size}, error {self.losses[-1]:.3f}>"
 
     @property
     def features(self) -> int:
@@ -147,19 +150,19 @@ def fit(
     learning_rate: float = 2e-3,
     callback: Callable[[int, float], None] | None = None,
 ) -> Autoencoder:
-    """Train an autoencoder on samples X (n, d) with Adam; needs the extra `learn` (torch).
+    """Train an autoencoder on samples X (n, d) with Adam; this needs the extra `learn` (torch).
 
-    The paper reduces MNIST this way, trained on half of the training samples, without saying which
-    network; this one is ours. The same samples, options and seed give the same bits on one machine,
-    whatever its number of cores: it trains on one thread.
+    The paper reduces MNIST this way, trained on half of the training samples, but does not name its
+    network; this one is ours. Training uses one thread, so the same samples, options and seed give
+    the same bits on one machine whatever its number of cores.
 
     Parameters
     ----------
     X : numbers (n, d), one sample per row
     dimension : of the code
-    hidden : width of the layer between
-    epochs, batch_size, learning_rate : passes over the data, samples of a step, and length of
-        Adam's steps, a tenth at the end
+    hidden : width of the hidden layers
+    epochs, batch_size : passes over the data, and samples per step
+    learning_rate : of Adam; it falls linearly to a tenth
     callback : called with the number of each epoch and its loss
 
     Examples
@@ -184,7 +187,7 @@ def fit(
         or not isinstance(learning_rate, int | float)
         or not 0 < learning_rate < 1
     ):
-        raise InputError(f"rate is {learning_rate!r}; give a number between 0 and 1.")
+        raise InputError(f"learning_rate is {learning_rate!r}; give a number between 0 and 1.")
     mean = samples.mean(axis=0, dtype=np.float64)
     scale = float(np.sqrt(np.mean((samples - mean) ** 2))) or 1.0
     centred = ((samples - mean) / scale).astype(np.float32)
@@ -200,7 +203,7 @@ def fit(
 
 
 def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Singles, Singles]:
-    """He's start: variance 2 / ins keeps the scale through a rectifier."""
+    """He initialisation: variance 2 / ins keeps the scale through a ReLU."""
     return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(
         outs, dtype=np.float32
     )
@@ -213,42 +216,37 @@ def _train(
     batch_size: int,
     learning_rate: float,
     rng: np.random.Generator,
-    tell: Callable[[int, float], None],
+    callback: Callable[[int, float], None],
 ) -> tuple[list[Singles], list[float]]:
     try:
         import torch
     except ImportError:
         raise InputError("An autoencoder needs torch; run: pip install 'fedwad[learn]'.") from None
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums over several threads would depend on how many there are
-    try:
+    with single_threaded_torch():  # sums over several threads would depend on their number
         data = torch.from_numpy(samples)
         parts = [torch.from_numpy(part.copy()).requires_grad_() for part in start]
         steps = epochs * -(-len(samples) // batch_size)
-        optimiser = torch.optim.Adam(parts, lr=learning_rate)
+        optimizer = torch.optim.Adam(parts, lr=learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: 1 - 0.9 * min(step / steps, 1.0)
+            optimizer, lambda step: 1 - 0.9 * min(step / steps, 1.0)
         )
         losses = []
         for epoch in range(1, epochs + 1):
             total = 0.0
-            for rows in np.split(
-                rng.permutation(len(samples)), range(batch_size, len(samples), batch_size)
-            ):
+            ends = range(batch_size, len(samples), batch_size)
+            for rows in np.split(rng.permutation(len(samples)), ends):
                 chosen = data[torch.from_numpy(rows)]
                 inner = torch.relu(chosen @ parts[0] + parts[1]) @ parts[2] + parts[3]
                 outer = torch.relu(inner @ parts[4] + parts[5]) @ parts[6] + parts[7]
                 loss = ((outer - chosen) ** 2).mean()
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
+                optimizer.step()
                 schedule.step()
                 total += float(loss.detach()) * len(rows)
             losses.append(total / len(samples))
-            tell(epoch, losses[-1])
+            callback(epoch, losses[-1])
         return [part.detach().numpy().copy() for part in parts], losses
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _apply(layers: tuple[Singles, ...], samples: Singles) -> Singles:
@@ -268,7 +266,8 @@ def _samples(X: Any, width: int | None) -> NDArray[Any]:
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":
         raise InputError(
-            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row."
+            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per"
+            " row."
         )
     if width is not None and samples.shape[1] != width:
         raise InputError(

@@ -1,5 +1,4 @@
-"""Networks by a word: those of the paper's experiments, and any of the user's by the place it is
-imported from."""
+"""Networks by name: those of the paper's experiments, and any that can be imported."""
 
 from __future__ import annotations
 
@@ -27,11 +26,10 @@ _drawing = Lock()  # initial weights come from PyTorch's one generator
 
 
 def mlp(features: int, classes: int) -> nn.Module:
-    """Fully connected: features-512-256-64-classes with rectifiers between, the paper's network for
-    MNIST.
+    """The paper's network for MNIST: fully connected, features-512-256-64-classes with ReLU between.
 
-    It gives logits. The authors' own code puts them through a softmax and then into a cross-entropy
-    that takes logits, which trains slowly and never to certainty.
+    It gives logits. The authors' code applies a softmax before a cross-entropy that expects logits,
+    which trains slowly and never to certainty.
     """
     sizes = {"first": (features, 512), "second": (512, 256), "third": (256, 64)}
     layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -43,18 +41,18 @@ def mlp(features: int, classes: int) -> nn.Module:
 
 
 def cnn(features: int, classes: int) -> nn.Module:
-    """Two 5x5 convolutions of 64 channels, each with pooling by 2, then 120-64-classes: the paper's
-    for CIFAR-10.
+    """The paper's network for CIFAR-10: two 5x5 convolutions of 64 channels, each with pooling by 2,
+    then 120-64-classes.
 
-    For square images of one or three channels, whose rows have side * side * channels features,
+    It takes square images of one or three channels as rows of side * side * channels features,
     channels last.
     """
     channels = 3 if features % 3 == 0 and math.isqrt(features // 3) ** 2 == features // 3 else 1
     side = math.isqrt(features // channels)
     if side * side * channels != features or side < 16:
         raise InputError(
-            f"Samples of {features} features are no square images of one or three channels and a side of at least 16;"
-            " take the model 'mlp'."
+            f"Samples of {features} features are not square images of one or three channels with a"
+            " side of at least 16; take the model 'mlp'."
         )
     left = ((side - 4) // 2 - 4) // 2
     layers: OrderedDict[str, nn.Module] = OrderedDict(image=Image(side, channels))
@@ -62,9 +60,7 @@ def cnn(features: int, classes: int) -> nn.Module:
         layers[f"{name}_patches"] = Patches()
         layers[name] = nn.Linear(25 * into, 64)
         layers[f"{name}_pool"] = Pool()
-        layers[f"{name}_rectifier"] = (
-            nn.ReLU()
-        )  # after pooling: both orders give the same, this one is cheaper
+        layers[f"{name}_rectifier"] = nn.ReLU()  # after pooling: the same result, but cheaper
     layers["flat"] = nn.Flatten()
     for name, into, out in (("third", 64 * left * left, 120), ("fourth", 120, 64)):
         layers[name] = nn.Linear(into, out)
@@ -79,11 +75,10 @@ BUILT_IN: dict[str, Callable[[int, int], nn.Module]] = {"mlp": mlp, "cnn": cnn}
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network, and which of its parameters are personal: they stay with the client that trained
-    them.
+    """A network, and which of its parameters are personal: those stay with the client.
 
-    Weights go as one vector of float32, all parameters one after another in the network's own
-    order. `personal` marks the places in that vector which do not travel.
+    Weights travel as one vector of float32, all parameters in the network's own order. `personal`
+    marks the entries of that vector that do not travel.
     """
 
     module: nn.Module
@@ -94,7 +89,7 @@ class Network:
 
     @property
     def size(self) -> int:
-        """How many numbers the weights are."""
+        """The number of weights."""
         return len(self.personal)
 
     def initial(self) -> NDArray[np.float32]:
@@ -104,7 +99,7 @@ class Network:
     def joined(
         self, travelling: NDArray[np.float32], personal: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """The whole vector from the part that travels and the part that does not."""
+        """The whole vector from the shared and the personal part."""
         whole = np.empty(self.size, dtype=np.float32)
         whole[~self.personal], whole[self.personal] = travelling, personal
         return whole
@@ -122,40 +117,38 @@ class Network:
         return torch.cat([tensors[name].flatten(1) for name in self.names], dim=1)
 
     def halves(self) -> tuple[nn.Sequential, nn.Sequential] | None:
-        """What comes before the personal layers and those layers, for a chain of layers that ends
-        in them."""
+        """The layers before the personal ones, and the personal ones; None unless the module is a
+        sequence that ends in its personal layers."""
         if not isinstance(self.module, nn.Sequential):
             return None
         children = list(self.module.named_children())
-        owners = [
-            {f"{name}.{inner}" in self.personal_names for inner, _ in child.named_parameters()}
-            for name, child in children
-        ]
-        first = next(
-            (place for place, owner in enumerate(owners) if owner == {True}), len(children)
-        )
-        if not 0 < first < len(children) or any(False in owner for owner in owners[first:]):
-            return None
-        if any(True in owner for owner in owners[:first]):
+        owners = [self._owners(name, child) for name, child in children]
+        first = next((at for at, owner in enumerate(owners) if owner == {True}), len(children))
+        shared, personal = set().union(*owners[:first]), set().union(*owners[first:])
+        if not 0 < first < len(children) or False in personal or True in shared:
             return None
         return (
             nn.Sequential(OrderedDict(children[:first])),
             nn.Sequential(OrderedDict(children[first:])),
         )
 
+    def _owners(self, name: str, child: nn.Module) -> set[bool]:
+        """Whether the parameters of a layer are personal; empty for a layer without any."""
+        return {f"{name}.{inner}" in self.personal_names for inner, _ in child.named_parameters()}
+
 
 def build(
     word: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None
 ) -> Network:
-    """The network of this word with random weights: the same seed, the same weights.
+    """A network with random initial weights; the same seed gives the same weights.
 
     Parameters
     ----------
-    word : "mlp", "cnn", or the place of a function "package.module:name" that is called with the
-        numbers of features and classes and returns a `torch.nn.Module` which takes rows (n,
-        features) to logits (n, classes)
-    personal : names of layers or parameters that stay with each client; the last layer when left
-        out, none when empty
+    word : "mlp", "cnn", or "package.module:function". The function takes the numbers of features
+        and classes and returns a `torch.nn.Module` that maps rows (n, features) to logits (n,
+        classes).
+    personal : names of layers or parameters that stay with each client; the last layer by default,
+        none when empty
     """
     factory = BUILT_IN.get(word) or _imported(word)
     with _drawing, torch.random.fork_rng(devices=[]):
@@ -166,8 +159,8 @@ def build(
         raise InputError(f"The model {word!r} must have parameters, all of float32.")
     if any(True for _ in module.buffers()):
         raise InputError(
-            f"The model {word!r} keeps running statistics, which cannot be averaged between clients;"
-            " take GroupNorm or LayerNorm instead of BatchNorm."
+            f"The model {word!r} keeps running statistics, which cannot be averaged between"
+            " clients; take GroupNorm or LayerNorm instead of BatchNorm."
         )
     chosen = _personal(tuple(parameters), personal)
     marks = [np.full(p.numel(), name in chosen) for name, p in parameters.items()]
@@ -181,14 +174,15 @@ def build(
 
 
 def device() -> torch.device:
-    """Where training is fastest: a CUDA device if there is one."""
+    """The device that trains fastest: CUDA if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _imported(word: str) -> Callable[[int, int], Any]:
     if not isinstance(word, str) or not _PLACE.fullmatch(word):
         raise InputError(
-            f"There is no model {word!r}; choose {', '.join(BUILT_IN)}, or give 'package.module:function'."
+            f"There is no model {word!r}; choose {', '.join(BUILT_IN)}, or give"
+            " 'package.module:function'."
         )
     place, name = word.split(":")
     try:
@@ -198,7 +192,7 @@ def _imported(word: str) -> Callable[[int, int], Any]:
             f"The model {word!r} cannot be imported here; install its package."
         ) from None
     if not callable(factory):
-        raise InputError(f"{word!r} is no function that makes a model.")
+        raise InputError(f"{word!r} is not a function that makes a model.")
     return cast("Callable[[int, int], Any]", factory)
 
 
@@ -219,16 +213,20 @@ def _made(factory: Callable[[int, int], Any], word: str, features: int, classes:
 
 
 def _personal(names: tuple[str, ...], wanted: Sequence[str] | None) -> frozenset[str]:
+    """Names of the parameters of the wanted layers; those of the last layer by default."""
     if wanted is None:
-        last = names[-1].rpartition(".")[0]
-        wanted = (last or names[-1],)
+        wanted = (_layer(names[-1]),)
     chosen: set[str] = set()
     for layer in wanted:
         found = {name for name in names if name == layer or name.startswith(f"{layer}.")}
         if not found:
-            layers = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
+            layers = dict.fromkeys(map(_layer, names))
             raise InputError(f"The model has no layer {layer!r}; it has {', '.join(layers)}.")
         chosen |= found
     if len(chosen) == len(names):
         raise InputError("All layers were named as personal; at least one has to be shared.")
     return frozenset(chosen)
+
+
+def _layer(parameter: str) -> str:
+    return parameter.rpartition(".")[0] or parameter

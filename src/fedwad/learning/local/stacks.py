@@ -1,14 +1,20 @@
-"""Many networks of the same shape trained at once.
+"""Many networks of the same shape, trained at once.
 
-Weights are stacked, W: (M, out, in), and a step is one product of stacks instead of M small ones
-(`torch.func.vmap`). The sums are those of the plain way, in another order, so results differ by
-rounding alone.
+Weights are stacked, W: (M, out, in), so a step is one batched product instead of M small ones. The
+sums are those of training one by one, in another order, so results differ by rounding alone.
+
+`torch.func.vmap` finds the gradient of any module. Linear layers with ReLU between have a
+hand-written step, `_linear_step`, because their steps are so small that finding the gradient takes
+as long as computing it. `vmap` takes 1.7 to 3.3 times as long for stacks of one or two networks (2.8
+to 4.6 times when only the last layer learns), which is what a core gets when a tenth of twenty sites
+trains, and 1.1 to 2.1 times for stacks of ten and fifty (`python -m benchmarks gradients`, processor
+time of one thread). Autograd on the stacked weights takes 1.3 to 2.3 times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,12 +23,46 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.optim.sgd import sgd
 
-from fedwad.learning.local.descent import Alter, Pool, Recipe, Task, Trained, moving, order
+from fedwad.learning.local.descent import (
+    Augment,
+    Pool,
+    Recipe,
+    Task,
+    Trained,
+    order,
+    parameters_of,
+)
 from fedwad.learning.local.networks import Network
 
-__all__ = ["chain", "train_stack"]
+__all__ = ["linear_layers", "train_stack"]
 
 _CHUNK = 8192  # samples at a time when nothing is learned from them
+
+#: Moves the weights of the first networks of a stack by one step on the samples and labels of a
+#: batch, weighted by the last argument; the result is the loss of each network.
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stack:
+    """Networks in training: stacked weights by name, the names that learn, and their momentum."""
+
+    weights: dict[str, Tensor]
+    momentum: dict[str, Tensor]
+    recipe: Recipe
+
+    @classmethod
+    def of(cls, weights: dict[str, Tensor], learning: Sequence[str], recipe: Recipe) -> _Stack:
+        return cls(weights, {name: torch.zeros_like(weights[name]) for name in learning}, recipe)
+
+    def learned(self, active: int) -> dict[str, Tensor]:
+        """The weights that learn, of the first `active` networks."""
+        return {name: self.weights[name][:active] for name in self.momentum}
+
+    def fixed(self, active: int) -> dict[str, Tensor]:
+        """The weights that do not change, of the first `active` networks."""
+        names = (name for name in self.weights if name not in self.momentum)
+        return {name: self.weights[name][:active] for name in names}
 
 
 def train_stack(
@@ -30,225 +70,182 @@ def train_stack(
     pool: Pool,
     tasks: Sequence[Task],
     recipe: Recipe,
-    alter: Alter | None = None,
+    augment: Augment | None = None,
     half: bool = False,
 ) -> list[Trained]:
-    """Train all tasks at once. They must come with the most samples first: those still at work are
-    the first ones."""
-    where = pool.X.device
+    """Train all tasks at once; those with the most samples come first, as they stay active
+    longest."""
+    device = pool.X.device
     network.module.train()
-    flat = torch.stack([task.weights.to(where) for task in tasks])
+    flat = torch.stack([task.weights.to(device) for task in tasks])
     weights = {name: value.contiguous() for name, value in network.tensors(flat).items()}
     del flat
     halves = network.halves()
-    epoch, losses = 0, np.full(len(tasks), np.nan)
+    first, losses = 0, np.full(len(tasks), np.nan)
     for phase in recipe.phases:
-        if phase.epochs == 0:
+        epochs = range(first, first + phase.epochs)
+        first += phase.epochs
+        if not epochs:
             continue
         if phase.layers == "personal" and halves is not None:
-            losses = _train_ends(halves, weights, pool, tasks, recipe, epoch, phase.epochs)
+            losses = _train_last_layers(halves, weights, pool, tasks, recipe, epochs)
+            continue
+        stack = _Stack.of(weights, parameters_of(network, phase.layers), recipe)
+        if phase.layers == "personal" or augment is None:
+            step = _step(network.module, stack, half)
         else:
-            learning = moving(network, phase.layers)
-            used = None if phase.layers == "personal" else alter
-            losses = _descend(
-                network.module,
-                weights,
-                learning,
-                pool,
-                tasks,
-                recipe,
-                epoch,
-                phase.epochs,
-                used,
-                half,
-            )
-        epoch += phase.epochs
-    told = [None if np.isnan(loss) else float(loss) for loss in losses]
-    return [Trained(row, loss) for row, loss in zip(network.flat(weights), told, strict=True)]
+            seed = tasks[0].seed + epochs[0]
+            generator = torch.Generator(device).manual_seed(seed)
+            step = _augmented(_vmap_step(network.module, stack, half), augment, generator)
+        losses = _descend(step, pool, tasks, recipe.batch_size, epochs)
+    return [
+        Trained(row, None if np.isnan(loss) else float(loss))
+        for row, loss in zip(network.flat(weights), losses, strict=True)
+    ]
 
 
-def _descend(
-    module: nn.Module,
-    weights: dict[str, Tensor],
-    learning: Sequence[str],
-    pool: Pool,
-    tasks: Sequence[Task],
-    recipe: Recipe,
-    first: int,
-    epochs: int,
-    alter: Alter | None,
-    half: bool,
-) -> NDArray[np.float64]:
-    """Move the stacked weights of these names in place; the mean loss of each task over the last
-    epoch."""
-    layers = None if half or alter is not None else chain(module)
-    if layers is not None:
-        return _descend_chain(layers, weights, learning, pool, tasks, recipe, first, epochs)
-
-    def loss(
-        learned: dict[str, Tensor], rest: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
-    ) -> Tensor:
-        values = learned | rest
-        if half:
-            values, x = {name: value.bfloat16() for name, value in values.items()}, x.bfloat16()
-        logits = functional_call(module, values, (x,)).float()
-        return -(torch.log_softmax(logits, 1).gather(1, y[:, None])[:, 0] * share).sum()
-
-    step = vmap(grad_and_value(loss))
-    momentum = {name: torch.zeros_like(weights[name]) for name in learning}
-    chance = torch.Generator(pool.X.device).manual_seed(tasks[0].seed + first)
-    total = torch.zeros(len(tasks), device=pool.X.device)
-    shares = _shares(tasks, recipe.batch_size, pool.X.device)
-    steps = np.array([-(-len(task.rows) // recipe.batch_size) for task in tasks])
-    for epoch in range(first, first + epochs):
-        rows = _rows(tasks, epoch, recipe.batch_size, pool.X.device)
-        total.zero_()
-        for now in range(steps[0]):
-            active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
-            some = rows[now, :active]
-            x = pool.X[some] if alter is None else alter(pool.X[some], chance)
-            learned = {name: weights[name][:active] for name in learning}
-            rest = {name: value[:active] for name, value in weights.items() if name not in momentum}
-            gradients, value = step(learned, rest, x, pool.y[some], shares[now, :active])
-            _move(learned, gradients, {name: momentum[name][:active] for name in learning}, recipe)
-            total[:active] += value
-    return np.asarray(total.double().cpu().numpy() / steps)
-
-
-def _move(
-    weights: dict[str, Tensor],
-    gradients: dict[str, Tensor],
-    momentum: dict[str, Tensor],
-    recipe: Recipe,
-) -> None:
-    """One step in place: v <- momentum v + gradient, w <- w - rate v."""
-    sgd(
-        list(weights.values()),
-        [gradients[name] for name in weights],
-        [momentum[name] for name in weights],
-        fused=True,
-        weight_decay=0.0,
-        momentum=recipe.momentum,
-        lr=recipe.learning_rate,
-        dampening=0.0,
-        nesterov=False,
-        maximize=False,
-    )
-
-
-def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, where: torch.device) -> Tensor:
-    """Rows (steps, M, batch) of each batch; what fills up a task's batches repeats a row of it."""
-    longest = -(-len(tasks[0].rows) // batch_size)
-    rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
-    for place, task in enumerate(tasks):
-        rows[place, : len(task.rows)] = order(task, epoch)
-        rows[place, len(task.rows) :] = task.rows[0]
-    return (
-        torch.as_tensor(rows, device=where).reshape(len(tasks), longest, batch_size).transpose(0, 1)
-    )
-
-
-def _shares(tasks: Sequence[Task], batch_size: int, where: torch.device) -> Tensor:
-    """The share (steps, M, batch) of each row in its batch's mean loss: zero where a batch is
-    filled up."""
-    longest = -(-len(tasks[0].rows) // batch_size)
-    counts = torch.tensor([len(task.rows) for task in tasks], device=where)[:, None]
-    place = torch.arange(longest * batch_size, device=where)
-    size = torch.where(
-        place < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
-    )
-    shares = torch.where(place < counts, 1 / size, 0.0)
-    return shares.reshape(len(tasks), longest, batch_size).transpose(0, 1)
-
-
-def _train_ends(
+def _train_last_layers(
     halves: tuple[nn.Sequential, nn.Sequential],
     weights: dict[str, Tensor],
     pool: Pool,
     tasks: Sequence[Task],
     recipe: Recipe,
-    first: int,
-    epochs: int,
+    epochs: range,
 ) -> NDArray[np.float64]:
-    """Train the last layers: what comes before them stays, so it is worked out once for each
-    sample."""
+    """Train the last layers only; the layers before them are evaluated once for each sample."""
     body, end = halves
-    found, moved, start = [], [], 0
+    device = pool.X.device
+    outputs, moved, labels, start = [], [], [], 0
     with torch.no_grad():
         for place, task in enumerate(tasks):
             values = {name: weights[name][place] for name, _ in body.named_parameters()}
-            portions = torch.split(torch.as_tensor(task.rows, device=pool.X.device), _CHUNK)
-            found += [functional_call(body, values, (pool.X[some],)) for some in portions]
-            moved.append(replace(task, rows=np.arange(start, start + len(task.rows))))
-            start += len(task.rows)
-    labels = torch.cat([pool.y[torch.as_tensor(task.rows, device=pool.X.device)] for task in tasks])
-    reached = Pool(torch.cat(found), labels)
+            rows = torch.as_tensor(task.rows, device=device)
+            labels.append(pool.y[rows])
+            outputs += [
+                functional_call(body, values, (pool.X[some],)) for some in torch.split(rows, _CHUNK)
+            ]
+            moved.append(replace(task, rows=np.arange(start, start + len(rows))))
+            start += len(rows)
     names = [name for name, _ in end.named_parameters()]
-    inner = {name: weights[name] for name in names}
-    return _descend(end, inner, names, reached, moved, recipe, first, epochs, None, False)
+    stack = _Stack.of({name: weights[name] for name in names}, names, recipe)
+    inner = Pool(torch.cat(outputs), torch.cat(labels))
+    return _descend(_step(end, stack, False), inner, moved, recipe.batch_size, epochs)
 
 
-def _descend_chain(
-    layers: Sequence[str],
-    weights: dict[str, Tensor],
-    learning: Sequence[str],
-    pool: Pool,
-    tasks: Sequence[Task],
-    recipe: Recipe,
-    first: int,
-    epochs: int,
+def _descend(
+    step: Step, pool: Pool, tasks: Sequence[Task], batch_size: int, epochs: range
 ) -> NDArray[np.float64]:
-    """`_descend` for linear layers with rectifiers between, x_k = relu(W_k x_{k-1} + b_k), whose
-    gradient is known.
-
-    The last layer's error is (softmax - e_y) times a row's share; the layer before has W^T error
-    where x > 0, and the gradient of W is error x^T, which goes right into the momentum. Such steps
-    are so small that finding the gradient takes about as long as doing them.
-    """
-    shares = _shares(tasks, recipe.batch_size, pool.X.device)
-    steps = np.array([-(-len(task.rows) // recipe.batch_size) for task in tasks])
-    momentum = {name: torch.zeros_like(weights[name]) for name in learning}
-    lowest = min(layers.index(name.rpartition(".")[0]) for name in learning)
-    total = torch.zeros(len(tasks), device=pool.X.device)
-    for epoch in range(first, first + epochs):
-        rows = _rows(tasks, epoch, recipe.batch_size, pool.X.device)
+    """Run a step on every batch; the result is the mean loss of each task over the last epoch."""
+    device = pool.X.device
+    total = torch.zeros(len(tasks), device=device)
+    shares = _shares(tasks, batch_size, device)
+    steps = np.array([-(-len(task.rows) // batch_size) for task in tasks])
+    for epoch in epochs:
+        rows = _rows(tasks, epoch, batch_size, device)
         total.zero_()
         for now in range(steps[0]):
-            active = int(np.searchsorted(-steps, -now))
-            some, share = rows[now, :active], shares[now, :active, :, None]
-            y = pool.y[some][..., None]
-            reached = [pool.X[some]]
-            for layer in layers:
-                weight, bias = (
-                    weights[f"{layer}.weight"][:active],
-                    weights[f"{layer}.bias"][:active],
-                )
-                value = torch.baddbmm(bias[:, None], reached[-1], weight.mT)
-                reached.append(value if layer == layers[-1] else value.relu_())
-            chances = torch.log_softmax(reached.pop(), 2)
-            total[:active] -= (chances.gather(2, y) * share)[..., 0].sum(1)
-            error = chances.exp_().scatter_add_(2, y, torch.full_like(share, -1.0)) * share
-            for place in range(len(layers) - 1, lowest - 1, -1):
-                layer, x = layers[place], reached.pop()
-                weight = weights[f"{layer}.weight"][:active]
-                below = torch.where(x > 0, error @ weight, 0.0) if place > lowest else error
-                if f"{layer}.weight" in momentum:
-                    moved = momentum[f"{layer}.weight"][:active].baddbmm_(
-                        error.mT, x, beta=recipe.momentum
-                    )
-                    weight.sub_(moved, alpha=recipe.learning_rate)
-                if f"{layer}.bias" in momentum:
-                    shift = (
-                        momentum[f"{layer}.bias"][:active].mul_(recipe.momentum).add_(error.sum(1))
-                    )
-                    weights[f"{layer}.bias"][:active].sub_(shift, alpha=recipe.learning_rate)
-                error = below
+            active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
+            some = rows[now, :active]
+            total[:active] += step(pool.X[some], pool.y[some], shares[now, :active])
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
-def chain(module: nn.Module) -> list[str] | None:
-    """Names of the layers of a module that is linear layers with rectifiers between, and nothing
-    else."""
+def _step(module: nn.Module, stack: _Stack, half: bool) -> Step:
+    layers = None if half else linear_layers(module)
+    return _vmap_step(module, stack, half) if layers is None else _linear_step(layers, stack)
+
+
+def _augmented(step: Step, augment: Augment, generator: torch.Generator) -> Step:
+    return lambda x, y, share: step(augment(x, generator), y, share)
+
+
+def _vmap_step(module: nn.Module, stack: _Stack, half: bool) -> Step:
+    """A step of any module, with the gradient of `torch.func`."""
+
+    def loss(
+        learned: dict[str, Tensor], fixed: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
+    ) -> Tensor:
+        values = learned | fixed
+        if half:
+            values, x = {name: value.bfloat16() for name, value in values.items()}, x.bfloat16()
+        logits = functional_call(module, values, (x,)).float()
+        return -(torch.log_softmax(logits, 1).gather(1, y[:, None])[:, 0] * share).sum()
+
+    gradient = vmap(grad_and_value(loss))
+
+    def step(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+        active = len(x)
+        learned = stack.learned(active)
+        gradients, value = gradient(learned, stack.fixed(active), x, y, share)
+        sgd(
+            list(learned.values()),
+            [gradients[name] for name in learned],
+            [stack.momentum[name][:active] for name in learned],
+            fused=True,
+            weight_decay=0.0,
+            momentum=stack.recipe.momentum,
+            lr=stack.recipe.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        found: Tensor = value
+        return found
+
+    return step
+
+
+def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
+    """A step of linear layers with ReLU between, x_k = relu(W_k x_{k-1} + b_k).
+
+    The error of the last layer is (softmax - e_y) times a row's share. The layer before it has the
+    error W^T error where x > 0. The gradient of W is error x^T, which is added to the momentum.
+    """
+    names = [name.rpartition(".")[0] for name in stack.momentum]
+    lowest = min(layers.index(name) for name in names)
+
+    def forward(x: Tensor) -> list[Tensor]:
+        """The input of each layer, and the logits."""
+        reached = [x]
+        for layer in layers:
+            weight, bias = (stack.weights[f"{layer}.{part}"] for part in ("weight", "bias"))
+            value = torch.baddbmm(bias[: len(x), None], reached[-1], weight[: len(x)].mT)
+            reached.append(value if layer == layers[-1] else value.relu_())
+        return reached
+
+    def move(layer: str, x: Tensor, error: Tensor) -> None:
+        """Move the weights of a layer, if they learn."""
+        active, rate, momentum = len(x), stack.recipe.learning_rate, stack.recipe.momentum
+        name = f"{layer}.weight"
+        if name in stack.momentum:
+            moved = stack.momentum[name][:active].baddbmm_(error.mT, x, beta=momentum)
+            stack.weights[name][:active].sub_(moved, alpha=rate)
+        name = f"{layer}.bias"
+        if name in stack.momentum:
+            moved = stack.momentum[name][:active].mul_(momentum).add_(error.sum(1))
+            stack.weights[name][:active].sub_(moved, alpha=rate)
+
+    def step(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+        y, share = y[..., None], share[..., None]
+        reached = forward(x)
+        log_probabilities = torch.log_softmax(reached.pop(), 2)
+        loss = -(log_probabilities.gather(2, y) * share)[..., 0].sum(1)
+        error = log_probabilities.exp_().scatter_add_(2, y, torch.full_like(share, -1.0)) * share
+        for place in range(len(layers) - 1, lowest - 1, -1):
+            inputs, below = reached.pop(), error
+            if place > lowest:  # before the weights move
+                weight = stack.weights[f"{layers[place]}.weight"][: len(x)]
+                below = torch.where(inputs > 0, error @ weight, 0.0)
+            move(layers[place], inputs, error)
+            error = below
+        return loss
+
+    return step
+
+
+def linear_layers(module: nn.Module) -> list[str] | None:
+    """Names of the layers of a module that consists of linear layers with ReLU between; None for
+    any other module."""
     if type(module) is not nn.Sequential:
         return None
     kinds = [type(part) for part in module]
@@ -256,3 +253,30 @@ def chain(module: nn.Module) -> list[str] | None:
         return None
     layers = {name: part for name, part in module.named_children() if isinstance(part, nn.Linear)}
     return None if any(part.bias is None for part in layers.values()) else list(layers)
+
+
+def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.device) -> Tensor:
+    """Rows (steps, M, batch) of each batch; a task's first row fills up its batches."""
+    longest = -(-len(tasks[0].rows) // batch_size)
+    rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
+    for place, task in enumerate(tasks):
+        rows[place, : len(task.rows)] = order(task, epoch)
+        rows[place, len(task.rows) :] = task.rows[0]
+    return (
+        torch.as_tensor(rows, device=device)
+        .reshape(len(tasks), longest, batch_size)
+        .transpose(0, 1)
+    )
+
+
+def _shares(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Tensor:
+    """The weight (steps, M, batch) of each row in its batch's mean loss; zero for rows that only fill
+    up a batch."""
+    longest = -(-len(tasks[0].rows) // batch_size)
+    counts = torch.tensor([len(task.rows) for task in tasks], device=device)[:, None]
+    place = torch.arange(longest * batch_size, device=device)
+    size = torch.where(
+        place < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
+    )
+    shares = torch.where(place < counts, 1 / size, 0.0)
+    return shares.reshape(len(tasks), longest, batch_size).transpose(0, 1)
