@@ -204,7 +204,7 @@ def test_a_node_is_checked_before_it_goes_live(sites, tmp_path):
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["paris.toml"]
     told = run(*arguments)
-    assert "Looks at the data so far: 0, of 7." in told.stdout
+    assert "Queries answered so far: 0 (limit 7)." in told.stdout
 
 
 def test_a_ledger_is_shown(tmp_path):

@@ -1,4 +1,4 @@
-"""Commands of those who hold data: running a node, making a kit ready, reading a ledger."""
+"""Commands for data holders: running a node, preparing a kit, reading a ledger."""
 
 import json
 from types import SimpleNamespace
@@ -55,14 +55,14 @@ def test_a_flower_node_says_in_one_sentence_what_is_wrong(site, data, label, sup
 
 
 @pytest.mark.parametrize(
-    ("party", "sentence"),
+    ("site", "sentence"),
     [
         ("paris", "check the path, or add --engine and --connect if it is a site."),
         ("sites/paris", "sites/paris; check the path."),
     ],
 )
-def test_a_site_without_a_deployment_is_taken_for_a_file(party, sentence):
-    done = run("distance", party, "oslo", "--method", "summary", "--engine", "flower")
+def test_a_site_without_a_deployment_is_taken_for_a_file(site, sentence):
+    done = run("distance", site, "oslo", "--method", "summary", "--engine", "flower")
     assert done.returncode == 2
     assert sentence in done.stderr
 
@@ -161,14 +161,14 @@ def test_a_ledger_can_be_read_on_a_narrow_screen(tmp_path):
         "Refused 1 x transport: A support of 30 points was asked for; this site answers up to 20."
     )
     assert "1 answered, 1 repeated, 1 refused, 0 withheld" in done.stdout
-    assert "1 look at the data" in done.stdout
+    assert "1 query counted against the limit" in done.stdout
 
 
-def test_a_check_tells_that_only_one_reply_is_ever_told(site):
+def test_a_check_says_how_many_distinct_replies_are_sent(site):
     site.policy.write_text(site.policy.read_text() + "max_distinct_replies = 1\n")
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
     assert (
-        "Of each kind but describe and private only 1 different reply will ever be told"
+        "Of each kind except describe and private at most 1 distinct reply will ever be sent"
         in done.stdout
     )
     site.policy.write_text(
@@ -177,7 +177,7 @@ def test_a_check_tells_that_only_one_reply_is_ever_told(site):
         )
     )
     done = run("node", "check", site.data, site.policy, "--label-column", "diagnosis")
-    assert "Of kind 'summary' only 2 different replies will ever be told" in done.stdout
+    assert "Of kind 'summary' at most 2 distinct replies will ever be sent" in done.stdout
 
 
 def test_a_check_says_what_it_does_not_try(site):

@@ -17,7 +17,7 @@ from fedwad._audit import AuditResult
 from fedwad._matrix.api import Progress
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
-from fedwad.cli.node import UNTRIED, untried
+from fedwad.cli.policy_check import UNTRIED, untried
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Policy, read
 

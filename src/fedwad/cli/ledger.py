@@ -1,8 +1,9 @@
-"""`fedwad ledger show FILE`: for those who hold data, what was asked and what left."""
+"""`fedwad ledger show FILE`: for data holders, what was requested and what was sent."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,70 +14,77 @@ from rich.table import Table
 
 from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
 from fedwad.cli.node import Json
-from fedwad.federation import Entry, read_ledger
+from fedwad.federation import Entry, Ledger, read_ledger
 
 __all__ = ["show"]
 
 _LATEST = 20
+_OUTCOMES = ("answered", "repeated", "refused", "withheld", "torn")
+_RIGHT = ("sent", "smallest cell")
 
 
 @guarded
 def show(
     file: Annotated[
-        Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)
+        Path, typer.Argument(help="The ledger of a node, a .jsonl file.", show_default=False)
     ],
     everything: Annotated[
         bool, typer.Option("--all", help=f"Show all entries, not only the last {_LATEST}.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What was asked of a node, and what left it?"""
+    """What was requested from a node, and what did it send?"""
     entries = read_ledger(file)
     if as_json:
         print_json({"entries": [asdict(entry) for entry in entries], **_totals(entries)})
         return
     shown = entries if everything else entries[-_LATEST:]
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold"
-    )  # fits into 80 columns
+    screen.print(_table(shown))
+    _print_reasons(shown)
+    _print_totals(entries, len(shown))
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    """One row for each entry, which fits into 80 columns."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for title in ("when (UTC)", "request", "outcome", "sent", "smallest cell", "reply"):
-        table.add_column(
-            title, justify="right" if title in ("sent", "smallest cell") else "left", no_wrap=True
-        )
-    for entry in shown:
-        left = entry.outcome in ("answered", "repeated")
+        table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
+    for entry in entries:
+        sent = entry.outcome in ("answered", "repeated")
         table.add_row(
             entry.when[:19].replace("T", " "),
             escape(entry.kind),
             entry.outcome,
-            bytes_in_words(entry.bytes) if left else "",
-            str(entry.min_cell_size) if left and entry.min_cell_size else "",
+            bytes_in_words(entry.bytes) if sent else "",
+            str(entry.min_cell_size or "") if sent else "",
             entry.digest[:10],
         )
-    screen.print(table)
-    for (outcome, kind, reason), count in Counter(
-        (entry.outcome, entry.kind, entry.reason) for entry in shown if entry.reason
-    ).items():
-        told = "".join(letter for letter in reason if letter.isprintable())
-        screen.print(
-            f"{outcome.capitalize()} {count} x {kind}: {told}", soft_wrap=True, markup=False
-        )
+    return table
+
+
+def _print_reasons(entries: Sequence[Entry]) -> None:
+    reasons = Counter((entry.outcome, entry.kind, entry.reason) for entry in entries)
+    for (outcome, kind, reason), count in reasons.items():
+        if reason:
+            printable = "".join(character for character in reason if character.isprintable())
+            line = f"{outcome.capitalize()} {count} x {kind}: {printable}"
+            screen.print(line, soft_wrap=True, markup=False)
+
+
+def _print_totals(entries: list[Entry], shown: int) -> None:
     totals = _totals(entries)
+    queries = f"{totals['queries']} quer{'y' if totals['queries'] == 1 else 'ies'}"
     screen.print(
-        f"{len(entries)} requests ({len(shown)} shown): {totals['answered']} answered, {totals['repeated']} repeated,"
-        f" {totals['refused']} refused, {totals['withheld']} withheld, {totals['torn']} cut by a crash.\n"
-        f"{totals['queries']} look{'' if totals['queries'] == 1 else 's'} at the data,"
-        f" {bytes_in_words(totals['bytes'])} sent in all.",
+        f"{len(entries)} requests ({shown} shown): {totals['answered']} answered,"
+        f" {totals['repeated']} repeated, {totals['refused']} refused,"
+        f" {totals['withheld']} withheld, {totals['torn']} cut off by a crash.\n"
+        f"{queries} counted against the limit, {bytes_in_words(totals['bytes'])} sent in total.",
         soft_wrap=True,
     )
 
 
 def _totals(entries: list[Entry]) -> dict[str, int]:
-    outcomes = Counter(entry.outcome for entry in entries)
-    return {
-        **{
-            name: outcomes[name] for name in ("answered", "repeated", "refused", "withheld", "torn")
-        },
-        "queries": sum(entry.is_look for entry in entries),
-        "bytes": sum(entry.bytes for entry in entries),
-    }
+    outcomes: Counter[str] = Counter(entry.outcome for entry in entries)
+    totals = {name: outcomes[name] for name in _OUTCOMES}
+    sent = sum(entry.bytes for entry in entries)
+    return {**totals, "queries": Ledger(entries).queries, "bytes": sent}

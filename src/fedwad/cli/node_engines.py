@@ -1,4 +1,4 @@
-"""`fedwad node flower` and `fedwad node flare`: put data behind a node of an engine."""
+"""`fedwad node flower` and `fedwad node flare`: answer requests as a site of an engine."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["flare", "flower"]
 Data = Annotated[
     Path, typer.Option(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
 ]
-Rules = Annotated[Path, typer.Option(help="What is answered: a .toml file.", show_default=False)]
-Record = Annotated[
+PolicyFile = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
+LedgerFile = Annotated[
     Path | None,
-    typer.Option(help="Where each answer is written down; beside the policy when left out."),
+    typer.Option(help="The ledger of all requests; next to the policy when left out."),
 ]
 
 
 @guarded
 def flower(
     data: Data,
-    policy: Rules,
+    policy: PolicyFile,
     superlink: Annotated[
         str, typer.Option(help="Address of the hub's SuperLink, as host:port.", show_default=False)
     ],
     key: Annotated[
         Path,
         typer.Option(
-            help="Private key of this node; the hub registers its public half.", show_default=False
+            help="Private key of this node; the hub registers the public key.", show_default=False
         ),
     ],
     root_certificates: Annotated[
@@ -40,22 +40,22 @@ def flower(
         typer.Option(
             "--ca",
             "--root-certificates",
-            help="Certificate that signed the SuperLink's; else the system's.",
+            help="Certificate that signed the SuperLink's; the system's when left out.",
         ),
     ] = None,
-    ledger: Record = None,
+    ledger: LedgerFile = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
     patience: Annotated[
         float,
-        typer.Option(help="Seconds to go on trying when the hub is away or refuses.", min=0.0),
+        typer.Option(help="Seconds to keep trying while the hub is away or refuses.", min=0.0),
     ] = 120.0,
 ) -> None:
-    """Answer what a Flower hub asks, within the policy, until Ctrl-C.
+    """Answer the requests of a Flower hub, within the policy, until Ctrl-C.
 
-    The node runs fedwad and nothing else: it never fetches what an analyst submits. It stays in the
-    foreground and reconnects by itself; what happens is told on standard error, what left is in the
-    ledger.
+    The node runs fedwad and nothing else: it never fetches an app that an analyst submits. It stays
+    in the foreground and reconnects by itself. Events are reported on standard error, and the
+    ledger records all replies.
     """
     from fedwad.engines.flower.supernode import run
 
@@ -76,19 +76,19 @@ def flower(
 def flare(
     kit: Annotated[
         Path,
-        typer.Argument(help="The site's startup kit, made by nvflare package.", show_default=False),
+        typer.Argument(help="The site's startup kit, from nvflare package.", show_default=False),
     ],
     data: Data,
-    policy: Rules,
-    ledger: Record = None,
+    policy: PolicyFile,
+    ledger: LedgerFile = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
 ) -> None:
-    """Make a site's startup kit of NVIDIA FLARE ready to answer within the policy.
+    """Prepare a site's startup kit of NVIDIA FLARE to answer requests within the policy.
 
-    Opens data, policy and ledger as the node will, and writes into the kit's `local` folder where
-    they are, that jobs start nothing but fedwad's node, and that nobody reads files or logs.
-    FLARE's own script then starts the node.
+    The command opens data, policy and ledger as the node will. It writes their paths into the kit's
+    `local` folder, with rules that jobs start nothing but fedwad, and that nobody reads files or
+    logs of the site. FLARE's own script then starts the node.
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 

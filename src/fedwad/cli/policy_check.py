@@ -1,0 +1,122 @@
+"""Which requests would a client answer under its policy? Each kind is tried on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedwad.errors import FedwadError
+from fedwad.federation import (
+    AtomsRequest,
+    CellsRequest,
+    Client,
+    DescribeRequest,
+    LabelsRequest,
+    MomentsRequest,
+    Policy,
+    PrivateRequest,
+    PrototypesRequest,
+    Request,
+    SummaryRequest,
+    TransportRequest,
+)
+from fedwad.ot import Measure
+from fedwad.privacy import DP
+
+__all__ = ["UNTRIED", "Trial", "reply_limits", "try_requests", "untried"]
+
+UNTRIED = (
+    "What the weights of a trained network reveal about your records is neither limited nor"
+    " audited."
+)
+_SIZES = (1, 10, 100)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One request, and what the client would do with it."""
+
+    request: str
+    kind: str
+    outcome: str
+    min_cell_size: int
+    bytes: int
+    reason: str
+
+
+def try_requests(client: Client, features: int) -> list[Trial]:
+    """Try one request of each kind, and several of the kinds that the policy allows.
+
+    They include requests that no policy should allow. The client's ledger stays as it is.
+    """
+    requests = [*_requests_for_summaries(client.policy), *_requests_for_rounds(client, features)]
+    return [_try(client, name, request) for name, request in requests]
+
+
+def untried(policy: Policy) -> list[str]:
+    """The kinds of requests that a policy allows and that neither a check nor an attack tries."""
+    return [kind for kind in ("train", "evaluate") if kind in policy.allow]
+
+
+def reply_limits(policy: Policy) -> Mapping[str, int]:
+    """How many distinct replies may leave the client, by a phrase for their kind."""
+    limit = policy.max_distinct_replies
+    if limit is None:
+        return {}
+    if isinstance(limit, Mapping):
+        return {f"kind '{kind}'": most for kind, most in limit.items()}
+    return {"each kind except describe and private": limit}
+
+
+def _sizes(policy: Policy, kind: str) -> tuple[int, ...]:
+    return _SIZES if kind in policy.allow else (10,)
+
+
+def _requests_for_summaries(policy: Policy) -> Iterator[tuple[str, Request]]:
+    """Requests for statistics of the data, which need no support."""
+    yield "describe", DescribeRequest()
+    yield "moments", MomentsRequest()
+    for size in _sizes(policy, "summary"):
+        yield f"summary, {size} cell{'s' if size > 1 else ''}", SummaryRequest(size, "auto", 2.0, 0)
+    if "summary" in policy.allow:
+        yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diag")
+        yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
+    epsilon = min(1.0, policy.epsilon or 1.0)
+    yield f"private, epsilon {epsilon:g}", PrivateRequest.of(DP(epsilon, policy.delta, 1.0))
+
+
+def _requests_for_rounds(client: Client, features: int) -> Iterator[tuple[str, Request]]:
+    """Requests with a support, and those for labels and prototypes."""
+    policy, rng = client.policy, np.random.default_rng(0)
+    support = {size: Measure(rng.standard_normal((size, features))) for size in _SIZES}
+    unequal = Measure(support[10].points, np.arange(1, 11))
+
+    def transport(
+        points: Measure, interpolant: Literal["barycentric", "exact"]
+    ) -> TransportRequest:
+        return TransportRequest("check", points, 0.5, 2.0, interpolant, False)
+
+    for size in _sizes(policy, "transport"):
+        yield f"round, {size} points", transport(support[size], "barycentric")
+    if "transport" in policy.allow:
+        yield "round, unequal weights", transport(unequal, "barycentric")
+        yield "round, exact interpolant", transport(support[1], "exact")
+    for size in _sizes(policy, "cells"):
+        yield f"cells, {size} points", CellsRequest("check", support[size], 2.0, "auto")
+    yield "sums of cells, 10 atoms", AtomsRequest(support[10].points, np.zeros(10), 0.0)
+    yield "names of labels", LabelsRequest()
+    yield "10 prototypes", PrototypesRequest(10, "class", "equal", 0)
+
+
+def _try(client: Client, name: str, request: Request) -> Trial:
+    reason, before = "", len(client.ledger.entries)
+    try:
+        client.answer(request)
+    except FedwadError as error:
+        reason = str(error)
+    entry = client.ledger.entries[-1]
+    del client.ledger.entries[before:]  # each request is tried as if it were the next one
+    return Trial(name, entry.kind, entry.outcome, entry.min_cell_size, entry.bytes, reason)
