@@ -786,7 +786,7 @@ def test_plain_text_and_unsigned_requests_get_nothing(deployment):
         )
         assert unsigned.getresponse().status == 401
     with pytest.raises(
-        FederationError, match=r"cannot be used: its certificate was signed by an unknown authority"
+        FederationError, match=r"cannot be used: its certificate is signed by an unknown authority"
     ):
         flower.submit(
             DISTANCE, connect=deployment.address, timeout=60
