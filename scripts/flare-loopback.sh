@@ -35,7 +35,7 @@ END
 nvflare cert init --profile project.yml -o authority
 fingerprint=SHA256:$(openssl x509 -in authority/rootCA.pem -noout -fingerprint -sha256 | cut -d= -f2)
 
-echo "2. each party: a key and a request; the project: its approval; each party: its kit"
+echo "2. each participant: a key and a request; the project: its approval; each participant: its kit"
 join() {  # name, type, role
     echo "{name: fedwad, participants: [{name: $1, type: $2, org: lab${3:+, role: $3}}]}" > "$1.yml"
     nvflare cert request -p "$1.yml"

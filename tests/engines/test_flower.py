@@ -649,9 +649,8 @@ def deployment(tmp_path_factory, sites):
 
 
 slow = pytest.mark.slow
-together = pytest.mark.xdist_group(
-    "flower"
-)  # one deployment for all, where pytest-xdist is told to keep groups
+# pytest-xdist keeps these tests in one process, so that they share one deployment.
+together = pytest.mark.xdist_group("flower")
 
 
 @slow

@@ -42,7 +42,7 @@ def compare(simulate, files, groups, algorithm):
     for (
         group,
         weights,
-    ) in one.weights.items():  # one stack here, one by one there: alike to rounding
+    ) in one.weights.items():  # one stack here, one by one there: equal up to rounding
         np.testing.assert_allclose(weights, other.weights[group], rtol=1e-3, atol=1e-5)
     assert one.mean > 0.8
     assert one.traffic.down == other.traffic.down

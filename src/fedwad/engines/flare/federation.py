@@ -69,20 +69,21 @@ class FlareFederation(RemoteFederation):
         answers may read its data for as long as it may take for one message.
         """
         start = time.monotonic()
-        waiting = [name for name in self.names if name in self._cells]
+        waiting = self._participants(self.names)
         while waiting and time.monotonic() - start < self._timeout:
             answers = self._ping(waiting, self._timeout)
-            unreachable = [name for name in waiting if isinstance(answers[name], Failure)]
+            unreachable = _failed(answers)
             self._raise_if_aborted(unreachable)
             if time.monotonic() - start > patience:
-                self._exclude(unreachable)
-            waiting = [name for name in waiting if answers[name] != OPEN and name in self._cells]
+                for name in unreachable:
+                    del self._cells[name]
+            waiting = self._participants(name for name in waiting if answers[name] != OPEN)
             time.sleep(_POLL if waiting else 0)
-        ready = _joined(name for name in self.names if name in self._cells)
-        self._on_line(f"{ready or 'no site'} ready")
+        ready = self._participants(self.names)
+        self._on_line(f"{_joined(ready) or 'no site'} ready")
 
-    def _exclude(self, names: Sequence[str]) -> None:
-        self._cells = {name: cell for name, cell in self._cells.items() if name not in names}
+    def _participants(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self._cells]
 
     def exchange(
         self, messages: Mapping[str, bytes], timeout: float
@@ -99,7 +100,7 @@ class FlareFederation(RemoteFederation):
             replies = {name: _reply(calls.get(name), name in gone, timeout) for name in messages}
         finally:
             stop.trigger("the time is up")  # ends calls that still wait and drops their replies
-        silent = [name for name, reply in replies.items() if isinstance(reply, Failure)]
+        silent = _failed(replies)
         self.lost |= set(silent)
         missing = f", nothing from {_joined(silent)}" if silent else ""
         answered, seconds = len(replies) - len(silent), time.monotonic() - start
@@ -134,8 +135,7 @@ class FlareFederation(RemoteFederation):
         return answers
 
     def _unreachable(self, names: Sequence[str], timeout: float) -> list[str]:
-        answers = self._ping(names, timeout)
-        return [name for name, answer in answers.items() if isinstance(answer, Failure)]
+        return _failed(self._ping(names, timeout))
 
     def _calls(
         self, topic: str, messages: Mapping[str, bytes], timeout: float, stop: Any
@@ -182,6 +182,10 @@ class FlareFederation(RemoteFederation):
 
 def _unfinished(calls: Mapping[str, Future[Any]], gone: set[str]) -> list[str]:
     return [name for name, call in calls.items() if not call.done() and name not in gone]
+
+
+def _failed(answers: Mapping[str, bytes | Failure]) -> list[str]:
+    return [name for name, answer in answers.items() if isinstance(answer, Failure)]
 
 
 def _reply(call: Future[Any] | None, gone: bool, timeout: float) -> bytes | Failure:

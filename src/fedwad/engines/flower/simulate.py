@@ -18,7 +18,7 @@ from fedwad.federation import Columns
 __all__ = ["simulate"]
 
 _PATIENCE = 120.0  # seconds for Ray to start
-_POLL, _STATUS = 0.1, 5.0  # seconds between two looks at the folder, and at the state of the run
+_POLL, _STATUS = 0.1, 5.0  # seconds between two polls of the folder, and of the run's status
 _CLIENT_APP = "fedwad.engines.flower.simulation_app:app"
 
 
