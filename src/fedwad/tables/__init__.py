@@ -1,0 +1,38 @@
+"""Raw tables: reading them, agreeing on a schema between sites, and encoding them as matrices.
+
+>>> import pyarrow as pa
+>>> from fedwad.tables import agree, profile, read_table
+>>> paris = read_table(pa.table({"age": ["61.5", "?", "45"] * 8, "sex": ["f", "m", "m"] * 8}))
+>>> oslo = read_table(pa.table({"age": [50.5, 60, 70] * 8, "sex": ["f", "f", "m"] * 8}))
+>>> schema, conflicts = agree({"paris": profile(paris, 5), "oslo": profile(oslo, 5)})
+>>> schema.names
+('age', 'age=missing', 'sex=f', 'sex=m', 'sex=other')
+>>> schema.encode(paris).shape
+(24, 5)
+"""
+
+from fedwad.tables._agree import Agreement, agree
+from fedwad.tables._conflicts import Conflict
+from fedwad.tables._plain import PlainTable, plain_table
+from fedwad.tables._profile import ColumnStatistics, Profile, profile
+from fedwad.tables._reading import FORMATS, read_table
+from fedwad.tables._schema import Schema
+from fedwad.tables._schema_column import SchemaColumn
+from fedwad.tables._table import Column, Table
+
+__all__ = [
+    "FORMATS",
+    "Agreement",
+    "Column",
+    "ColumnStatistics",
+    "Conflict",
+    "PlainTable",
+    "Profile",
+    "Schema",
+    "SchemaColumn",
+    "Table",
+    "agree",
+    "plain_table",
+    "profile",
+    "read_table",
+]

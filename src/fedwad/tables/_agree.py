@@ -1,0 +1,253 @@
+"""The schema on which sites agree, from one profile of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.tables._conflicts import Conflict, conflicts_of, listed
+from fedwad.tables._profile import MAX_CODES, MAX_LEVELS, ColumnStatistics, Profile
+from fedwad.tables._schema import Schema
+from fedwad.tables._schema_column import OTHER, SchemaColumn
+from fedwad.tables._table import is_code, nearest_name
+
+__all__ = ["Agreement", "agree", "pooled_moments"]
+
+_ROWS_PER_CODE = 3  # a code occurs in so many rows on average; measurements of few rows do not
+_FEWEST_FOR_IDENTIFIER = 20  # values that all differ say little about a shorter column
+_NAMED_SHARE = 0.5  # of a category's rows have a level with a name, or it is free text
+
+Found = Mapping[str, ColumnStatistics]
+
+
+class Agreement(NamedTuple):
+    """The schema, and the conflicts between the sites in sentences."""
+
+    schema: Schema
+    conflicts: tuple[Conflict, ...]
+
+
+@dataclass(frozen=True)
+class _Ignored:
+    reason: str
+    problem: str = ""  # that of a conflict, where the sites contradict each other
+
+
+def agree(profiles: Mapping[str, Profile], label: str | None = None) -> Agreement:
+    """The schema of sites that sent these profiles.
+
+    A column is compared when every site has it and all read the same kind. Whole numbers with at
+    most `MAX_CODES` different values are a category when they occur in three rows or more on
+    average at some site and no site has more values; so are texts with at most `MAX_LEVELS`
+    different values, half of whose rows have a level that `min_cell_size` rows of a site share. All
+    other texts, identifiers, constant and all-missing columns are ignored, with the reason.
+    """
+    if not profiles:
+        raise InputError("No site sent a profile; give at least one table.")
+    columns, conflicts = [], []
+    for name in dict.fromkeys(name for found in profiles.values() for name in found.names):
+        found = {site: p[name] for site, p in profiles.items() if name in p.names}
+        lacking = [site for site in profiles if site not in found]
+        if name == label or any(statistics.kind == "label" for statistics in found.values()):
+            columns.append(SchemaColumn(name, "label"))
+            if lacking:
+                raise InputError(f"{lacking[0]} has no label column '{name}'; add or rename it.")
+            continue
+        decided = _lacking(name, profiles, lacking) if lacking else _decide(found)
+        if isinstance(decided, _Ignored):
+            columns.append(SchemaColumn(name, "ignored", reason=decided.reason))
+            if decided.problem:
+                sites = tuple(lacking) if lacking else tuple(found)
+                sentence = f"Column '{name}' is ignored: {decided.reason}."
+                conflicts.append(Conflict(name, sites, decided.problem, sentence))
+        else:
+            columns.append(_built(name, decided, found))
+        conflicts += conflicts_of(name, found, columns[-1])
+    schema = Schema(tuple(columns))
+    if not schema.width:
+        raise InputError(_nothing_left(schema))
+    return Agreement(schema, tuple(conflicts))
+
+
+def pooled_moments(found: Found) -> tuple[float, float]:
+    """Pooled mean and standard deviation of the sites that sent theirs.
+
+    Sums of squares are about each site's own mean, so nothing cancels.
+    """
+    known = [s for s in found.values() if s.count and np.isfinite(s.mean)]
+    if not known:
+        return float("nan"), float("nan")
+    counts = np.array([s.count for s in known], dtype=np.float64)
+    means = np.array([s.mean for s in known])
+    mean = float(means[0] + counts @ (means - means[0]) / counts.sum())
+    between = counts @ np.square(means - mean)
+    within = sum(s.sum_of_squares for s in known)
+    return mean, float(np.sqrt((within + between) / counts.sum()))
+
+
+def _lacking(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> _Ignored:
+    near = nearest_name(name, [n for n in profiles[lacking[0]].names if n != name])
+    return _Ignored(f"{listed(lacking)} {_have(lacking)} no such column{near}", "column missing")
+
+
+def _have(sites: list[str]) -> str:
+    return "have" if len(sites) > 1 else "has"
+
+
+def _decide(found: Found) -> Literal["number", "category", "boolean", "date"] | _Ignored:
+    """What a column is that all sites have."""
+    kinds = {s.kind for s in found.values()} - {"empty"}
+    if not kinds:
+        return _Ignored("all its values are missing at every site", "all missing")
+    if "unusable" in kinds:
+        return _Ignored("its values are neither numbers, text nor dates")
+    if len(kinds) > 1:
+        return _decide_mixed(found, kinds)
+    kind = kinds.pop()
+    if kind == "category":
+        return _decide_text(found)
+    if kind == "number":
+        return _decide_number(found)
+    constant = _constant(found)
+    if constant:
+        return constant
+    return "boolean" if kind == "boolean" else "date"
+
+
+def _decide_mixed(found: Found, kinds: set[str]) -> Literal["category", "boolean"] | _Ignored:
+    """Sites that read different kinds: codes and text may share levels, 0/1 may be truth values."""
+    numbers = [s for s in found.values() if s.kind == "number"]
+    coded = all(s.codes for s in numbers)
+    levels = {level for s in numbers for level in s.levels}
+    if kinds == {"boolean", "number"} and coded and levels <= {"0", "1"}:
+        return "boolean"
+    if kinds == {"category", "number"} and coded:
+        texts = {lv for s in found.values() if s.kind == "category" for lv in s.levels}
+        if texts & levels:
+            return "category"
+    words = {"number": "numbers", "category": "text", "boolean": "true/false", "date": "dates"}
+    parts = [
+        f"{words[kind]} at {listed([site for site, s in found.items() if s.kind == kind])}"
+        for kind in ("number", "category", "boolean", "date")
+        if kind in kinds
+    ]
+    mostly = [s for s in found.values() if s.kind == "category" and s.numbers_in_text]
+    hint = ""
+    if mostly:
+        site = next(site for site, s in found.items() if s is mostly[0])
+        hint = (
+            f", where {mostly[0].numbers_in_text} of {mostly[0].count} values of {site} are numbers"
+        )
+    return _Ignored(f"it holds {' and '.join(parts)}{hint}", "kinds differ")
+
+
+def _decide_text(found: Found) -> Literal["category"] | _Ignored:
+    if any(s.identifier for s in found.values()):
+        return _Ignored("its name is that of an identifier")
+    texts = [s for s in found.values() if s.kind == "category"]
+    if _all_differ(found):
+        return _Ignored("all values are different, as in an identifier or free text")
+    many = [site for site, s in found.items() if s.distinct > MAX_LEVELS]
+    if many:
+        return _Ignored(f"free text: more than {MAX_LEVELS} different values at {listed(many)}")
+    named = sum(sum(s.level_counts) for s in texts)
+    total = sum(s.count for s in texts)
+    if named < _NAMED_SHARE * total:
+        return _Ignored("free text or rare levels: most rows have a value that too few rows share")
+    return _constant(found) or "category"
+
+
+def _decide_number(found: Found) -> Literal["number", "category"] | _Ignored:
+    numbers = [s for s in found.values() if s.kind == "number"]
+    if any(s.identifier for s in numbers):
+        return _Ignored("its name is that of an identifier")
+    if _all_differ(found) and all(s.consecutive for s in numbers):
+        return _Ignored("its values count the rows")
+    constant = _constant(found)
+    if constant:
+        return constant
+    levels = {level for s in numbers for level in s.levels}
+    sure = any(s.count >= _ROWS_PER_CODE * s.distinct for s in numbers)
+    if all(s.codes for s in numbers) and sure and 0 < len(levels) <= MAX_CODES:
+        return "category"
+    _, scale = pooled_moments(found)
+    if not np.isfinite(scale):
+        return _Ignored("too few values are present at every site", "too few values")
+    return "number" if scale > 0 else _Ignored("its values are constant at every site")
+
+
+def _all_differ(found: Found) -> bool:
+    present = [s for s in found.values() if s.count]
+    longest = max(s.count for s in present)
+    return all(s.all_different for s in present) and longest >= _FEWEST_FOR_IDENTIFIER
+
+
+def _constant(found: Found) -> _Ignored | None:
+    """Why a column that has one value everywhere cannot be compared."""
+    present = [s for s in found.values() if s.count]
+    if any(s.distinct != 1 for s in present):
+        return None
+    values = {(s.levels, None if np.isnan(s.mean) else s.mean) for s in present}
+    if len(values) > 1 or not any(s.levels or np.isfinite(s.mean) for s in present):
+        return None
+    if any(s.missing for s in found.values()):
+        return None  # a value or none: still a difference
+    return _Ignored("it has the same value in every row of every site", "constant")
+
+
+def _built(
+    name: str, kind: Literal["number", "category", "boolean", "date"], found: Found
+) -> SchemaColumn:
+    lost = any(s.missing for s in found.values())
+    if kind == "category":
+        return _category(name, found)
+    rule = "indicator" if lost else "refuse"
+    if kind == "boolean":
+        share = _true_share(found)
+        scale = float(np.sqrt(share * (1.0 - share))) or 1.0
+        return SchemaColumn(name, kind, centre=share, scale=scale, missing=rule)
+    centre, scale = pooled_moments(found)
+    if not np.isfinite(scale):
+        reason = "too few values are present at every site"
+        return SchemaColumn(name, "ignored", reason=reason)
+    return SchemaColumn(name, kind, centre=centre, scale=scale or 1.0, missing=rule)
+
+
+def _true_share(found: Found) -> float:
+    true = total = 0
+    for s in found.values():
+        counts = dict(zip(s.levels, s.level_counts, strict=True))
+        named = sum(counts.values())
+        yes = counts.get("true", counts.get("1", 0))
+        only = named > 0 and s.other > 0  # the level that has no name is the other of the two
+        true += s.other if only and yes == 0 else yes
+        total += named + (s.other if only else 0)
+    return true / total if total else 0.5
+
+
+def _category(name: str, found: Found) -> SchemaColumn:
+    counts: dict[str, int] = {}
+    for s in found.values():
+        for level, number in zip(s.levels, s.level_counts, strict=True):
+            counts[level] = counts.get(level, 0) + number
+    if all(is_code(level) for level in counts):
+        levels = sorted(counts, key=float)
+    else:
+        levels = sorted(counts)
+    lost = sum(s.missing for s in found.values())
+    other = sum(s.other for s in found.values())
+    shares = np.array([*counts.values(), other, lost], dtype=np.float64)
+    shares /= shares.sum()
+    spread = 1.0 - float(shares @ shares)
+    weight = 2.0 / spread if spread > 0 else 2.0
+    rule = "level" if lost else "refuse"
+    return SchemaColumn(name, "category", levels=(*levels, OTHER), weight=weight, missing=rule)
+
+
+def _nothing_left(schema: Schema) -> str:
+    reasons = "; ".join(f"'{name}': {reason}" for name, reason in list(schema.ignored.items())[:3])
+    return f"No column is left to compare ({reasons}); give a schema that says what they are."

@@ -1,0 +1,88 @@
+"""The text of a file as UTF-8 bytes, whatever encoding and compression it came in."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from fedwad.errors import InputError
+
+__all__ = ["read_utf8"]
+
+_GZIP = b"\x1f\x8b"
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SAMPLE = 4096
+_BLOCK = 1 << 20
+
+
+def read_utf8(path: Path, encoding: str | None = None) -> bytes:
+    """The content of a text file in UTF-8, without a byte order mark.
+
+    Without an `encoding`, a byte order mark decides, then UTF-16 shows by its zero bytes, then
+    UTF-8 by being valid; anything else is Windows-1252, which Western exports of Excel use.
+    """
+    data = path.read_bytes()
+    if data[:2] == _GZIP:
+        data = _unzipped(data, path)
+    if encoding is not None:
+        return _decoded(data, encoding, path)
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return (
+                data[3:] if name == "utf-8-sig" and _is_utf8(data) else _decoded(data, name, path)
+            )
+    wide = _wide(data[:_SAMPLE])
+    if wide is not None:
+        return _decoded(data, wide, path)
+    return data if _is_utf8(data) else _windows(data)
+
+
+def _unzipped(data: bytes, path: Path) -> bytes:
+    import gzip
+    import zlib
+
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        raise InputError(f"{path} is a damaged gzip file; copy or compress it again.") from None
+
+
+def _decoded(data: bytes, encoding: str, path: Path) -> bytes:
+    try:
+        return data.decode(encoding).removeprefix("\ufeff").encode("utf-8")
+    except LookupError:
+        raise InputError(
+            f"There is no encoding '{encoding}'; give one such as utf-8, utf-16 or cp1252."
+        ) from None
+    except UnicodeError:
+        raise InputError(f"{path} is not written in {encoding}; name its encoding.") from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _BLOCK):
+            decoder.decode(data[start : start + _BLOCK])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _wide(sample: bytes) -> str | None:
+    """UTF-16 without a byte order mark: every other byte of most text is zero."""
+    half = len(sample) // 2
+    if half and sample[1::2].count(0) > 0.7 * half:
+        return "utf-16-le"
+    return "utf-16-be" if half and sample[0::2].count(0) > 0.7 * half else None
+
+
+def _windows(data: bytes) -> bytes:
+    try:
+        return data.decode("cp1252").encode("utf-8")
+    except UnicodeDecodeError:  # five bytes have no meaning there; in Latin-1 each byte has one
+        return data.decode("latin-1").encode("utf-8")

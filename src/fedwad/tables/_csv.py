@@ -1,0 +1,212 @@
+"""Tables in text files: separators, decimal commas, header lines, ragged and blank rows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.tables._arrow import arrow_column
+from fedwad.tables._bytes import read_utf8
+from fedwad.tables._table import Column, Table, list_rows, unknown_column
+from fedwad.tables._text import MISSING, is_number, looks_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_csv"]
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELLINGS = [*{change(word) for word in MISSING for change in (str, str.upper, str.title)}, "NaN"]
+
+
+def read_csv(
+    path: Path,
+    markers: frozenset[str] = frozenset(),
+    drop: Sequence[str] = (),
+    encoding: str | None = None,
+) -> Table:
+    """A table from text separated by commas, semicolons, tabs or bars; the file says which."""
+    data = read_utf8(path, encoding)
+    if not data.strip():
+        raise InputError(f"{path} is empty; give at least one sample.")
+    separator = _separator(_first_line(data), path)
+    content = _parsed(data, separator, path, bare=False)
+    names = [name.removeprefix("\ufeff") for name in content.column_names]
+    bare = _is_bare(names, path, separator)
+    if bare:
+        content = _parsed(data, separator, path, bare=True)
+        columns_of = [f"f{place}" for place in range(len(names))]
+    else:
+        columns_of = names
+    _check_names(columns_of, content, path, drop, bare)
+    decimal = "," if separator in ";\t|" else ""
+    columns = tuple(
+        arrow_column(name, _whole(array), markers, decimal)
+        for name, array in zip(columns_of, content.columns, strict=True)
+        if name not in drop and not (name == "" and array.null_count == len(array))
+    )
+    if decimal:
+        _refuse_mixed_decimals(columns, content, path)
+    columns, rows, notes = _without_blank_end(columns, content.num_rows, path)
+    if rows == 0:
+        raise InputError(f"{path} is empty; give at least one sample.")
+    return Table(str(path), columns, rows, not bare, notes, tuple(names) if bare else ())
+
+
+def _first_line(data: bytes) -> str:
+    text = data[: 1 << 16].decode("utf-8", errors="ignore").lstrip("\r\n")
+    return text.splitlines()[0] if text else ""
+
+
+def _separator(line: str, path: Path) -> str:
+    """The separator that the first line has most of; decimal commas do not count."""
+    unquoted = "".join(line.split('"')[::2])
+    pieces = unquoted.split(";")
+    if len(pieces) > 1 and all(_is_decimal_comma(piece) for piece in pieces):
+        return ";"
+    found = max(_SEPARATORS, key=unquoted.count)
+    words = line.split()
+    if unquoted.count(found) == 0 and len(words) > 1 and all(is_number(word) for word in words):
+        raise InputError(f"{path} is separated by spaces; save it with commas.")
+    return found
+
+
+def _is_decimal_comma(piece: str) -> bool:
+    return is_number(piece.replace(",", ".", 1))
+
+
+def _parsed(data: bytes, separator: str, path: Path, bare: bool) -> pa.Table:
+    from pyarrow import csv
+
+    ragged: list[Any] = []
+
+    def note(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    one_column = separator not in _first_line(data)
+    options = {
+        "read_options": csv.ReadOptions(autogenerate_column_names=bare),
+        "parse_options": csv.ParseOptions(
+            delimiter=separator,
+            newlines_in_values=b'"' in data,
+            invalid_row_handler=note,
+            ignore_empty_lines=not one_column,  # there, an empty line is a missing value
+        ),
+        "convert_options": csv.ConvertOptions(strings_can_be_null=True, null_values=_SPELLINGS),
+    }
+    try:
+        table = csv.read_csv(io.BytesIO(data), **options)
+    except Exception:  # PyArrow raises several kinds, and some of their messages quote the data
+        raise InputError(
+            f"{path} cannot be read as .csv; is it complete, separated by commas, semicolons or"
+            " tabs, with the same number of columns in each row?"
+        ) from None
+    if ragged:
+        _refuse_ragged(ragged, separator, path)
+    return table
+
+
+def _refuse_ragged(ragged: Sequence[Any], separator: str, path: Path) -> None:
+    more = f" in {len(ragged)} rows, the first of them" if len(ragged) > 1 else " in a row"
+    line = "" if ragged[0].number is None else f" (line {ragged[0].number} of the file)"
+    raise InputError(
+        f"{path} cannot be read as .csv: its first line has {ragged[0].expected_columns} cells"
+        f" separated by {_SEPARATORS[separator]} and{more}{line} there are"
+        f" {ragged[0].actual_columns}; is it complete, with the same number of columns in each row?"
+    )
+
+
+def _is_bare(names: Sequence[str], path: Path, separator: str) -> bool:
+    """Whether the first line is a sample and not a header."""
+    if set(names) == {str(place) for place in range(len(names))}:
+        raise InputError(
+            f"The first line of {path} may count the columns or be a sample; name the columns, or"
+            " leave that line out."
+        )
+    numeric = _is_decimal_comma if separator != "," else is_number
+    if not all(numeric(name) or looks_missing(name) for name in names):
+        return False
+    if "" in names and not _counts_rows(names):
+        raise InputError(
+            f"The first line of {path} has an empty cell and no words, and may name the columns or"
+            " be a sample; name the columns in words, or fill that cell if it is a sample."
+        )
+    return "" not in names
+
+
+def _counts_rows(names: Sequence[str]) -> bool:
+    """Whether pandas may have written these names: none for the index, then whole numbers."""
+    return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
+
+
+def _check_names(
+    names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], bare: bool
+) -> None:
+    blank = [
+        place
+        for place, name in enumerate(names)
+        if name == "" and content.column(place).null_count < content.num_rows
+    ]
+    if blank and "" not in drop:
+        raise InputError(
+            f"{path} has a column without a name, number {blank[0] + 1}; name it, or drop it with"
+            " --drop '' (pandas writes the numbers of rows like that, unless told index=False)."
+        )
+    for name in drop:
+        if name not in names and not bare:
+            raise unknown_column(name, names, str(path))
+    twice = [name for place, name in enumerate(names) if name and name in names[:place]]
+    if twice:
+        raise InputError(
+            f"{path} has more than one column '{twice[0]}'; rename or leave out all but one."
+        )
+
+
+def _whole(array: pa.ChunkedArray) -> pa.Array:
+    whole = array.combine_chunks()
+    return whole.combine_chunks() if hasattr(whole, "combine_chunks") else whole
+
+
+def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: Path) -> None:
+    """With commas in one column, a point in another may be decimal or one of thousands."""
+    fractions = {True: "", False: ""}
+    types = dict(zip(content.column_names, content.schema.types, strict=True))
+    for column in columns:
+        if column.kind == "number" and np.nanmax(np.abs(column.values % 1.0)) > 0:
+            fractions[str(types.get(column.name)) == "string"] = column.name
+    if fractions[True] and fractions[False]:
+        raise InputError(
+            f"{path} has decimal commas in column '{fractions[True]}' and points in column"
+            f" '{fractions[False]}'; write numbers one way."
+        )
+
+
+def _without_blank_end(
+    columns: tuple[Column, ...], rows: int, path: Path
+) -> tuple[tuple[Column, ...], int, tuple[str, ...]]:
+    """Rows without any value at the end of a file are left out; others stay, and are counted."""
+    if len(columns) < 2 or any(column.kind == "unusable" for column in columns):
+        return columns, rows, ()
+    blank = np.ones(rows, dtype=bool)
+    for column in columns:
+        blank &= column.missing
+    if not blank.any():
+        return columns, rows, ()
+    kept = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0
+    notes = []
+    if kept < rows:
+        notes.append(f"{path}: {rows - kept} blank rows at the end are left out.")
+    inside = (np.flatnonzero(blank[:kept]) + 1).tolist()
+    if inside:
+        notes.append(
+            f"{path}: {len(inside)} of {kept} rows have no value in any column"
+            f" ({list_rows(inside)}); they are kept, as missing values."
+        )
+    columns = tuple(Column(c.name, c.kind, c.values[:kept], c.levels, c.detail) for c in columns)
+    return columns, kept, tuple(notes)

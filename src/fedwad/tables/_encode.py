@@ -1,0 +1,212 @@
+"""Encoding tables as matrices, a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.tables._schema_column import OTHER, SchemaColumn
+from fedwad.tables._table import Column, Table, is_code, list_rows, small_type
+from fedwad.tables._text import is_number
+
+__all__ = ["encode", "label_values"]
+
+_BLOCK = 8192  # rows: a block of the result stays in the processor's cache
+_LOST, _UNKNOWN = -1, -2
+_TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
+_TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
+
+Writer = Callable[[slice, NDArray[np.float64]], None]
+
+
+def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]:
+    """The matrix of a table, one row per row."""
+    writers: list[tuple[slice, Writer]] = []
+    width = 0
+    for spec in columns:
+        if spec.width:
+            column = table[spec.name]
+            place = slice(width, width + spec.width)
+            make = _levels_writer if spec.kind == "category" else _number_writer
+            writers.append((place, make(spec, column, table.name)))
+            width = place.stop
+    result = np.zeros((table.rows, width))
+    for start in range(0, table.rows, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, table.rows))
+        for place, write in writers:
+            write(rows, result[rows, place])
+    return result
+
+
+def label_values(column: Column) -> NDArray[Any]:
+    """The labels of a table's rows: words, whole numbers, numbers or truth values."""
+    lost = np.flatnonzero(column.missing) + 1
+    if len(lost):
+        raise InputError(
+            f"Label column '{column.name}' has {_count(len(lost))} ({list_rows(lost.tolist())});"
+            " fill or remove them first."
+        )
+    if column.kind == "boolean":
+        return column.values.astype(bool)
+    if column.kind == "category":
+        return np.asarray(np.array(column.levels, dtype=object)[column.values])
+    whole = bool(np.all(column.values % 1.0 == 0.0) and np.all(np.abs(column.values) < 2.0**53))
+    return column.values.astype(np.int64) if whole else column.values
+
+
+def _count(number: int) -> str:
+    return f"{number} missing value{'s' if number > 1 else ''}"
+
+
+def _refuse_missing(spec: SchemaColumn, lost: NDArray[np.bool_], name: str) -> None:
+    if spec.missing == "refuse" and lost.any():
+        rows = (np.flatnonzero(lost) + 1).tolist()
+        rule = "level" if spec.kind == "category" else "indicator"
+        raise InputError(
+            f"Column '{spec.name}' of {name} has {_count(len(rows))} ({list_rows(rows)}), and the"
+            f' schema expects none; set missing = "{rule}" for it in the schema, or fill them.'
+        )
+
+
+def _number_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
+    values = _numbers(spec, column, name)
+    _check_numbers(spec, values, name)
+    indicator = spec.missing == "indicator"
+
+    def write(rows: slice, out: NDArray[np.float64]) -> None:
+        scaled = (values[rows] - spec.centre) / spec.scale
+        lost = np.isnan(scaled)
+        if lost.any():
+            scaled[lost] = 0.0
+            if indicator:
+                out[:, 1] = lost
+        out[:, 0] = scaled
+
+    return write
+
+
+def _check_numbers(spec: SchemaColumn, values: NDArray[np.float64], name: str) -> None:
+    lost = np.isnan(values)
+    _refuse_missing(spec, lost, name)
+    wrong = ~(np.isfinite(values) | lost)
+    if wrong.any():
+        rows = (np.flatnonzero(wrong) + 1).tolist()
+        more = "s" if len(rows) > 1 else ""
+        raise InputError(
+            f"Column '{spec.name}' of {name} has {len(rows)} infinite value{more}"
+            f" ({list_rows(rows)}); correct or remove them first."
+        )
+
+
+def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+    """The values of a column that the schema takes for numbers, dates or truth values."""
+    if column.kind == "empty":
+        return np.full(len(column), np.nan)
+    if column.kind == ("boolean" if spec.kind == "boolean" else spec.kind):
+        values = column.values
+    elif spec.kind == "boolean" and column.kind in ("category", "number"):
+        values = _truths(spec, column, name)
+    elif spec.kind == "number" and column.kind == "boolean":
+        values = column.values
+    else:
+        raise _wrong_kind(spec, column, name)
+    if column.kind == "boolean":
+        values = np.where(values < 0, np.nan, values.astype(np.float64))
+    marks = [float(mark) for mark in spec.missing_values if is_number(mark)]
+    if marks:
+        values = np.where(np.isin(values, marks), np.nan, values)
+    return values.astype(np.float64, copy=False)
+
+
+def _truths(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+    """Truth values written as 0 and 1, or as words such as yes and no."""
+    if column.kind == "number":
+        wrong = ~(np.isnan(column.values) | np.isin(column.values, (0.0, 1.0)))
+        values = column.values
+    else:
+        lookup = np.array([*(_TRUTH.get(level.lower(), np.inf) for level in column.levels), np.nan])
+        values = lookup[column.values]
+        wrong = np.isinf(values)
+    if wrong.any():
+        rows = (np.flatnonzero(wrong) + 1).tolist()
+        raise InputError(
+            f"Column '{spec.name}' of {name} has values that are neither true nor false"
+            f" ({list_rows(rows)}); correct them, or change the column's kind in the schema."
+        )
+    return values
+
+
+def _wrong_kind(spec: SchemaColumn, column: Column, name: str) -> InputError:
+    holds = {"category": "text", "unusable": column.detail}.get(column.kind, f"{column.kind}s")
+    where = ""
+    if column.kind == "category":
+        odd = [k for k, level in enumerate(column.levels) if not is_number(level)]
+        rows = np.flatnonzero(np.isin(column.values, odd)) + 1
+        if 0 < len(rows) < len(column) / 2:
+            where = f" in {list_rows(rows.tolist())}"
+    return InputError(
+        f"Column '{spec.name}' of {name} holds {holds}{where} where the schema has a {spec.kind};"
+        " correct the table, or change the column's kind in the schema."
+    )
+
+
+def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
+    places = _places(spec, column, name)
+    size = spec.level_size
+
+    def write(rows: slice, out: NDArray[np.float64]) -> None:
+        out[np.arange(len(out)), places[rows]] = size
+
+    return write
+
+
+def _places(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedinteger]:
+    """The encoded column of each row, counted within the category."""
+    if column.kind == "unusable":
+        raise _wrong_kind(spec, column, name)
+    places = _found(spec, column)
+    lost = places == _LOST
+    _refuse_missing(spec, lost, name)
+    if lost.any():
+        places[lost] = len(spec.levels) if spec.missing == "level" else _place_of_other(spec)
+    unknown = places == _UNKNOWN
+    if unknown.any():
+        if OTHER not in spec.levels:
+            rows = (np.flatnonzero(unknown) + 1).tolist()
+            raise InputError(
+                f"Column '{spec.name}' of {name} has levels that the schema does not list"
+                f" ({list_rows(rows)}); add them, or '{OTHER}', to its levels."
+            )
+        places[unknown] = spec.levels.index(OTHER)
+    return places
+
+
+def _place_of_other(spec: SchemaColumn) -> int:
+    if OTHER not in spec.levels:
+        raise InputError(
+            f"missing of column '{spec.name}' is 'other', which is not among its levels; add it."
+        )
+    return spec.levels.index(OTHER)
+
+
+def _found(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
+    """The place of each row's level in the schema, or that it is missing, or unknown."""
+    known: dict[str, int] = {level: place for place, level in enumerate(spec.levels)}
+    known |= dict.fromkeys(spec.missing_values, _LOST)
+    if column.kind in ("category", "boolean"):
+        lookup = [known.get(level, _UNKNOWN) for level in column.levels]
+        if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
+            lookup = [known.get(level, _UNKNOWN) for level in ("0", "1")]
+        return np.asarray(np.array([*lookup, _LOST], dtype=small_type(lookup))[column.values])
+    result = np.full(len(column), _LOST, dtype=small_type(spec.levels))
+    if column.kind == "empty":
+        return result
+    result[~column.missing] = _UNKNOWN
+    for level, place in known.items():
+        if is_code(level):
+            result[column.values == float(level)] = place
+    return result

@@ -1,0 +1,77 @@
+"""Tables in Excel files, through openpyxl."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedwad.errors import InputError
+from fedwad.tables._table import Table, unknown_column
+from fedwad.tables._text import values_column
+
+__all__ = ["read_excel"]
+
+
+def read_excel(
+    path: Path,
+    markers: frozenset[str] = frozenset(),
+    drop: Sequence[str] = (),
+    sheet: str | None = None,
+) -> Table:
+    """A table from one sheet of an Excel file; its first row names the columns."""
+    lines = _lines(path, sheet)
+    while lines and all(cell is None for cell in lines[-1]):
+        lines.pop()
+    if len(lines) < 2:
+        raise InputError(f"{path} is empty; give a row of names and at least one sample.")
+    names = ["" if cell is None else str(cell) for cell in lines[0]]
+    for name in drop:
+        if name not in names:
+            raise unknown_column(name, names, str(path))
+    places = [
+        place
+        for place, name in enumerate(names)
+        if name not in drop and (name or any(line[place] is not None for line in lines[1:]))
+    ]
+    _check_names([names[place] for place in places], path)
+    columns = tuple(
+        values_column(names[place], [line[place] for line in lines[1:]], markers)
+        for place in places
+    )
+    return Table(str(path), columns, len(lines) - 1)
+
+
+def _lines(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
+    try:
+        openpyxl = importlib.import_module("openpyxl")
+    except ImportError:
+        raise InputError(
+            f"{path} is an Excel file, which needs openpyxl; install it with"
+            " pip install 'fedwad[excel]', or save the table as CSV."
+        ) from None
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception:  # the zip and XML readers below it raise a dozen kinds
+        raise InputError(f"{path} cannot be read as .xlsx; is it complete?") from None
+    try:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise InputError(f"{path} has no sheet '{sheet}'; it has {', '.join(book.sheetnames)}.")
+        chosen = book[sheet] if sheet is not None else book.worksheets[0]
+        return [tuple(line) for line in chosen.iter_rows(values_only=True)]
+    finally:
+        book.close()
+
+
+def _check_names(names: Sequence[str], path: Path) -> None:
+    if "" in names:
+        raise InputError(
+            f"{path} has a column without a name, number {names.index('') + 1}; name it in the"
+            " first row, or drop it with --drop ''."
+        )
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise InputError(
+            f"{path} has more than one column '{twice[0]}'; rename or leave out all but one."
+        )

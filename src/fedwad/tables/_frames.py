@@ -1,0 +1,126 @@
+"""Tables of pandas, Polars and PyArrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.tables._arrow import arrow_column
+from fedwad.tables._table import Column, Table, unknown_column
+from fedwad.tables._text import values_column
+
+__all__ = ["is_frame", "read_frame"]
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this has columns, as the tables of pandas, Polars and PyArrow do."""
+    return any(hasattr(type(source), name) for name in ("columns", "column_names"))
+
+
+def read_frame(
+    frame: Any,
+    name: str,
+    markers: frozenset[str] = frozenset(),
+    drop: Sequence[str] = (),
+    wanted: Sequence[str] = (),
+) -> Table:
+    """A table of a data frame in memory; an index that pandas stored is a column only if wanted."""
+    import narwhals as nw
+
+    frame = _without_index(frame, (*wanted, *drop))
+    _refuse_names(frame, name, drop)
+    try:
+        known = nw.from_native(frame, eager_only=True)
+        names = [str(column) for column in known.columns]
+        rows = len(known)
+    except Exception:  # each data frame library refuses in its own way
+        raise InputError(
+            f"{name} is a {type(frame).__name__} that cannot be used; give a table in memory."
+        ) from None
+    if rows == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
+    for title in drop:
+        if title not in names:
+            raise unknown_column(title, names, name)
+    columns = tuple(
+        _column(column, title, markers)
+        for title, column in zip(names, known.iter_columns(), strict=True)
+        if title not in drop
+    )
+    return Table(name, columns, rows)
+
+
+def _column(series: Any, name: str, markers: frozenset[str]) -> Column:
+    native = series.to_native()
+    if isinstance(getattr(native, "dtype", None), np.dtype) and native.dtype == np.float64:
+        array = _pandas_floats(native)
+        if array is not None and not markers:
+            empty = bool(np.isnan(array).all())
+            return Column(name, "empty" if empty else "number", array)
+    try:
+        array = series.to_arrow()
+    except Exception:  # a column of objects of several types
+        return _objects(series, name, markers)
+    if hasattr(array, "combine_chunks"):
+        array = array.combine_chunks()
+    return arrow_column(name, array, markers)
+
+
+def _pandas_floats(native: Any) -> Any:
+    """The values of a pandas column of floats as they are in memory."""
+    if type(native).__module__.partition(".")[0] != "pandas":
+        return None
+    return np.asarray(native)
+
+
+def _objects(series: Any, name: str, markers: frozenset[str]) -> Column:
+    values = series.to_list()
+    plain = (str, bool, int, float, np.generic, type(None))
+    odd = next((v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None)
+    if odd is not None and not hasattr(odd, "__float__"):
+        kind = type(odd).__name__
+        return Column(name, "unusable", np.zeros(len(values), np.int8), detail=f"{kind} values")
+    return values_column(name, [None if _is_na(value) else value for value in values], markers)
+
+
+def _is_na(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _without_index(table: Any, asked: Sequence[str]) -> Any:
+    """A PyArrow table without the columns in which pandas stored an index.
+
+    The index of a frame in memory is not a feature either. The table's metadata say which columns
+    hold one; an index that only counts is a start, a stop and a step instead of a column.
+    """
+    if type(table).__module__.partition(".")[0] != "pyarrow":
+        return table
+    try:
+        index = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
+        stored = {column for column in index if isinstance(column, str) and column not in asked}
+        kept = [place for place, name in enumerate(table.column_names) if name not in stored]
+    except (AttributeError, KeyError, TypeError, ValueError):  # pandas did not write this table
+        return table
+    return table.select(kept) if len(kept) < len(table.column_names) else table
+
+
+def _refuse_names(table: Any, name: str, drop: Sequence[str]) -> None:
+    try:
+        found = table.column_names if hasattr(type(table), "column_names") else table.columns
+        names = [str(column) for column in found]
+    except Exception:  # a table of an unknown kind is refused by what reads it
+        return
+    if "" in names and "" not in drop:
+        raise InputError(
+            f"{name} has a column without a name, number {names.index('') + 1}; name it, or drop it"
+            " with --drop ''."
+        )
+    twice = [column for place, column in enumerate(names) if column in names[:place]]
+    if twice:
+        raise InputError(
+            f"{name} has more than one column '{twice[0]}'; rename or leave out all but one."
+        )

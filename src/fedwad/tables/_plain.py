@@ -1,0 +1,117 @@
+"""Tables that are numbers already: features as they are, without a schema."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.tables._encode import label_values
+from fedwad.tables._table import Column, Table, list_rows
+from fedwad.tables._text import is_number
+
+__all__ = ["PlainTable", "plain_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTable:
+    """The numbers of a table, its labels if it has some, and the names of the features."""
+
+    points: NDArray[np.float64]
+    labels: NDArray[Any] | None
+    features: tuple[str, ...] | None
+
+    def __repr__(self) -> str:  # no values
+        return f"PlainTable({self.points.shape[0]} rows, {self.points.shape[1]} features)"
+
+
+def plain_table(table: Table, label: str | None = None) -> PlainTable:
+    """Columns of numbers become features in their order; text and missing values are refused."""
+    labels = None
+    if label is not None:
+        column = table[label]
+        _refuse_missing(column, f"Column '{label}' of {table.name}")
+        labels = label_values(column)
+    features = [column for column in table.columns if column.name != label]
+    _refuse_text(features, table)
+    if not features:
+        raise InputError(f"{table.name} has no columns of numbers; give at least one.")
+    points = np.empty((table.rows, len(features)))
+    for place, column in enumerate(features):
+        what = f"'{column.name}'" if table.named else str(place + 1)
+        where = f"Column {what} of {table.name}"
+        otherwise = f", or drop the column ({_dropping(column.name)})" if table.named else ""
+        _refuse_missing(column, where, otherwise)
+        points[:, place] = column.values
+        _refuse_infinite(points[:, place], where)
+    names = tuple(column.name for column in features) if table.named else None
+    return PlainTable(points, labels, names)
+
+
+def _dropping(*names: str) -> str:
+    """The option that drops these columns, as a shell takes it."""
+    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
+
+
+def _refuse_text(columns: Sequence[Column], table: Table) -> None:
+    """All such columns are named at once: correcting a table one error at a time is slow."""
+    wrong = [c for c in columns if c.kind in ("category", "date", "unusable")]
+    if not wrong:
+        return
+    if not table.named:
+        raise InputError(
+            f"Column {columns.index(wrong[0]) + 1} of {table.name} holds {_what(wrong[0])}; encode"
+            " it as numbers, or name the columns in a first line of words, by which it can be"
+            " dropped or be the label column."
+        )
+    if len(wrong) == 1:
+        raise InputError(
+            f"Column '{wrong[0].name}' of {table.name} holds {_what(wrong[0])}; encode it as numbers"
+            f" (a schema does), drop it ({_dropping(wrong[0].name)}), or name it as the label"
+            " column."
+        )
+    names = [column.name for column in wrong]
+    raise InputError(
+        f"Columns {', '.join(map(repr, names))} of {table.name} hold"
+        f" {' or '.join(sorted({_kind(c) for c in wrong}))}; encode them as numbers (a schema"
+        f" does), drop them ({_dropping(*names)}), or name one as the label column."
+    )
+
+
+def _kind(column: Column) -> str:
+    return {"category": "string values", "date": "dates"}.get(column.kind, column.detail)
+
+
+def _what(column: Column) -> str:
+    """The kind of values of a column that is not numeric, and where if most are numbers."""
+    if column.kind != "category":
+        return _kind(column)
+    odd = [place for place, level in enumerate(column.levels) if not is_number(level)]
+    rows = (np.flatnonzero(np.isin(column.values, odd)) + 1).tolist()
+    few = 0 < len(rows) < len(column) / 2
+    return f"{_kind(column)} in {list_rows(rows)}" if few else _kind(column)
+
+
+def _refuse_missing(column: Column, where: str, otherwise: str = "") -> None:
+    rows = (np.flatnonzero(column.missing) + 1).tolist()
+    if rows:
+        more = "s" if len(rows) > 1 else ""
+        raise InputError(
+            f"{where} has {len(rows)} missing value{more} ({list_rows(rows)}); fill or remove them"
+            f" first{otherwise}."
+        )
+
+
+def _refuse_infinite(values: NDArray[np.float64], where: str) -> None:
+    rows = (np.flatnonzero(~np.isfinite(values)) + 1).tolist()
+    if rows:
+        more = "s" if len(rows) > 1 else ""
+        raise InputError(
+            f"{where} has {len(rows)} infinite value{more} ({list_rows(rows)}); correct or remove"
+            " them first."
+        )

@@ -1,0 +1,223 @@
+"""The profile of a site's table: all that one message says about it before sites agree.
+
+A profile has the names and kinds of the columns, counts, means and sums of squares over at least
+`min_cell_size` rows, and counts of levels with at least `min_cell_size` rows. It has no smallest or
+largest value, no quantile, and nothing about a level that fewer rows have, except that their number
+is part of `other`. Columns that look like identifiers, and texts with more than `MAX_LEVELS`
+different values, name no level at all: a patient's number may occur in many rows of one patient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._checks import check_whole
+from fedwad.tables._reading import read_table
+from fedwad.tables._schema_column import OTHER
+from fedwad.tables._table import Column, ReadKind, Table, level_of
+from fedwad.tables._text import is_number
+
+__all__ = ["MAX_CODES", "MAX_LEVELS", "SENTINELS", "ColumnStatistics", "Profile", "profile"]
+
+#: Whole numbers with at most so many different values may be codes of a category.
+MAX_CODES = 10
+#: Texts with more different values than this are free text.
+MAX_LEVELS = 50
+#: Numbers that often stand for a missing value.
+SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, 9.0, 99.0, 999.0, 9999.0)
+
+_LONGEST_LEVEL = 100
+_IDENTIFIER = re.compile(
+    r"(?i:(^|[_\W])(ids?|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
+)
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What a profile says about one column.
+
+    Parameters
+    ----------
+    name, kind : of the column, as read: number, category (text), boolean, date, empty, unusable;
+        "label" says nothing else
+    count, missing : numbers of rows with and without a value
+    distinct : number of different values, at most `MAX_LEVELS` + 1
+    whole : whether all numbers are whole
+    all_different : whether no value occurs twice
+    consecutive : whether they are whole numbers without a gap, as a counter writes
+    identifier : whether the name of the column is that of an identifier
+    mean, sum_of_squares : mean and sum of squared differences from it, over the present values; NaN
+        when fewer than `min_cell_size` are present
+    levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
+        with any other level
+    frequent, frequent_counts : sentinels (0, -1, -9, 99, 999, ...) with at least `min_cell_size`
+        rows
+    numbers_in_text : how many values of a text are numbers, when at least `min_cell_size` are
+    """
+
+    name: str
+    kind: str
+    count: int = 0
+    missing: int = 0
+    distinct: int = 0
+    whole: bool = False
+    all_different: bool = False
+    consecutive: bool = False
+    identifier: bool = False
+    mean: float = float("nan")
+    sum_of_squares: float = float("nan")
+    levels: tuple[str, ...] = ()
+    level_counts: tuple[int, ...] = ()
+    other: int = 0
+    frequent: tuple[float, ...] = ()
+    frequent_counts: tuple[int, ...] = ()
+    numbers_in_text: int = 0
+
+    @property
+    def std(self) -> float:
+        """The standard deviation, in its population form."""
+        return float(np.sqrt(self.sum_of_squares / self.count)) if self.count else float("nan")
+
+    @property
+    def codes(self) -> bool:
+        """Whether the values may be codes: whole numbers with few different values."""
+        return self.kind == "number" and self.whole and 0 < self.distinct <= MAX_CODES
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one message says about a site's table."""
+
+    rows: int
+    columns: tuple[ColumnStatistics, ...]
+    min_cell_size: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in their order."""
+        return tuple(column.name for column in self.columns)
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        return self.columns[self.names.index(name)]
+
+
+def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Profile:
+    """The profile of a table, which is whatever `read_table` reads.
+
+    Of the `label` column it has the name alone.
+
+    >>> import pyarrow as pa
+    >>> sex = ["f"] * 12 + ["m"] * 12 + ["x"]
+    >>> profile(pa.table({"sex": sex}))["sex"].levels
+    ('f', 'm')
+    """
+    least = check_whole(min_cell_size, "min_cell_size")
+    read = table if isinstance(table, Table) else read_table(table, label=label)
+    if label is not None:
+        read[label]
+    columns = tuple(
+        ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, least)
+        for c in read.columns
+    )
+    return Profile(read.rows, columns, least)
+
+
+def _statistics(column: Column, least: int) -> ColumnStatistics:
+    kind: ReadKind = column.kind
+    lost = 0 if kind == "unusable" else int(column.missing.sum())
+    count = len(column) - lost
+    common: dict[str, Any] = {
+        "name": column.name,
+        "kind": kind,
+        "count": count,
+        "missing": lost,
+        "identifier": bool(_IDENTIFIER.search(column.name)),
+    }
+    if kind in ("number", "date"):
+        present = column.values[~np.isnan(column.values)] if lost else column.values
+        return ColumnStatistics(**common, **_of_numbers(present, kind, least, common["identifier"]))
+    if kind in ("category", "boolean"):
+        return ColumnStatistics(**common, **_of_levels(column, least, common["identifier"]))
+    return ColumnStatistics(**common)
+
+
+def _of_numbers(
+    values: NDArray[np.float64], kind: str, least: int, identifier: bool
+) -> dict[str, Any]:
+    finite = bool(np.isfinite(values).all())
+    whole = finite and bool(np.all(values % 1.0 == 0.0))
+    distinct = _few_distinct(values)
+    different = distinct is None and len(np.unique(values)) == len(values)
+    found: dict[str, Any] = {
+        "whole": whole,
+        "distinct": MAX_LEVELS + 1 if distinct is None else len(distinct),
+        "all_different": different if distinct is None else len(distinct) == len(values),
+    }
+    if whole and found["all_different"] and len(values) > 1:
+        found["consecutive"] = bool(np.ptp(values) == len(values) - 1)
+    if finite and len(values) >= least:
+        mean = float(np.mean(values))
+        found["mean"] = mean
+        found["sum_of_squares"] = float(np.sum(np.square(values - mean)))
+    if kind == "number" and not identifier:
+        found |= _codes_and_sentinels(values, distinct if whole else None, least)
+    return found
+
+
+def _codes_and_sentinels(
+    values: NDArray[np.float64], distinct: NDArray[np.float64] | None, least: int
+) -> dict[str, Any]:
+    counts = [int(np.count_nonzero(values == value)) for value in SENTINELS]
+    often = [(v, n) for v, n in zip(SENTINELS, counts, strict=True) if n >= least]
+    found: dict[str, Any] = {
+        "frequent": tuple(value for value, _ in often),
+        "frequent_counts": tuple(number for _, number in often),
+    }
+    if distinct is not None and len(distinct) <= MAX_CODES:
+        numbers = [int(np.count_nonzero(values == value)) for value in distinct]
+        found |= _named([level_of(value) for value in distinct], numbers, least)
+    return found
+
+
+def _few_distinct(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The different values, if they are at most `MAX_LEVELS`; a sample often says no at once."""
+    sample = np.unique(values[:1000])
+    if len(sample) > MAX_LEVELS:
+        return None
+    found = np.unique(values)
+    return found if len(found) <= MAX_LEVELS else None
+
+
+def _of_levels(column: Column, least: int, identifier: bool) -> dict[str, Any]:
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
+    used = np.flatnonzero(counts)
+    levels = [column.levels[place] for place in used]
+    numeric = sum(int(counts[k]) for k in used if is_number(column.levels[k]))
+    found: dict[str, Any] = {
+        "distinct": min(len(used), MAX_LEVELS + 1),
+        "all_different": bool(len(used) and counts.max() == 1),
+        "numbers_in_text": numeric if numeric >= least else 0,
+    }
+    if identifier or len(used) > MAX_LEVELS:
+        return {**found, "other": int(counts.sum())}
+    return found | _named(levels, counts[used].tolist(), least)
+
+
+def _named(levels: Sequence[str], counts: Sequence[int], least: int) -> dict[str, Any]:
+    """Levels that enough rows have, by name; all others as a number of rows."""
+    pairs = [
+        (level, number)
+        for level, number in zip(levels, counts, strict=True)
+        if number >= least and level != OTHER and len(level) <= _LONGEST_LEVEL
+    ]
+    return {
+        "levels": tuple(level for level, _ in pairs),
+        "level_counts": tuple(number for _, number in pairs),
+        "other": sum(counts) - sum(number for _, number in pairs),
+    }

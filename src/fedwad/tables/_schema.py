@@ -1,0 +1,215 @@
+"""The schema: what each column of a table becomes when tables are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._files import write_atomically
+from fedwad.errors import InputError
+from fedwad.tables._encode import encode, label_values
+from fedwad.tables._reading import read_table
+from fedwad.tables._schema_column import MISSING_RULES, SchemaColumn
+from fedwad.tables._table import Table, nearest_name, unknown_column
+from fedwad.tables._toml import parse_schema, write_schema
+
+__all__ = ["Schema"]
+
+
+@dataclass(frozen=True, repr=False)
+class Schema:
+    """What each column becomes: a number, a category, a boolean, a date, the label, or nothing.
+
+    With m and s the pooled mean and standard deviation of the values that are present,
+
+    - a number or a date (in days) becomes (x - m) / s, and a boolean likewise with false as 0 and
+      true as 1;
+    - where values are missing (`missing = "indicator"`), such a column becomes two: the first is 0
+      there, and the second is 1 there and 0 elsewhere. A missing value is then as far from the
+      present ones on average, in squares 1 + 1, as two present values are from each other;
+    - a category becomes one column per level, sqrt(lambda / 2) at its level and 0 elsewhere, with
+      lambda = 2 / (1 - sum p_k^2) (`weight`). Two different levels are lambda apart in squares, two
+      random rows 2 on average, as in a column of numbers. A missing value is a level of its own
+      (`missing = "level"`), and a level that the schema does not list is "other".
+
+    A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
+    their pooled means and level counts.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = Schema(
+    ...     (
+    ...         SchemaColumn("age", "number", centre=50.0, scale=10.0),
+    ...         SchemaColumn("sex", "category", levels=("f", "m"), weight=4.0),
+    ...     )
+    ... )
+    >>> schema.encode(pa.table({"sex": ["f", "m"], "age": [40, 55]}))
+    array([[-1.        ,  1.41421356,  0.        ],
+           [ 0.5       ,  0.        ,  1.41421356]])
+    >>> schema.names
+    ('age', 'sex=f', 'sex=m')
+    >>> schema.sources
+    ('age', 'sex', 'sex')
+    """
+
+    columns: tuple[SchemaColumn, ...]
+    public: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise InputError(f"A schema has two columns '{twice[0]}'; keep one.")
+        labels = [column.name for column in self.columns if column.kind == "label"]
+        if len(labels) > 1:
+            raise InputError(
+                f"A schema has the labels '{labels[0]}' and '{labels[1]}'; keep one, and give the"
+                " other another kind."
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file; InputError names the column and the key that are wrong."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise InputError(f"There is no readable schema file at {path}; check it.") from None
+        return cls(parse_schema(text, str(path)), public=True)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as TOML, all of it or nothing."""
+        write_atomically(path, write_schema(self.columns))
+
+    def encode(self, table: Any) -> NDArray[np.float64]:
+        """The (n, D) matrix that is compared: every row of the table, in its order.
+
+        `table` is whatever `read_table` reads. Columns that the schema does not name are left out;
+        one that it names and the table lacks is an error.
+        """
+        return encode(self.columns, self._read(table))
+
+    def labels(self, table: Any) -> NDArray[Any]:
+        """The values of the label column: words, whole numbers, numbers or truth values."""
+        if self.label is None:
+            raise InputError('The schema has no label column; give one column kind = "label".')
+        return label_values(self._read(table)[self.label])
+
+    def _read(self, table: Any) -> Table:
+        return table if isinstance(table, Table) else read_table(table)
+
+    def __getitem__(self, name: str) -> SchemaColumn:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise unknown_column(name, [column.name for column in self.columns], "The schema")
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def used(self) -> tuple[SchemaColumn, ...]:
+        """The columns that are compared."""
+        return tuple(column for column in self.columns if column.width)
+
+    @property
+    def label(self) -> str | None:
+        """The name of the label column, if there is one."""
+        return next((column.name for column in self.columns if column.kind == "label"), None)
+
+    @property
+    def ignored(self) -> dict[str, str]:
+        """The columns that are left out, with the reason of each."""
+        return {c.name: c.reason for c in self.columns if c.kind == "ignored"}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The encoded columns."""
+        return tuple(name for column in self.used for name in column.encoded_names)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The original column of each encoded column."""
+        return tuple(column.name for column in self.used for _ in column.encoded_names)
+
+    @property
+    def width(self) -> int:
+        """The number D of encoded columns."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def radius(self) -> float:
+        """A radius around the mean that holds nearly all rows: twice their typical distance.
+
+        Each compared column has a pooled variance of about 1, whatever its kind and its levels.
+        """
+        return 2.0 * float(np.sqrt(max(1, len(self.used))))
+
+    def places(self, name: str) -> slice:
+        """Where the encoded columns of an original column are."""
+        start = 0
+        for column in self.columns:
+            if column.name == name:
+                return slice(start, start + column.width)
+            start += column.width
+        raise unknown_column(name, [column.name for column in self.columns], "The schema")
+
+    def describe(self, mean: Sequence[float] | NDArray[np.float64]) -> dict[str, dict[str, float]]:
+        """What a mean of encoded rows says in the columns' own units.
+
+        A number has its mean over the rows where it is present, and the share of missing ones; a
+        category has the share of each level.
+        """
+        vector = np.asarray(mean, dtype=np.float64)
+        if vector.shape != (self.width,):
+            raise InputError(
+                f"A mean of shape {vector.shape} arrived where the schema encodes {self.width}"
+                " columns; give one number per encoded column."
+            )
+        return {c.name: c.describe(vector[self.places(c.name)]) for c in self.used}
+
+    def edited(self, changes: Mapping[str, Mapping[str, Any]]) -> Schema:
+        """The schema with some keys of some columns changed.
+
+        >>> schema = Schema((SchemaColumn("ca", "number"),))
+        >>> schema.edited({"ca": {"kind": "ignored", "reason": "rarely measured"}}).ignored
+        {'ca': 'rarely measured'}
+        """
+        for name in changes:
+            self[name]
+        return replace(
+            self, columns=tuple(_edited(c, changes.get(c.name, {})) for c in self.columns)
+        )
+
+    def __repr__(self) -> str:
+        head = f"Schema of {len(self.columns)} columns, encoded as {self.width} numbers per row"
+        rows = [("column", "kind", "becomes", "missing")]
+        rows += [(c.name, c.kind, c.becomes, c.missing if c.width else "") for c in self.columns]
+        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows
+        ]
+        return "\n".join([head, *(line.rstrip() for line in lines)])
+
+
+def _edited(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColumn:
+    """A rule for missing values that the new kind does not have goes back to "refuse"."""
+    rules = MISSING_RULES.get(changes.get("kind", column.kind), ())
+    kept = {} if column.missing in rules else {"missing": "refuse"}
+    try:
+        return replace(column, **{**kept, **changes})
+    except TypeError:
+        keys = [field.name for field in fields(SchemaColumn)]
+        wrong = next(key for key in changes if key not in keys)
+        raise InputError(
+            f"A change of column '{column.name}' has an unknown key '{wrong}'"
+            f"{nearest_name(wrong, keys)}; its keys are {', '.join(keys)}."
+        ) from None

@@ -1,0 +1,125 @@
+"""What one column of a table becomes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._checks import check_choice
+from fedwad.errors import InputError
+
+__all__ = ["KINDS", "MISSING_RULES", "OTHER", "Kind", "SchemaColumn"]
+
+Kind = Literal["number", "category", "boolean", "date", "label", "ignored"]
+KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ignored")
+
+#: The level that stands for all that are not listed.
+OTHER = "other"
+_LOST = "missing"
+#: What may become of a missing value, by the kind of column.
+MISSING_RULES: dict[str, tuple[str, ...]] = {
+    "number": ("refuse", "indicator", "mean"),
+    "date": ("refuse", "indicator", "mean"),
+    "boolean": ("refuse", "indicator", "mean"),
+    "category": ("refuse", "level", "other"),
+    "label": ("refuse",),
+    "ignored": ("refuse",),
+}
+
+
+@dataclass(frozen=True)
+class SchemaColumn:
+    """What a column becomes, and its numbers.
+
+    Parameters
+    ----------
+    name : of the column in the tables
+    kind : "number", "category", "boolean", "date", "label" or "ignored"
+    centre, scale : of numbers, dates and booleans, which become (x - centre) / scale
+    levels : of a category, each an encoded column; with "other" among them, levels that are not
+        listed become that one, and without it they are refused
+    weight : lambda of a category, the squared distance of two different levels
+    missing : for numbers "indicator" (the centre, and an encoded column that says so), "mean" (the
+        centre) or "refuse"; for categories "level" (one of its own), "other" or "refuse"
+    missing_values : values of the column that stand for a missing one, such as 0 or -9
+    reason : why a column is ignored
+    """
+
+    name: str
+    kind: Kind
+    centre: float = 0.0
+    scale: float = 1.0
+    levels: tuple[str, ...] = ()
+    weight: float = 2.0
+    missing: str = "refuse"
+    missing_values: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        what = f"of column '{self.name}'"
+        check_choice(self.kind, f"kind {what}", KINDS)
+        if len(MISSING_RULES[self.kind]) > 1:
+            check_choice(self.missing, f"missing {what}", MISSING_RULES[self.kind])
+        elif self.missing != "refuse":
+            raise InputError(f"missing {what} is {self.missing!r}; leave it out of a {self.kind}.")
+        for key, value, least in (("scale", self.scale, 0.0), ("weight", self.weight, 0.0)):
+            if not math.isfinite(value) or value <= least:
+                raise InputError(f"{key} {what} is {value}; give a number above 0.")
+        if not math.isfinite(self.centre):
+            raise InputError(f"centre {what} is {self.centre}; give a finite number.")
+        if self.kind == "category" and not self.levels:
+            raise InputError(f"levels {what} are missing; list them, or make it ignored.")
+        twice = [level for k, level in enumerate(self.levels) if level in self.levels[:k]]
+        if twice:
+            raise InputError(f"levels {what} have '{twice[0]}' twice; keep one.")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it has a centre and a scale."""
+        return self.kind in ("number", "date", "boolean")
+
+    @property
+    def level_size(self) -> float:
+        """The value of an encoded level, sqrt(lambda / 2)."""
+        return math.sqrt(self.weight / 2.0)
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """The encoded columns that it becomes."""
+        lost = (f"{self.name}={_LOST}",) if self.missing in ("indicator", "level") else ()
+        if self.numeric:
+            return (self.name, *lost)
+        if self.kind == "category":
+            return (*(f"{self.name}={level}" for level in self.levels), *lost)
+        return ()
+
+    @property
+    def width(self) -> int:
+        """How many encoded columns it becomes."""
+        return len(self.encoded_names)
+
+    @property
+    def becomes(self) -> str:
+        """One line about it."""
+        if self.numeric:
+            unit = " days since 1970" if self.kind == "date" else ""
+            return f"(x - {self.centre:.6g}) / {self.scale:.6g}{unit}"
+        if self.kind == "category":
+            shown = ", ".join(self.levels[:6]) + (", ..." if len(self.levels) > 6 else "")
+            return f"{len(self.levels)} levels ({shown}), lambda {self.weight:.4g}"
+        return self.reason
+
+    def describe(self, mean: NDArray[np.float64]) -> dict[str, float]:
+        """A mean of this column's encoded values in own units, or as shares of levels."""
+        if self.kind == "category":
+            names = (*self.levels, *((_LOST,) if self.missing == "level" else ()))
+            shares = (mean / self.level_size).tolist()
+            return dict(zip(names, shares, strict=True))
+        lost = float(mean[1]) if self.missing == "indicator" else 0.0
+        present = 1.0 - lost
+        value = self.centre + self.scale * float(mean[0]) / present if present > 0 else math.nan
+        return {"mean": value, **({_LOST: lost} if self.missing == "indicator" else {})}

@@ -1,0 +1,169 @@
+"""A table in memory: named columns of numbers, dates, truth values or levels."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+
+__all__ = [
+    "Column",
+    "ReadKind",
+    "Table",
+    "is_code",
+    "level_of",
+    "list_rows",
+    "nearest_name",
+    "unknown_column",
+]
+
+#: What the values of a column are, as they were read.
+ReadKind = Literal["number", "category", "boolean", "date", "empty", "unusable"]
+
+_LARGEST_EXACT = 1e15  # whole numbers up to here are written without a point or an exponent
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column.
+
+    Numbers and dates (in days since 1970) are float64 with NaN where a value is missing. Categories
+    and booleans are codes, places in `levels`, with -1 where a value is missing. The values of an
+    unusable column (lists, bytes) are not read; `detail` says what it holds.
+    """
+
+    name: str
+    kind: ReadKind
+    values: NDArray[Any]
+    levels: tuple[str, ...] = ()
+    detail: str = ""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:  # no values: what is printed may end up anywhere
+        return f"Column({self.name!r}, {self.kind}, {len(self)} rows)"
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Where a value is missing."""
+        if self.kind in ("number", "date"):
+            return np.asarray(np.isnan(self.values))
+        if self.kind in ("category", "boolean"):
+            return np.asarray(self.values < 0)
+        return np.ones(len(self), dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length, the name of the table for messages, and what reading noticed.
+
+    A table without a header line is not `named`: its columns are called f0, f1 and so on, which
+    are not its owner's words.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: int
+    named: bool = True
+    notes: tuple[str, ...] = ()
+    first_line: tuple[str, ...] = ()
+    _places: dict[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", {c.name: k for k, c in enumerate(self.columns)})
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __repr__(self) -> str:  # no values
+        return f"Table({self.name!r}, {self.rows} rows, {len(self.columns)} columns)"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in their order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take."""
+        return sum(column.values.nbytes for column in self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._places:
+            raise unknown_column(name, self.names, self.name)
+        return self.columns[self._places[name]]
+
+    def take(self, rows: Any) -> Table:
+        """The table with these rows alone, given by their places or by a mask."""
+        columns = tuple(
+            Column(c.name, c.kind, c.values[rows], c.levels, c.detail) for c in self.columns
+        )
+        count = len(np.arange(self.rows)[rows])
+        return Table(self.name, columns, count, self.named, self.notes, self.first_line)
+
+
+def level_of(number: float) -> str:
+    """The name of the level that a number stands for: 1 and 1.0 are both '1'.
+
+    >>> level_of(1.0), level_of(2.5)
+    ('1', '2.5')
+    """
+    value = float(number)
+    return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_EXACT else repr(value)
+
+
+def unknown_column(wanted: Any, names: Sequence[str], table: str) -> InputError:
+    """The error for a column that a table does not have, with the name that was nearly right."""
+    return InputError(
+        f"{table} has no column '{wanted}'{nearest_name(wanted, names)}; {_list_names(names)}."
+    )
+
+
+def nearest_name(wanted: Any, names: Sequence[str]) -> str:
+    """' (but 'diagnosis')' for a name that was nearly right, else nothing."""
+    plain = {name.strip().lower(): name for name in names}
+    close = difflib.get_close_matches(str(wanted).strip().lower(), plain, 1)
+    return f" (but '{plain[close[0]]}')" if close else ""
+
+
+def list_rows(rows: Sequence[int]) -> str:
+    """'rows 2, 4, counting from 1'.
+
+    >>> list_rows([3])
+    'row 3, counting from 1'
+    """
+    listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"row{'s' if len(rows) > 1 else ''} {listed}, counting from 1"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Names that are empty or have spaces around them are quoted, since nobody would see those."""
+    shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
+    return "its columns are " + ", ".join(shown) + (", ..." if len(names) > 30 else "")
+
+
+def small_type(places: Sequence[Any]) -> type[np.signedinteger]:
+    """The smallest type of integers that holds the places of so many things."""
+    return np.int8 if len(places) < 120 else np.int16 if len(places) < 30_000 else np.int32
+
+
+def is_code(level: str) -> bool:
+    """Whether a level is the name of a number.
+
+    >>> is_code("4"), is_code("four")
+    (True, False)
+    """
+    try:
+        return level_of(float(level)) == level
+    except (OverflowError, ValueError):
+        return False

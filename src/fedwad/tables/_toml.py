@@ -1,0 +1,142 @@
+"""Schemas as TOML: written so that people can read and edit them, read with every slip named."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fedwad.errors import InputError
+from fedwad.tables._schema_column import KINDS, MISSING_RULES, SchemaColumn
+from fedwad.tables._table import nearest_name
+
+__all__ = ["VERSION", "parse_schema", "write_schema"]
+
+VERSION = 1
+_HEAD = """\
+# What each column of a table becomes when sites are compared.
+# kind: number, category, boolean, date, label or ignored.
+# Numbers, dates (in days since 1970) and booleans become (x - centre) / scale.
+# A category becomes one column per level; two different levels are `weight` apart in squares.
+# Levels that are not listed become "other"; without "other" among the levels they are refused.
+# missing: "indicator", "mean" or "refuse" for numbers; "level", "other" or "refuse" for categories.
+# missing_values: values that stand for a missing one, such as ["0"] or ["-9", "99"].
+"""
+_SCALED = ("kind", "centre", "scale", "missing", "missing_values")
+_KEYS: dict[str, tuple[str, ...]] = {
+    "number": _SCALED,
+    "date": _SCALED,
+    "boolean": _SCALED,
+    "category": ("kind", "levels", "weight", "missing", "missing_values"),
+    "label": ("kind",),
+    "ignored": ("kind", "reason"),
+}
+_REQUIRED: dict[str, tuple[str, ...]] = {
+    "number": ("centre", "scale"),
+    "date": ("centre", "scale"),
+    "boolean": ("centre", "scale"),
+    "category": ("levels", "weight"),
+}
+
+
+def write_schema(columns: Iterable[SchemaColumn]) -> str:
+    """The columns as the text of a schema file."""
+    parts = [_HEAD, f"version = {VERSION}\n"]
+    for column in columns:
+        lines = [f"[columns.{_quoted(column.name)}]"]
+        for key in _KEYS[column.kind]:
+            value = getattr(column, key)
+            if value not in ((), ""):
+                lines.append(f"{key} = {_value(value)}")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    return repr(float(value))
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML; JSON escapes the same way but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def parse_schema(text: str, name: str) -> tuple[SchemaColumn, ...]:
+    """The columns of a schema file; InputError names the column and the key that are wrong."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = " ".join(str(error).split())
+        raise InputError(f"{name} is not valid TOML ({where}); correct that place.") from None
+    _check_head(content, name)
+    return tuple(_column(key, value, name) for key, value in content["columns"].items())
+
+
+def _check_head(content: Mapping[str, Any], name: str) -> None:
+    for key in content:
+        if key not in ("version", "columns"):
+            near = nearest_name(key, ("version", "columns"))
+            raise InputError(f"{name} has an unknown key '{key}'{near}; remove or correct it.")
+    if content.get("version") != VERSION:
+        shown = content.get("version", "no version")
+        raise InputError(
+            f"{name} has version {shown!r} where {VERSION} is read; is it a schema file?"
+        )
+    if not isinstance(content.get("columns"), dict) or not content["columns"]:
+        raise InputError(f"{name} describes no columns; add a section such as [columns.age].")
+
+
+def _column(key: str, content: Any, name: str) -> SchemaColumn:
+    what = f"Column '{key}' of {name}"
+    if not isinstance(content, dict):
+        raise InputError(f"{what} is not a section; write [columns.{_quoted(key)}] above its keys.")
+    kind = content.get("kind")
+    if kind not in KINDS:
+        near = nearest_name(kind, KINDS) if isinstance(kind, str) else ""
+        shown = "has no kind" if kind is None else f"has the kind {kind!r}{near}"
+        raise InputError(f"{what} {shown}; choose one of {', '.join(KINDS)}.")
+    allowed = _KEYS[kind]
+    for word in content:
+        if word not in allowed:
+            near = nearest_name(word, allowed)
+            raise InputError(
+                f"{what} has a key '{word}'{near} that a {kind} does not have; its keys are"
+                f" {', '.join(allowed)}."
+            )
+    for word in _REQUIRED.get(kind, ()):
+        if word not in content:
+            raise InputError(f"{what} has no {word}; a {kind} needs one.")
+    values = {word: _checked(word, value, what) for word, value in content.items()}
+    if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
+        raise InputError(
+            f"{what} has missing = {values['missing']!r}; choose one of"
+            f" {', '.join(MISSING_RULES[kind])}."
+        )
+    try:
+        return SchemaColumn(name=key, **values)
+    except InputError as error:
+        raise InputError(f"In {name}, {error}") from None
+
+
+def _checked(key: str, value: Any, what: str) -> Any:
+    if key in ("centre", "scale", "weight"):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            raise InputError(f"{what} has {key} = {value!r}; give a finite number.")
+        return float(value)
+    if key in ("levels", "missing_values"):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise InputError(f'{what} has {key} that are not a list of texts; write ["a", "b"].')
+        return tuple(value)
+    if not isinstance(value, str):
+        raise InputError(f"{what} has {key} = {value!r}; give a text in quotes.")
+    return value
