@@ -90,7 +90,8 @@ def pooled_moments(found: Found) -> tuple[float, float]:
 
 
 def _lacking(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> _Ignored:
-    near = nearest_name(name, [n for n in profiles[lacking[0]].names if n != name])
+    elsewhere = {n for site, p in profiles.items() if site not in lacking for n in p.names}
+    near = nearest_name(name, [n for n in profiles[lacking[0]].names if n not in elsewhere])
     return _Ignored(f"{listed(lacking)} {_have(lacking)} no such column{near}", "column missing")
 
 

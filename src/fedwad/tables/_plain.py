@@ -71,9 +71,9 @@ def _refuse_text(columns: Sequence[Column], table: Table) -> None:
         )
     if len(wrong) == 1:
         raise InputError(
-            f"Column '{wrong[0].name}' of {table.name} holds {_what(wrong[0])}; encode it as numbers"
-            f" (a schema does), drop it ({_dropping(wrong[0].name)}), or name it as the label"
-            " column."
+            f"Column '{wrong[0].name}' of {table.name} holds {_what(wrong[0])}; encode it as"
+            f" numbers (a schema does), drop it ({_dropping(wrong[0].name)}), or name it as the"
+            " label column."
         )
     names = [column.name for column in wrong]
     raise InputError(

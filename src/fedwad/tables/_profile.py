@@ -162,12 +162,19 @@ def _of_numbers(
     if whole and found["all_different"] and len(values) > 1:
         found["consecutive"] = bool(np.ptp(values) == len(values) - 1)
     if finite and len(values) >= least:
-        mean = float(np.mean(values))
-        found["mean"] = mean
-        found["sum_of_squares"] = float(np.sum(np.square(values - mean)))
+        found["mean"], found["sum_of_squares"] = _moments(values)
     if kind == "number" and not identifier:
         found |= _codes_and_sentinels(values, distinct if whole else None, least)
     return found
+
+
+def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and sum of squared differences from it, from differences to one of the values."""
+    moved = values - values[0]
+    shift = float(np.mean(moved))
+    moved -= shift
+    rest = float(np.sum(moved))
+    return float(values[0]) + shift, max(0.0, float(moved @ moved) - rest * rest / len(values))
 
 
 def _codes_and_sentinels(

@@ -132,7 +132,9 @@ def unknown_column(wanted: Any, names: Sequence[str], table: str) -> InputError:
 def nearest_name(wanted: Any, names: Sequence[str]) -> str:
     """' (but 'diagnosis')' for a name that was nearly right, else nothing."""
     plain = {name.strip().lower(): name for name in names}
-    close = difflib.get_close_matches(str(wanted).strip().lower(), plain, 1)
+    word = str(wanted).strip().lower()
+    close = difflib.get_close_matches(word, plain, 1)
+    close += [p for p in plain if min(len(p), len(word)) > 2 and (p in word or word in p)]
     return f" (but '{plain[close[0]]}')" if close else ""
 
 

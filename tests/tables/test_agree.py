@@ -1,0 +1,294 @@
+"""Agreement between sites: kinds decided together, conflicts that name the site and the column."""
+
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ot
+from fedwad.errors import InputError
+from fedwad.tables import agree, profile, read_table
+
+RNG = np.random.default_rng(0)
+
+
+def clinic(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(60.0, 10.0, n).round(),
+            "weight": rng.normal(75.0, 12.0, n).round(1),
+            "chol": rng.normal(240.0, 50.0, n).round(),
+            "sex": rng.choice(["f", "m"], n),
+            "cp": rng.integers(1, 5, n),
+            "smokes": rng.random(n) < 0.3,
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D"),
+        }
+    )
+
+
+def agreed(tables, least=5, **options):
+    return agree({site: profile(table, least) for site, table in tables.items()}, **options)
+
+
+def problems(conflicts):
+    return {(conflict.problem, conflict.column, conflict.sites[0]) for conflict in conflicts}
+
+
+def squared(schema, one, two):
+    x, y = schema.encode(one), schema.encode(two)
+    return ot.emd2(np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y)), ot.dist(x, y))
+
+
+def test_kinds():
+    tables = {"paris": clinic(), "oslo": clinic(150, 1)}
+    schema, conflicts = agreed(tables)
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {
+        "age": "number",
+        "weight": "number",
+        "chol": "number",
+        "sex": "category",
+        "cp": "category",
+        "smokes": "boolean",
+        "seen": "date",
+    }
+    assert not conflicts
+    pooled = pd.concat(tables.values())
+    assert schema["age"].centre == pytest.approx(pooled.age.mean(), rel=1e-13)
+    assert schema["age"].scale == pytest.approx(pooled.age.std(ddof=0), rel=1e-13)
+    encoded = np.concatenate([schema.encode(table) for table in tables.values()])
+    assert encoded.shape == (350, schema.width)
+
+
+def test_pooled_moments_do_not_cancel():
+    tables = {site: pd.DataFrame({"v": 1e8 + RNG.random(50)}) for site in "abc"}
+    schema, _ = agreed(tables)
+    values = np.concatenate([table.v - 1e8 for table in tables.values()])
+    assert schema["v"].scale == pytest.approx(values.std(), rel=1e-7)
+
+
+# The same rows, written in another way ----------------------------------------------------------
+
+SAME = {
+    "order": lambda table, _: table[table.columns[::-1]],
+    "rows": lambda table, _: table.sample(frac=1.0, random_state=0),
+    "category": lambda table, _: table.astype({"sex": "category", "cp": "category"}),
+    "floats": lambda table, _: table.astype({"cp": "float64"}),
+    "texts": lambda table, _: table.astype({"cp": str, "age": str}),
+    "truth": lambda table, _: table.astype({"smokes": int}),
+    "utf-16": lambda table, path: table.to_csv(path, index=False, encoding="utf-16") or path,
+    "windows": lambda table, path: (
+        table.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252") or path
+    ),
+}
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_the_same_rows_in_another_form_are_at_distance_zero(tmp_path, change):
+    here = clinic()
+    there = SAME[change](here, tmp_path / "a.csv")
+    schema, conflicts = agreed({"paris": here, "oslo": there})
+    assert not conflicts
+    assert squared(schema, here, there) == pytest.approx(0.0, abs=1e-12)
+
+
+OTHER = {
+    "renamed": (lambda t: t.rename(columns={"chol": "cholesterol"}), "column missing", "chol"),
+    "capital": (lambda t: t.rename(columns={"age": "Age "}), "column missing", "age"),
+    "lacking": (lambda t: t.drop(columns="weight"), "column missing", "weight"),
+    "grams": (lambda t: t.assign(weight=t.weight * 1000), "units", "weight"),
+    "ten": (lambda t: t.assign(weight=t.weight * 10), "units", "weight"),
+    "tenth": (lambda t: t.assign(weight=t.weight / 10), "units", "weight"),
+    "pounds": (lambda t: t.assign(weight=t.weight * 2.20462), "units", "weight"),
+    "mmol": (lambda t: t.assign(chol=(t.chol / 38.67).round(2)), "units", "chol"),
+    "months": (lambda t: t.assign(age=t.age * 12), "units", "age"),
+    "fahrenheit": (lambda t: t.assign(weight=t.weight * 1.8 + 32), "units", "weight"),
+    "text": (lambda t: t.assign(age=[f"{v:.0f} years" for v in t.age]), "kinds differ", "age"),
+    "some text": (lambda t: t.assign(age=["old", *t.age[1:]]), "kinds differ", "age"),
+    "dates": (lambda t: t.assign(seen=t.seen.dt.strftime("%d %B %Y")), "kinds differ", "seen"),
+    "empty": (lambda t: t.assign(chol=np.nan), "all missing", "chol"),
+    "zeros": (lambda t: t.assign(chol=0), "suspicious value", "chol"),
+    "some zeros": (
+        lambda t: t.assign(chol=t.chol.where(t.index > 30, 0)),
+        "suspicious value",
+        "chol",
+    ),
+    "nines": (lambda t: t.assign(age=t.age.where(t.index > 30, -9)), "suspicious value", "age"),
+    "constant": (lambda t: t.assign(chol=240.0), "constant", "chol"),
+    "one level": (lambda t: t.assign(sex="f"), "constant", "sex"),
+    "case": (lambda t: t.assign(sex=t.sex.str.upper()), "spelling", "sex"),
+    "coding": (lambda t: t.assign(cp=t.cp - 1), "coding", "cp"),
+    "words": (lambda t: t.assign(sex=t.sex.map({"f": "woman", "m": "man"})), "coding", "sex"),
+}
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_what_differs_is_named(change):
+    alter, problem, column = OTHER[change]
+    here = clinic()
+    there = alter(here)
+    _, conflicts = agreed({"paris": here, "rome": clinic(180, 4), "oslo": there})
+    found = [c for c in conflicts if c.column == column and c.problem == problem]
+    assert found, conflicts
+    assert "oslo" in found[0].sentence
+    assert f"'{column}'" in found[0].sentence
+    assert "\n" not in found[0].sentence
+    _, conflicts = agreed({"paris": here, "oslo": there})
+    assert any(c.column == column and c.problem == problem for c in conflicts)
+
+
+def test_a_lacking_column_is_ignored_and_the_rest_is_compared():
+    here = clinic()
+    there = here.rename(columns={"chol": "cholesterol"})
+    schema, conflicts = agreed({"paris": here, "oslo": there})
+    assert set(schema.ignored) == {"chol", "cholesterol"}
+    assert "(but 'cholesterol')" in conflicts[0].sentence
+    assert squared(schema, here, there) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_of_one_population_have_no_conflicts(seed):
+    tables = {str(k): clinic(int(40 + 60 * k), 10 * seed + k) for k in range(4)}
+    schema, conflicts = agreed(tables)
+    assert not conflicts
+    assert not schema.ignored
+
+
+# Columns that are not compared ------------------------------------------------------------------
+
+
+def test_identifiers_and_free_text_are_ignored_with_the_reason():
+    table = clinic().assign(
+        patient=[f"P{k:04d}" for k in range(200)],
+        row=np.arange(200) + 17,
+        visit_id=RNG.integers(0, 50, 200),
+        note=[f"saw {k % 90} times" for k in range(200)],
+        raw=[[k] for k in range(200)],
+        clinic="north",
+        none=None,
+    )
+    schema, _ = agreed({"paris": table, "oslo": table})
+    assert set(schema.ignored) == {"patient", "row", "visit_id", "note", "raw", "clinic", "none"}
+    assert all(schema.ignored.values())
+
+
+def test_measurements_that_all_differ_are_kept():
+    table = pd.DataFrame({"v": RNG.random(100), "platelets": np.arange(100) * 1000 + 150_000})
+    schema, _ = agreed({"a": table})
+    assert [column.kind for column in schema.columns] == ["number", "number"]
+
+
+def test_a_hundred_thousand_levels():
+    n = 100_000
+    table = pd.DataFrame({"v": [f"level {k}" for k in range(n)], "w": RNG.random(n)})
+    found = profile(table, 5)
+    assert len(pickle.dumps(found)) < 2000
+    schema, _ = agree({"a": found})
+    assert "v" in schema.ignored
+    twice = pd.concat([table, table, table, table, table, table])
+    assert profile(twice, 5)["v"].levels == ()
+    assert "free text" in agreed({"a": twice})[0].ignored["v"]
+
+
+def test_few_rows_are_not_codes():
+    schema, _ = agreed({"a": clinic(6), "b": clinic(6, 1)}, least=1)
+    assert schema["age"].kind == "number"
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_tiny_tables(rows):
+    """A site with fewer rows than the smallest cell says nothing about values, and is encoded."""
+    small, large = clinic()[:rows], clinic(100, 1)
+    found = profile(small, 5)
+    assert all(np.isnan(s.mean) and not s.levels and not s.frequent for s in found.columns)
+    schema, _ = agree({"small": found, "large": profile(large, 5)})
+    assert schema.encode(small).shape == (rows, schema.width)
+    with pytest.raises(InputError, match="No column is left"):
+        agreed({"a": small.drop(columns="smokes"), "b": small.drop(columns="smokes")})
+
+
+def test_nothing_in_common():
+    with pytest.raises(InputError, match="No column is left") as caught:
+        agreed({"a": pd.DataFrame({"u": [1.5] * 9}), "b": pd.DataFrame({"v": [1.5] * 9})})
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="No site"):
+        agree({})
+
+
+def test_labels():
+    tables = {"paris": clinic().assign(num=1), "oslo": clinic(90, 1)}
+    with pytest.raises(InputError, match="oslo has no label column 'num'"):
+        agreed(tables, label="num")
+    found = profile(tables["paris"], 5, label="num")
+    assert found["num"] == type(found["num"])("num", "label")
+    with pytest.raises(InputError, match="no column 'num'"):
+        profile(tables["oslo"], 5, label="num")
+
+
+def test_missing_values_get_an_indicator_at_every_site():
+    here, there = clinic(), clinic(90, 1)
+    there["smokes"] = there.smokes.astype("boolean")
+    for name in ("age", "sex", "smokes", "seen"):
+        there[name] = there[name].mask(there.index <= 20)
+    schema, _ = agreed({"paris": here, "oslo": there})
+    assert [schema[name].missing for name in ("age", "smokes", "seen")] == ["indicator"] * 3
+    assert schema["sex"].missing == "level"
+    assert schema["chol"].missing == "refuse"
+    assert schema.encode(here)[:, schema.names.index("age=missing")].sum() == 0
+    assert schema.encode(there)[:, schema.names.index("age=missing")].sum() == 21
+
+
+# What leaves a site -----------------------------------------------------------------------------
+
+
+def plain(value):
+    if dataclasses.is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    assert type(value) in (int, float, str, bool), type(value)
+    return value
+
+
+@pytest.mark.parametrize("least", [2, 5, 10])
+def test_rare_levels_are_in_no_message(least):
+    table = clinic()
+    table["rare"] = ["usual"] * (200 - least + 1) + ["SECRET"] * (least - 1)
+    table["code"] = [1] * (200 - least + 1) + [777777] * (least - 1)
+    table["number"] = [*RNG.random(200 - least + 1), *[654321.0] * (least - 1)]
+    table["name"] = [f"SECRET{k}" for k in range(200)]
+    table["patient_id"] = ["SECRETID"] * 200
+    table["diagnosis"] = ["SECRETLABEL"] * 200
+    table["flag"] = [True] * (200 - least + 1) + [False] * (least - 1)
+    found = profile(table, least, label="diagnosis")
+    for sent in (pickle.dumps(found), json.dumps(plain(found)).encode()):
+        assert b"SECRET" not in sent
+        assert b"777777" not in sent
+        assert b"654321" not in sent
+    for statistics in found.columns:
+        assert all(number >= least for number in statistics.level_counts)
+        assert all(number >= least for number in statistics.frequent_counts)
+    assert found["rare"].other == found["code"].other == least - 1
+    schema, conflicts = agree({"a": found, "b": found})
+    assert "SECRET" not in repr(schema) + repr(conflicts)
+    encoded = schema.encode(table)
+    assert encoded[-1, schema.names.index("rare=other")] > 0
+
+
+def test_means_of_few_values_stay():
+    table = pd.DataFrame({"v": [1.25, 2.5, 3.75] + [None] * 97, "w": RNG.random(100)})
+    found = profile(table, 5)["v"]
+    assert np.isnan(found.mean)
+    assert np.isnan(found.sum_of_squares)
+    assert (found.count, found.missing) == (3, 97)
+    assert np.isfinite(profile(table, 3)["v"].mean)
+
+
+def test_options():
+    with pytest.raises(InputError, match="min_cell_size"):
+        profile(clinic(), 0)
+    assert read_table(clinic(), "paris").name == "paris"

@@ -1,0 +1,91 @@
+"""Four hospitals as published: raw files in, the right distances out."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import ot
+from fedwad.datasets._heart import HEART_LABEL, heart_files
+from fedwad.tables import agree, profile, read_table
+
+CATEGORIES = {"sex", "cp", "fbs", "restecg", "exang", "slope", "ca", "thal"}
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {site: read_table(path, site) for site, path in heart_files().items()}
+
+
+@pytest.fixture(scope="module")
+def agreement(tables):
+    return agree({site: profile(table, 5, label=HEART_LABEL) for site, table in tables.items()})
+
+
+def test_every_row_is_kept(tables, agreement):
+    rows = {site: agreement.schema.encode(table).shape[0] for site, table in tables.items()}
+    assert rows == {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
+    for table in tables.values():
+        assert set(agreement.schema.labels(table).tolist()) <= {0, 1, 2, 3, 4}
+
+
+def test_kinds(agreement):
+    kinds = {column.name: column.kind for column in agreement.schema.columns}
+    assert {name for name, kind in kinds.items() if kind == "category"} == CATEGORIES
+    assert {name for name, kind in kinds.items() if kind == "number"} == {
+        "age",
+        "trestbps",
+        "chol",
+        "thalach",
+        "oldpeak",
+    }
+    assert agreement.schema.label == "num"
+    assert agreement.schema["cp"].levels == ("1", "2", "3", "4", "other")
+
+
+def test_cholesterol_is_the_only_conflict(agreement):
+    found = {conflict.sites[0]: conflict for conflict in agreement.conflicts}
+    assert set(found) == {"switzerland", "va"}
+    assert {conflict.column for conflict in agreement.conflicts} == {"chol"}
+    assert found["switzerland"].sentence.startswith(
+        "All 123 values of column 'chol' at switzerland are 0"
+    )
+    assert found["va"].sentence.startswith("49 of 193 values of column 'chol' at va are 0")
+
+
+def test_zeros_that_are_missing_values(tables, agreement):
+    """Once 0 is known to be missing, the mean is that of the hospitals that measured it."""
+    schema = agreement.schema.edited({"chol": {"missing_values": ("0",)}})
+    place = schema.names.index("chol=missing")
+    lost = {site: int(schema.encode(table)[:, place].sum()) for site, table in tables.items()}
+    assert lost == {"cleveland": 0, "hungarian": 23, "switzerland": 123, "va": 56}
+
+
+def test_distances_are_those_of_columns_encoded_by_hand(tables, agreement):
+    """Against pandas and scikit-learn on the pooled table, level by level."""
+    import pandas as pd
+    from sklearn.preprocessing import StandardScaler
+
+    frames = {s: pd.read_csv(path, na_values="?") for s, path in heart_files().items()}
+    pooled = pd.concat(frames.values(), keys=frames.keys()).drop(columns="num")
+    schema = agreement.schema
+    parts = []
+    for name in pooled:
+        if name in CATEGORIES:
+            hot = pd.get_dummies(
+                pooled[name], dummy_na=schema[name].missing == "level", dtype=float
+            )
+            parts.append(hot.to_numpy() * np.sqrt(schema[name].weight / 2))
+        else:
+            scaled = StandardScaler().fit_transform(pooled[[name]])
+            parts += [np.nan_to_num(scaled), np.isnan(scaled).astype(float)]
+    stacked = pd.DataFrame(np.hstack(parts), index=pooled.index)
+    for one, two in itertools.combinations(frames, 2):
+        expected = _squared(stacked.loc[one].to_numpy(), stacked.loc[two].to_numpy())
+        found = _squared(schema.encode(tables[one]), schema.encode(tables[two]))
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def _squared(x, y):
+    a, b = np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y))
+    return ot.emd2(a, b, ot.dist(x, y), numItermax=10**7)

@@ -1,0 +1,320 @@
+"""Schemas: what encoding does, the file that describes it, and slips in that file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+import ot
+from fedwad.errors import InputError
+from fedwad.tables import Schema, SchemaColumn, agree, profile, read_table
+
+SCHEMA = Schema(
+    (
+        SchemaColumn("age", "number", centre=50.0, scale=10.0, missing="indicator"),
+        SchemaColumn(
+            "cp", "category", levels=("1", "2", "x y", "other"), weight=3.0, missing="level"
+        ),
+        SchemaColumn("smokes", "boolean", centre=0.25, scale=0.5),
+        SchemaColumn("seen", "date", centre=18262.0, scale=30.0, missing="mean"),
+        SchemaColumn("num", "label"),
+        SchemaColumn("note", "ignored", reason='free text: "many" levels'),
+    )
+)
+TABLE = pd.DataFrame(
+    {
+        "note": ["a", "b", "c", "d"],
+        "age": [60.0, None, 50.0, 45.0],
+        "cp": ["1", "x y", None, "unheard of"],
+        "smokes": [True, False, True, False],
+        "seen": pd.to_datetime(["2020-01-31", "2020-01-01", None, "2020-01-01"]),
+        "num": [0, 1, 4, 0],
+        "extra": [1, 2, 3, 4],
+    }
+)
+
+
+def test_encoding_follows_the_formulas():
+    size = np.sqrt(1.5)
+    expected = [
+        [1.0, 0.0, size, 0, 0, 0, 0, 1.5, 1.0],
+        [0.0, 1.0, 0, 0, size, 0, 0, -0.5, 0.0],
+        [0.0, 0.0, 0, 0, 0, 0, size, 1.5, 0.0],
+        [-0.5, 0.0, 0, 0, 0, size, 0, -0.5, 0.0],
+    ]
+    np.testing.assert_allclose(SCHEMA.encode(TABLE), expected, atol=1e-15)
+    assert SCHEMA.names[2:7] == ("cp=1", "cp=2", "cp=x y", "cp=other", "cp=missing")
+    assert SCHEMA.sources == ("age", "age", *["cp"] * 5, "smokes", "seen")
+    assert SCHEMA.labels(TABLE).tolist() == [0, 1, 4, 0]
+    assert (SCHEMA.width, SCHEMA.label) == (9, "num")
+    assert SCHEMA.places("smokes") == slice(7, 8)
+
+
+def test_means_in_own_units():
+    found = SCHEMA.describe(SCHEMA.encode(TABLE).mean(axis=0))
+    assert found["age"] == pytest.approx({"mean": TABLE.age.mean(), "missing": 0.25})
+    shares = {"1": 0.25, "2": 0, "x y": 0.25, "other": 0.25, "missing": 0.25}
+    assert found["cp"] == pytest.approx(shares)
+    assert found["smokes"] == pytest.approx({"mean": 0.5})
+
+
+def test_codes_words_and_truth_values_find_their_level():
+    schema = Schema((SchemaColumn("v", "category", levels=("0", "1", "other")),))
+    same = [[1, 0], [1.0, 0.0], ["1", "0"], [True, False], pd.Categorical(["1", "0"])]
+    for values in same:
+        found = schema.encode(pd.DataFrame({"v": values}))
+        np.testing.assert_array_equal(found, [[0, 1, 0], [1, 0, 0]])
+    schema = Schema((SchemaColumn("v", "boolean"),))
+    for values in [*same, ["yes", "No"], ["T", "f"]]:
+        found = schema.encode(pd.DataFrame({"v": values}))
+        np.testing.assert_array_equal(found, [[1], [0]])
+
+
+def test_values_that_stand_for_missing_ones():
+    number = SchemaColumn("v", "number", missing="indicator", missing_values=("0", "-9"))
+    found = Schema((number,)).encode(pd.DataFrame({"v": [0.0, 3.0, -9.0]}))
+    np.testing.assert_array_equal(found, [[0, 1], [3, 0], [0, 1]])
+    level = SchemaColumn("v", "category", levels=("1",), missing="level", missing_values=("9",))
+    found = Schema((level,)).encode(pd.DataFrame({"v": [1, 9]}))
+    np.testing.assert_array_equal(found, [[1, 0], [0, 1]])
+
+
+def test_the_file_is_readable_and_comes_back_the_same(tmp_path):
+    path = tmp_path / "schema.toml"
+    SCHEMA.save(path)
+    assert Schema.load(path) == SCHEMA
+    assert Schema.load(path).public
+    assert not SCHEMA.public
+    assert (
+        '[columns."cp"]\nkind = "category"\nlevels = ["1", "2", "x y", "other"]' in path.read_text()
+    )
+    shown = repr(SCHEMA)
+    assert all(column.name in shown and column.kind in shown for column in SCHEMA.columns)
+
+
+SLIPS = [
+    ('kind = "number"', 'kind = "numbr"', "Column 'age'", "number"),
+    ("centre = 50.0", 'centre = "fifty"', "Column 'age'", "centre"),
+    ("scale = 10.0", "scale = 0.0", "'age'", "scale"),
+    ("scale = 10.0", "scale = nan", "'age'", "scale"),
+    ("scale = 10.0", "scael = 10.0", "Column 'age'", "'scael' (but 'scale')"),
+    ("scale = 10.0\n", "", "Column 'age'", "scale"),
+    ('missing = "indicator"', 'missing = "median"', "Column 'age'", "indicator"),
+    ('missing = "level"', 'missing = "indicator"', "Column 'cp'", "level"),
+    ("weight = 3.0", "weight = -1", "'cp'", "weight"),
+    ('["1", "2", "x y", "other"]', "[1, 2]", "Column 'cp'", "levels"),
+    ('["1", "2", "x y", "other"]', '["1", "1"]', "'cp'", "twice"),
+    ('["1", "2", "x y", "other"]', "[]", "'cp'", "levels"),
+    ("version = 1", "version = 2", "version", "2"),
+    ("version = 1\n", "", "version", "schema file"),
+    ("version = 1", "verison = 1", "'verison' (but 'version')", "key"),
+    ('[columns."age"]', '[columns."age"', "TOML", "line"),
+    ('[columns."smokes"]', '[columns."age"]', "TOML", "line"),
+    ('kind = "ignored"', 'kind = "label"', "'note'", "reason"),
+    ('kind = "label"', "", "Column 'num'", "kind"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "where", "what"), SLIPS)
+def test_slips_in_a_file_are_named_in_one_sentence(tmp_path, right, wrong, where, what):
+    path = tmp_path / "schema.toml"
+    SCHEMA.save(path)
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    with pytest.raises(InputError) as caught:
+        Schema.load(path)
+    sentence = str(caught.value)
+    assert where in sentence
+    assert what in sentence
+    assert "\n" not in sentence
+
+
+def test_files_that_are_not_schemas(tmp_path):
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "b.toml").write_text("version = 1\ncolumns = 3\n")
+    (tmp_path / "c.toml").write_text("version = 1\n[columns]\nage = 3\n")
+    for name in ("a.toml", "b.toml", "c.toml", "none.toml"):
+        with pytest.raises(InputError, match=name):
+            Schema.load(tmp_path / name)
+    with pytest.raises(InputError, match="two columns 'age'"):
+        Schema((SchemaColumn("age", "number"), SchemaColumn("age", "number")))
+    with pytest.raises(InputError, match="labels 'a' and 'b'"):
+        Schema((SchemaColumn("a", "label"), SchemaColumn("b", "label")))
+
+
+BAD = [
+    (TABLE.drop(columns="age"), "has no column 'age'"),
+    (TABLE.rename(columns={"age": "Age"}), r"no column 'age' \(but 'Age'\)"),
+    (TABLE.assign(age=["60", "50", "old", "40"]), r"'age' .* text in row 3, counting from 1"),
+    (TABLE.assign(age=[1.0, np.inf, 2.0, -np.inf]), r"2 infinite values \(rows 2, 4"),
+    (TABLE.assign(age=TABLE.seen), "'age' .* holds dates"),
+    (TABLE.assign(seen=[1, 2, 3, 4]), "'seen' .* holds numbers"),
+    (TABLE.assign(smokes=[1, 0, None, 1]), r"'smokes' .* 1 missing value \(row 3"),
+    (TABLE.assign(smokes=[1, 0, 2, 1]), r"'smokes' .* neither true nor false \(row 3"),
+    (TABLE.assign(cp=[[1], [2], [3], [4]]), "'cp' .* holds list"),
+]
+
+
+@pytest.mark.parametrize(("table", "sentence"), BAD)
+def test_tables_that_do_not_fit(table, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        SCHEMA.encode(table)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_levels_without_other():
+    schema = Schema((SchemaColumn("v", "category", levels=("a", "b")),))
+    with pytest.raises(InputError, match=r"does not list \(row 2"):
+        schema.encode(pd.DataFrame({"v": ["a", "c"]}))
+    with pytest.raises(InputError, match="no label column"):
+        schema.labels(pd.DataFrame({"v": ["a"]}))
+    with pytest.raises(InputError, match="1 missing value"):
+        SCHEMA.labels(TABLE.assign(num=[0, None, 1, 2]))
+
+
+def test_one_row_and_none():
+    assert SCHEMA.encode(TABLE[:1]).shape == (1, 9)
+    assert SCHEMA.encode(read_table(TABLE).take([])).shape == (0, 9)
+
+
+def test_edits():
+    changed = SCHEMA.edited({"cp": {"kind": "ignored", "reason": "no"}})
+    assert changed.ignored["cp"] == "no"
+    with pytest.raises(InputError, match="no column 'c'"):
+        SCHEMA.edited({"c": {}})
+    with pytest.raises(InputError, match="unknown key 'sclae'"):
+        SCHEMA.edited({"age": {"sclae": 1.0}})
+
+
+# Known answers and properties ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("levels", [2, 3, 7])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_one_category_is_total_variation(levels, gaps):
+    rng = np.random.default_rng(levels)
+    names = np.array([f"level {k}" for k in range(levels)] + [None], dtype=object)
+    first = rng.integers(0, levels + gaps, 90)
+    second = np.minimum(
+        rng.integers(0, levels + gaps, 60), levels - 1 + gaps * (rng.random(60) < 0.5)
+    )
+    sites = {"a": pd.DataFrame({"v": names[first]}), "b": pd.DataFrame({"v": names[second]})}
+    schema, _ = agree({site: profile(table, 1) for site, table in sites.items()})
+    x, y = (schema.encode(table) for table in sites.values())
+    squared = ot.emd2(np.full(90, 1 / 90), np.full(60, 1 / 60), ot.dist(x, y))
+    shares = [np.bincount(v, minlength=levels + 1) / len(v) for v in (first, second)]
+    pooled = (90 * shares[0] + 60 * shares[1]) / 150
+    weight = 2.0 / (1.0 - pooled @ pooled)
+    assert schema["v"].weight == pytest.approx(weight, rel=1e-14)
+    assert squared == pytest.approx(weight * 0.5 * np.abs(shares[0] - shares[1]).sum(), abs=1e-12)
+
+
+def test_every_kind_has_the_weight_of_a_standardised_number():
+    """Two random rows are 2 apart in squares in each column, and in radius about its estimate."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    table = pd.DataFrame(
+        {
+            "number": rng.gamma(2.0, 30.0, n),
+            "category": rng.choice(["a", "b", "c", "d"], n, p=[0.6, 0.3, 0.07, 0.03]),
+            "boolean": rng.random(n) < 0.1,
+            "date": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 400, n), unit="D"),
+        }
+    )
+    schema, conflicts = agree({"a": profile(table, 5)})
+    assert not conflicts
+    assert [column.kind for column in schema.columns] == list(table.columns)
+    variances = schema.encode(table).var(axis=0)
+    for name in table.columns:
+        assert variances[schema.places(name)].sum() == pytest.approx(1.0, rel=1e-9)
+    centred = schema.encode(table) - schema.encode(table).mean(axis=0)
+    assert np.mean(np.linalg.norm(centred, axis=1) < schema.radius) > 0.9
+
+
+def test_a_missing_number_is_as_far_as_two_numbers_are():
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random(2000) < 0.3, np.nan, rng.normal(7.0, 3.0, 2000))
+    table = pd.DataFrame({"v": values})
+    schema, _ = agree({"a": profile(table, 5)})
+    encoded = schema.encode(table)
+    lost = np.isnan(values)
+    gaps = ot.dist(encoded[lost], encoded[~lost])
+    assert gaps.mean() == pytest.approx(2.0, rel=1e-9)
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+finite = st.floats(-1e12, 1e12, allow_nan=False)
+positive = st.floats(1e-9, 1e9)
+rules = st.sampled_from(["refuse", "indicator", "mean"])
+
+
+@st.composite
+def schema_columns(draw):
+    name = draw(texts)
+    kind = draw(st.sampled_from(["number", "category", "boolean", "date", "ignored"]))
+    if kind == "category":
+        levels = tuple(draw(st.lists(texts, min_size=1, max_size=5, unique=True)))
+        rule = draw(st.sampled_from(["refuse", "level"]))
+        return SchemaColumn(name, kind, levels=levels, weight=draw(positive), missing=rule)
+    if kind == "ignored":
+        return SchemaColumn(name, kind, reason=draw(st.text(max_size=20).map(_printable)))
+    lost = tuple(draw(st.lists(texts, max_size=2)))
+    return SchemaColumn(
+        name, kind, draw(finite), draw(positive), missing=draw(rules), missing_values=lost
+    )
+
+
+def _printable(text):
+    return "".join(letter for letter in text if not 0xD800 <= ord(letter) < 0xE000)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(schema_columns(), min_size=1, max_size=5, unique_by=lambda column: column.name))
+def test_any_schema_comes_back_from_its_file(tmp_path_factory, columns):
+    path = tmp_path_factory.mktemp("schema") / "schema.toml"
+    schema = Schema(tuple(columns))
+    schema.save(path)
+    assert Schema.load(path) == schema
+
+
+cells = {
+    "number": st.one_of(st.none(), st.floats(-1e6, 1e6)),
+    "category": st.one_of(st.none(), st.sampled_from(["a", "b", "c", "?", "none"])),
+    "code": st.one_of(st.none(), st.integers(0, 4)),
+    "boolean": st.one_of(st.none(), st.booleans()),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.integers(2, 40), st.integers(1, 40), st.integers(1, 6))
+def test_encoding_keeps_rows_and_their_order(data, n, m, least):
+    tables = {
+        site: read_table(
+            pd.DataFrame(
+                {
+                    name: pd.Series(
+                        data.draw(st.lists(cell, min_size=rows, max_size=rows)), dtype=object
+                    )
+                    for name, cell in cells.items()
+                }
+            ),
+            site,
+        )
+        for site, rows in (("a", n), ("b", m))
+    }
+    try:
+        schema, _ = agree({site: profile(table, least) for site, table in tables.items()})
+    except InputError:  # no column is left to compare
+        reject()
+    for table in tables.values():
+        encoded = schema.encode(table)
+        assert encoded.shape == (len(table), len(schema.names))
+        assert np.isfinite(encoded).all()
+        order = np.random.default_rng(0).permutation(len(table))
+        np.testing.assert_array_equal(schema.encode(table.take(order)), encoded[order])
+        for column in schema.used:
+            if column.kind == "category":
+                block = encoded[:, schema.places(column.name)]
+                assert np.all((block > 0).sum(axis=1) == 1)
