@@ -176,6 +176,17 @@ def test_identifiers_and_free_text_are_ignored_with_the_reason():
     assert all(schema.ignored.values())
 
 
+def test_an_index_of_rows_is_ignored(tmp_path):
+    clinic().to_csv(tmp_path / "a.csv")
+    named = clinic(90, 1).set_index(pd.Index([f"SECRET{k}" for k in range(90)]))
+    named.to_csv(tmp_path / "b.csv")
+    tables = {"a": tmp_path / "a.csv", "b": tmp_path / "b.csv", "c": clinic(80, 2)}
+    schema, conflicts = agreed(tables)
+    assert not conflicts
+    assert list(schema.ignored) == [""]
+    assert b"SECRET" not in pickle.dumps(profile(tables["b"], 1))
+
+
 def test_measurements_that_all_differ_are_kept():
     table = pd.DataFrame({"v": RNG.random(100), "platelets": np.arange(100) * 1000 + 150_000})
     schema, _ = agreed({"a": table})

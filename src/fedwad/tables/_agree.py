@@ -57,7 +57,7 @@ def agree(profiles: Mapping[str, Profile], label: str | None = None) -> Agreemen
             if lacking:
                 raise InputError(f"{lacking[0]} has no label column '{name}'; add or rename it.")
             continue
-        decided = _lacking(name, profiles, lacking) if lacking else _decide(found)
+        decided = _lacking(name, profiles, lacking) if lacking and name else _decide(found)
         if isinstance(decided, _Ignored):
             columns.append(SchemaColumn(name, "ignored", reason=decided.reason))
             if decided.problem:
@@ -102,6 +102,8 @@ def _have(sites: list[str]) -> str:
 def _decide(found: Found) -> Literal["number", "category", "boolean", "date"] | _Ignored:
     """What a column is that all sites have."""
     kinds = {s.kind for s in found.values()} - {"empty"}
+    if "" in {s.name for s in found.values()}:
+        return _Ignored("it has no name, as an index of rows")
     if not kinds:
         return _Ignored("all its values are missing at every site", "all missing")
     if "unusable" in kinds:

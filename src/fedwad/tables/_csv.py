@@ -12,7 +12,7 @@ import numpy as np
 from fedwad.errors import InputError
 from fedwad.tables._arrow import arrow_column
 from fedwad.tables._bytes import read_utf8
-from fedwad.tables._table import Column, Table, list_rows, unknown_column
+from fedwad.tables._table import Column, Table, check_names, list_rows
 from fedwad.tables._text import MISSING, is_number, looks_missing
 
 if TYPE_CHECKING:
@@ -148,24 +148,14 @@ def _counts_rows(names: Sequence[str]) -> bool:
 def _check_names(
     names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], bare: bool
 ) -> None:
-    blank = [
-        place
-        for place, name in enumerate(names)
-        if name == "" and content.column(place).null_count < content.num_rows
+    """A column without a name and without values does not count: a separator ends each line."""
+    filled = [
+        name
+        for name, array in zip(names, content.columns, strict=True)
+        if name or array.null_count < len(array)
     ]
-    if blank and "" not in drop:
-        raise InputError(
-            f"{path} has a column without a name, number {blank[0] + 1}; name it, or drop it with"
-            " --drop '' (pandas writes the numbers of rows like that, unless told index=False)."
-        )
-    for name in drop:
-        if name not in names and not bare:
-            raise unknown_column(name, names, str(path))
-    twice = [name for place, name in enumerate(names) if name and name in names[:place]]
-    if twice:
-        raise InputError(
-            f"{path} has more than one column '{twice[0]}'; rename or leave out all but one."
-        )
+    wanted = () if bare else tuple(name for name in drop if name or "" in filled)
+    check_names(filled, str(path), wanted)
 
 
 def _whole(array: pa.ChunkedArray) -> pa.Array:

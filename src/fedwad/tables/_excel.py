@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedwad.errors import InputError
-from fedwad.tables._table import Table, unknown_column
+from fedwad.tables._table import Table, check_names
 from fedwad.tables._text import values_column
 
 __all__ = ["read_excel"]
@@ -27,18 +27,16 @@ def read_excel(
     if len(lines) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
     names = ["" if cell is None else str(cell) for cell in lines[0]]
-    for name in drop:
-        if name not in names:
-            raise unknown_column(name, names, str(path))
     places = [
         place
         for place, name in enumerate(names)
-        if name not in drop and (name or any(line[place] is not None for line in lines[1:]))
+        if name or any(line[place] is not None for line in lines[1:])
     ]
-    _check_names([names[place] for place in places], path)
+    check_names([names[place] for place in places], str(path), drop)
     columns = tuple(
         values_column(names[place], [line[place] for line in lines[1:]], markers)
         for place in places
+        if names[place] not in drop
     )
     return Table(str(path), columns, len(lines) - 1)
 
@@ -62,16 +60,3 @@ def _lines(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
         return [tuple(line) for line in chosen.iter_rows(values_only=True)]
     finally:
         book.close()
-
-
-def _check_names(names: Sequence[str], path: Path) -> None:
-    if "" in names:
-        raise InputError(
-            f"{path} has a column without a name, number {names.index('') + 1}; name it in the"
-            " first row, or drop it with --drop ''."
-        )
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise InputError(
-            f"{path} has more than one column '{twice[0]}'; rename or leave out all but one."
-        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.tables._arrow import arrow_column
-from fedwad.tables._table import Column, Table, unknown_column
+from fedwad.tables._table import Column, Table, check_names
 from fedwad.tables._text import values_column
 
 __all__ = ["is_frame", "read_frame"]
@@ -32,7 +32,7 @@ def read_frame(
     import narwhals as nw
 
     frame = _without_index(frame, (*wanted, *drop))
-    _refuse_names(frame, name, drop)
+    _check_names(frame, name, drop)
     try:
         known = nw.from_native(frame, eager_only=True)
         names = [str(column) for column in known.columns]
@@ -43,9 +43,6 @@ def read_frame(
         ) from None
     if rows == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
-    for title in drop:
-        if title not in names:
-            raise unknown_column(title, names, name)
     columns = tuple(
         _column(column, title, markers)
         for title, column in zip(names, known.iter_columns(), strict=True)
@@ -108,19 +105,10 @@ def _without_index(table: Any, asked: Sequence[str]) -> Any:
     return table.select(kept) if len(kept) < len(table.column_names) else table
 
 
-def _refuse_names(table: Any, name: str, drop: Sequence[str]) -> None:
+def _check_names(table: Any, name: str, drop: Sequence[str]) -> None:
     try:
         found = table.column_names if hasattr(type(table), "column_names") else table.columns
         names = [str(column) for column in found]
     except Exception:  # a table of an unknown kind is refused by what reads it
         return
-    if "" in names and "" not in drop:
-        raise InputError(
-            f"{name} has a column without a name, number {names.index('') + 1}; name it, or drop it"
-            " with --drop ''."
-        )
-    twice = [column for place, column in enumerate(names) if column in names[:place]]
-    if twice:
-        raise InputError(
-            f"{name} has more than one column '{twice[0]}'; rename or leave out all but one."
-        )
+    check_names(names, name, drop)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.tables._encode import label_values
-from fedwad.tables._table import Column, Table, list_rows
+from fedwad.tables._table import Column, Table, list_rows, unnamed_column
 from fedwad.tables._text import is_number
 
 __all__ = ["PlainTable", "plain_table"]
@@ -37,6 +37,8 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
         column = table[label]
         _refuse_missing(column, f"Column '{label}' of {table.name}")
         labels = label_values(column)
+    if "" in table:
+        raise unnamed_column(table.name, table.names.index(""))
     features = [column for column in table.columns if column.name != label]
     _refuse_text(features, table)
     if not features:

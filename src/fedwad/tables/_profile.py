@@ -137,7 +137,7 @@ def _statistics(column: Column, least: int) -> ColumnStatistics:
         "kind": kind,
         "count": count,
         "missing": lost,
-        "identifier": bool(_IDENTIFIER.search(column.name)),
+        "identifier": column.name == "" or bool(_IDENTIFIER.search(column.name)),
     }
     if kind in ("number", "date"):
         present = column.values[~np.isnan(column.values)] if lost else column.values

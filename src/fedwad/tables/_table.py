@@ -16,11 +16,13 @@ __all__ = [
     "Column",
     "ReadKind",
     "Table",
+    "check_names",
     "is_code",
     "level_of",
     "list_rows",
     "nearest_name",
     "unknown_column",
+    "unnamed_column",
 ]
 
 #: What the values of a column are, as they were read.
@@ -126,6 +128,29 @@ def unknown_column(wanted: Any, names: Sequence[str], table: str) -> InputError:
     """The error for a column that a table does not have, with the name that was nearly right."""
     return InputError(
         f"{table} has no column '{wanted}'{nearest_name(wanted, names)}; {_list_names(names)}."
+    )
+
+
+def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> None:
+    """Every column has a name of its own; the first may have none, as an index of rows has."""
+    for wanted in drop:
+        if wanted not in names:
+            raise unknown_column(wanted, names, table)
+    blank = [place for place, name in enumerate(names) if name == ""]
+    if blank not in ([], [0]) and "" not in drop:
+        raise unnamed_column(table, blank[-1])
+    twice = [name for place, name in enumerate(names) if name and name in names[:place]]
+    if twice:
+        raise InputError(
+            f"{table} has more than one column '{twice[0]}'; rename or leave out all but one."
+        )
+
+
+def unnamed_column(table: str, place: int) -> InputError:
+    """The error for a column without a name."""
+    return InputError(
+        f"{table} has a column without a name, number {place + 1}; name it, or drop it with"
+        " --drop '' (pandas writes the numbers of rows like that, unless told index=False)."
     )
 
 
