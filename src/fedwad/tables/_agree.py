@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -168,8 +168,8 @@ def _decide_number(found: Found) -> Literal["number", "category"] | _Ignored:
     numbers = [s for s in found.values() if s.kind == "number"]
     if any(s.identifier for s in numbers):
         return _Ignored("its name is that of an identifier")
-    if _all_differ(found) and all(s.consecutive for s in numbers):
-        return _Ignored("its values count the rows")
+    if _all_differ(found) and all(s.whole for s in numbers) and _coincidences(numbers) > 1:
+        return _Ignored("all values are different, as in an identifier")
     constant = _constant(found)
     if constant:
         return constant
@@ -187,6 +187,15 @@ def _all_differ(found: Found) -> bool:
     present = [s for s in found.values() if s.count]
     longest = max(s.count for s in present)
     return all(s.all_different for s in present) and longest >= _FEWEST_FOR_IDENTIFIER
+
+
+def _coincidences(numbers: Sequence[ColumnStatistics]) -> float:
+    """How many pairs of equal values whole numbers of this count and spread have by chance.
+
+    Measurements have about as many, identifiers none.
+    """
+    known = [s for s in numbers if s.std > 0]
+    return float(sum(s.count * s.count / (2.0 * np.sqrt(12.0) * s.std) for s in known))
 
 
 def _constant(found: Found) -> _Ignored | None:

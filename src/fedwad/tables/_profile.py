@@ -50,7 +50,6 @@ class ColumnStatistics:
     distinct : number of different values, at most `MAX_LEVELS` + 1
     whole : whether all numbers are whole
     all_different : whether no value occurs twice
-    consecutive : whether they are whole numbers without a gap, as a counter writes
     identifier : whether the name of the column is that of an identifier
     mean, sum_of_squares : mean and sum of squared differences from it, over the present values; NaN
         when fewer than `min_cell_size` are present
@@ -68,7 +67,6 @@ class ColumnStatistics:
     distinct: int = 0
     whole: bool = False
     all_different: bool = False
-    consecutive: bool = False
     identifier: bool = False
     mean: float = float("nan")
     sum_of_squares: float = float("nan")
@@ -159,8 +157,6 @@ def _of_numbers(
         "distinct": MAX_LEVELS + 1 if distinct is None else len(distinct),
         "all_different": different if distinct is None else len(distinct) == len(values),
     }
-    if whole and found["all_different"] and len(values) > 1:
-        found["consecutive"] = bool(np.ptp(values) == len(values) - 1)
     if finite and len(values) >= least:
         found["mean"], found["sum_of_squares"] = _moments(values)
     if kind == "number" and not identifier:
