@@ -290,6 +290,36 @@ def test_rare_levels_are_in_no_message(least):
     assert encoded[-1, schema.names.index("rare=other")] > 0
 
 
+ATTACKED = {
+    "one code": [1] * 199 + [777],
+    "one of three codes": [1] * 100 + [2] * 97 + [777, 777, 778],
+    "one number": [0.0] * 199 + [77.7],
+    "two numbers": [5.25] * 198 + [77.7, 78.7],
+    "one date": [pd.Timestamp("2020-01-01")] * 199 + [pd.Timestamp("1990-05-17")],
+    "hidden by zeros": [0.0] * 196 + [1.5, 2.5, 3.5, 4.5],
+}
+
+
+@pytest.mark.parametrize("case", ATTACKED)
+def test_sums_do_not_give_rare_values_away(case):
+    """The total less what is known of the other rows would be the rare value."""
+    found = profile(pd.DataFrame({"v": ATTACKED[case]}), 5)["v"]
+    assert np.isnan(found.mean)
+    assert np.isnan(found.sum_of_squares)
+    assert np.isfinite(profile(pd.DataFrame({"v": ATTACKED[case]}), 1)["v"].mean)
+
+
+def test_codes_stand_in_for_sums_that_stay():
+    """A site whose rare code withholds its sums still counts in the pooled mean of a number."""
+    here = pd.DataFrame({"v": [1] * 50 + [2] * 49 + [9]})
+    there = pd.DataFrame({"v": np.arange(40) % 20})
+    schema, _ = agreed({"a": here, "b": there})
+    assert schema["v"].kind == "number"
+    known = np.concatenate([here.v[:-1], there.v])
+    assert schema["v"].centre == pytest.approx(known.mean(), rel=1e-12)
+    assert schema["v"].scale == pytest.approx(known.std(), rel=1e-12)
+
+
 def test_means_of_few_values_stay():
     table = pd.DataFrame({"v": [1.25, 2.5, 3.75] + [None] * 97, "w": RNG.random(100)})
     found = profile(table, 5)["v"]

@@ -53,9 +53,18 @@ def test_cholesterol_is_the_only_conflict(agreement):
     assert found["va"].sentence.startswith("49 of 193 values of column 'chol' at va are 0")
 
 
-def test_zeros_that_are_missing_values(tables, agreement):
-    """Once 0 is known to be missing, the mean is that of the hospitals that measured it."""
-    schema = agreement.schema.edited({"chol": {"missing_values": ("0",)}})
+def test_zeros_that_are_missing_values(tables):
+    """Once 0 is known to be missing, the mean is that of the patients who were measured."""
+    marks = {"chol": ("0",)}
+    profiles = {s: profile(t, 5, HEART_LABEL, marks) for s, t in tables.items()}
+    schema, conflicts = agree(profiles, missing_values=marks)
+    assert {(c.problem, c.column, c.sites[0]) for c in conflicts} == {
+        ("all missing", "chol", "switzerland")
+    }
+    values = np.concatenate([table["chol"].values for table in tables.values()])
+    values = values[values > 0]
+    assert schema["chol"].centre == pytest.approx(values.mean(), rel=1e-12)
+    assert schema["chol"].scale == pytest.approx(values.std(), rel=1e-12)
     place = schema.names.index("chol=missing")
     lost = {site: int(schema.encode(table)[:, place].sum()) for site, table in tables.items()}
     assert lost == {"cleveland": 0, "hungarian": 23, "switzerland": 123, "va": 56}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +37,11 @@ class _Ignored:
     problem: str = ""  # that of a conflict, where the sites contradict each other
 
 
-def agree(profiles: Mapping[str, Profile], label: str | None = None) -> Agreement:
+def agree(
+    profiles: Mapping[str, Profile],
+    label: str | None = None,
+    missing_values: Mapping[str, Sequence[str]] | None = None,
+) -> Agreement:
     """The schema of sites that sent these profiles.
 
     A column is compared when every site has it and all read the same kind. Whole numbers with at
@@ -45,6 +49,7 @@ def agree(profiles: Mapping[str, Profile], label: str | None = None) -> Agreemen
     average at some site and no site has more values; so are texts with at most `MAX_LEVELS`
     different values, half of whose rows have a level that `min_cell_size` rows of a site share. All
     other texts, identifiers, constant and all-missing columns are ignored, with the reason.
+    `missing_values` are those with which the profiles were made.
     """
     if not profiles:
         raise InputError("No site sent a profile; give at least one table.")
@@ -65,7 +70,10 @@ def agree(profiles: Mapping[str, Profile], label: str | None = None) -> Agreemen
                 sentence = f"Column '{name}' is ignored: {decided.reason}."
                 conflicts.append(Conflict(name, sites, decided.problem, sentence))
         else:
-            columns.append(_built(name, decided, found))
+            built = _built(name, decided, found)
+            columns.append(
+                replace(built, missing_values=tuple((missing_values or {}).get(name, ())))
+            )
         conflicts += conflicts_of(name, found, columns[-1])
     schema = Schema(tuple(columns))
     if not schema.width:
@@ -78,15 +86,24 @@ def pooled_moments(found: Found) -> tuple[float, float]:
 
     Sums of squares are about each site's own mean, so nothing cancels.
     """
-    known = [s for s in found.values() if s.count and np.isfinite(s.mean)]
+    known = [m for m in map(_moments, found.values()) if m is not None]
     if not known:
         return float("nan"), float("nan")
-    counts = np.array([s.count for s in known], dtype=np.float64)
-    means = np.array([s.mean for s in known])
+    counts, means, squares = np.array(known, dtype=np.float64).T
     mean = float(means[0] + counts @ (means - means[0]) / counts.sum())
     between = counts @ np.square(means - mean)
-    within = sum(s.sum_of_squares for s in known)
-    return mean, float(np.sqrt((within + between) / counts.sum()))
+    return mean, float(np.sqrt((squares.sum() + between) / counts.sum()))
+
+
+def _moments(s: ColumnStatistics) -> tuple[float, float, float] | None:
+    """Count, mean and sum of squares; of codes with a name where the sums stayed at the site."""
+    if s.count and np.isfinite(s.mean):
+        return s.count, s.mean, s.sum_of_squares
+    if s.kind != "number" or not s.levels:
+        return None
+    values, counts = np.array([float(level) for level in s.levels]), np.array(s.level_counts)
+    mean = float(counts @ values / counts.sum())
+    return int(counts.sum()), mean, float(counts @ np.square(values - mean))
 
 
 def _lacking(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> _Ignored:

@@ -29,7 +29,7 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
     width = 0
     for spec in columns:
         if spec.width:
-            column = table[spec.name]
+            column = table[spec.name].without(spec.missing_values)
             place = slice(width, width + spec.width)
             make = _levels_writer if spec.kind == "category" else _number_writer
             writers.append((place, make(spec, column, table.name)))
@@ -116,9 +116,6 @@ def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float6
         raise _wrong_kind(spec, column, name)
     if column.kind == "boolean":
         values = np.where(values < 0, np.nan, values.astype(np.float64))
-    marks = [float(mark) for mark in spec.missing_values if is_number(mark)]
-    if marks:
-        values = np.where(np.isin(values, marks), np.nan, values)
     return values.astype(np.float64, copy=False)
 
 
@@ -196,7 +193,6 @@ def _place_of_other(spec: SchemaColumn) -> int:
 def _found(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
     """The place of each row's level in the schema, or that it is missing, or unknown."""
     known: dict[str, int] = {level: place for place, level in enumerate(spec.levels)}
-    known |= dict.fromkeys(spec.missing_values, _LOST)
     if column.kind in ("category", "boolean"):
         lookup = [known.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:

@@ -10,7 +10,7 @@ different values, name no level at all: a patient's number may occur in many row
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, 9.0, 99.0, 999.0, 9999.0)
 
 _LONGEST_LEVEL = 100
 _IDENTIFIER = re.compile(
-    r"(?i:(^|[_\W])(ids?|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
+    r"(?i:(^|[_\W])(ids?|p(at)?id|pidnum|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
 )
 
 
@@ -52,7 +52,8 @@ class ColumnStatistics:
     all_different : whether no value occurs twice
     identifier : whether the name of the column is that of an identifier
     mean, sum_of_squares : mean and sum of squared differences from it, over the present values; NaN
-        when fewer than `min_cell_size` are present
+        when fewer than `min_cell_size` are present, or when all but fewer than that are known from
+        the counts below or equal to each other
     levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
         with any other level
     frequent, frequent_counts : sentinels (0, -1, -9, 99, 999, ...) with at least `min_cell_size`
@@ -105,10 +106,16 @@ class Profile:
         return self.columns[self.names.index(name)]
 
 
-def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Profile:
+def profile(
+    table: Any,
+    min_cell_size: int = 10,
+    label: str | None = None,
+    missing_values: Mapping[str, Sequence[str]] | None = None,
+) -> Profile:
     """The profile of a table, which is whatever `read_table` reads.
 
-    Of the `label` column it has the name alone.
+    Of the `label` column it has the name alone. `missing_values` are values of some columns that
+    stand for a missing one, such as {"chol": ["0"]}.
 
     >>> import pyarrow as pa
     >>> sex = ["f"] * 12 + ["m"] * 12 + ["x"]
@@ -119,8 +126,13 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
     read = table if isinstance(table, Table) else read_table(table, label=label)
     if label is not None:
         read[label]
+    marks = missing_values or {}
+    for name in marks:
+        read[name]
     columns = tuple(
-        ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, least)
+        ColumnStatistics(c.name, "label")
+        if c.name == label
+        else _statistics(c.without(marks.get(c.name, ())), least)
         for c in read.columns
     )
     return Profile(read.rows, columns, least)
@@ -157,11 +169,26 @@ def _of_numbers(
         "distinct": MAX_LEVELS + 1 if distinct is None else len(distinct),
         "all_different": different if distinct is None else len(distinct) == len(values),
     }
-    if finite and len(values) >= least:
-        found["mean"], found["sum_of_squares"] = _moments(values)
     if kind == "number" and not identifier:
         found |= _codes_and_sentinels(values, distinct if whole else None, least)
+    if finite and len(values) >= least and not _gives_away(values, found, least):
+        found["mean"], found["sum_of_squares"] = _moments(values)
     return found
+
+
+def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: int) -> bool:
+    """Whether sums would say what fewer than `least` rows hold, the others being known.
+
+    The mean of 199 zeros and one other value is that value over 200; the sum over all rows less
+    that over the levels with a name is that over the rows without one.
+    """
+    rest = len(values) - sum(found.get("frequent_counts", ()))
+    other = found.get("other", 0)
+    apart = least
+    if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
+        most = int(np.unique(values, return_counts=True)[1].max())
+        apart = len(values) - most if most >= least else least
+    return any(0 < number < least for number in (rest, other, apart))
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:

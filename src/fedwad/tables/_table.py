@@ -52,6 +52,18 @@ class Column:
     def __repr__(self) -> str:  # no values: what is printed may end up anywhere
         return f"Column({self.name!r}, {self.kind}, {len(self)} rows)"
 
+    def without(self, marks: Sequence[str]) -> Column:
+        """The column with these values, by the names of their levels, missing."""
+        if not marks or self.kind in ("empty", "unusable"):
+            return self
+        if self.kind in ("number", "date"):
+            numbers = [float(mark) for mark in marks if is_code(mark)]
+            values = np.where(np.isin(self.values, numbers), np.nan, self.values)
+            return Column(self.name, self.kind, values)
+        places = [place for place, level in enumerate(self.levels) if level in marks]
+        values = np.where(np.isin(self.values, places), self.values.dtype.type(-1), self.values)
+        return Column(self.name, self.kind, values, self.levels)
+
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Where a value is missing."""
