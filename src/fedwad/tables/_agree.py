@@ -54,8 +54,9 @@ def agree(
     if not profiles:
         raise InputError("No site sent a profile; give at least one table.")
     columns, conflicts = [], []
-    for name in dict.fromkeys(name for found in profiles.values() for name in found.names):
-        found = {site: p[name] for site, p in profiles.items() if name in p.names}
+    known = {site: p.by_name() for site, p in profiles.items()}
+    for name in dict.fromkeys(name for found in known.values() for name in found):
+        found = {site: columns_of[name] for site, columns_of in known.items() if name in columns_of}
         lacking = [site for site in profiles if site not in found]
         if name == label or any(statistics.kind == "label" for statistics in found.values()):
             columns.append(SchemaColumn(name, "label"))

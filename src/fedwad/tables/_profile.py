@@ -102,8 +102,12 @@ class Profile:
         """The names of the columns, in their order."""
         return tuple(column.name for column in self.columns)
 
+    def by_name(self) -> dict[str, ColumnStatistics]:
+        """The statistics of each column."""
+        return {column.name: column for column in self.columns}
+
     def __getitem__(self, name: str) -> ColumnStatistics:
-        return self.columns[self.names.index(name)]
+        return self.by_name()[name]
 
 
 def profile(

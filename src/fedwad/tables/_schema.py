@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -146,8 +146,16 @@ class Schema:
         return sum(column.width for column in self.columns)
 
     @property
+    def centre(self) -> NDArray[np.float64]:
+        """A point near the mean of encoded rows that the schema alone says, for private releases.
+
+        It is 0 for what is standardised, and the levels of a category count equally.
+        """
+        return np.array([value for column in self.used for value in column.middle])
+
+    @property
     def radius(self) -> float:
-        """A radius around the mean that holds nearly all rows: twice their typical distance.
+        """A radius around `centre` that holds most rows: twice their typical distance.
 
         Each compared column has a pooled variance of about 1, whatever its kind and its levels.
         """
@@ -155,12 +163,16 @@ class Schema:
 
     def places(self, name: str) -> slice:
         """Where the encoded columns of an original column are."""
+        for column, place in self._layout():
+            if column.name == name:
+                return place
+        raise unknown_column(name, [column.name for column in self.columns], "The schema")
+
+    def _layout(self) -> Iterator[tuple[SchemaColumn, slice]]:
         start = 0
         for column in self.columns:
-            if column.name == name:
-                return slice(start, start + column.width)
+            yield column, slice(start, start + column.width)
             start += column.width
-        raise unknown_column(name, [column.name for column in self.columns], "The schema")
 
     def describe(self, mean: Sequence[float] | NDArray[np.float64]) -> dict[str, dict[str, float]]:
         """What a mean of encoded rows says in the columns' own units.
@@ -174,7 +186,7 @@ class Schema:
                 f"A mean of shape {vector.shape} arrived where the schema encodes {self.width}"
                 " columns; give one number per encoded column."
             )
-        return {c.name: c.describe(vector[self.places(c.name)]) for c in self.used}
+        return {c.name: c.describe(vector[place]) for c, place in self._layout() if c.width}
 
     def edited(self, changes: Mapping[str, Mapping[str, Any]]) -> Schema:
         """The schema with some keys of some columns changed.

@@ -103,6 +103,16 @@ class SchemaColumn:
         return len(self.encoded_names)
 
     @property
+    def middle(self) -> tuple[float, ...]:
+        """Where its encoded values are on average, if all levels but "other" count equally."""
+        if self.kind != "category":
+            return (0.0,) * self.width
+        listed = [level for level in self.levels if level != OTHER] or [OTHER]
+        share = self.level_size / len(listed)
+        middle = tuple(share if level in listed else 0.0 for level in self.levels)
+        return middle + (0.0,) * (self.width - len(middle))
+
+    @property
     def becomes(self) -> str:
         """One line about it."""
         if self.numeric:

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 #: Texts that stand for a missing value in every column, in any case of letters.
-MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "<na>", "nat")
+MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "<na>", "nat", "missing")
 #: Texts that stand for a missing value where all the others are numbers or dates.
 WEAK_MISSING = ("none", "-", "--", ".", "n.a.", "*")
 
