@@ -160,6 +160,18 @@ def test_blank_rows(tmp_path):
     assert contents(read_table(tmp_path / "b.csv"))["u"] == ("number", [1, None, 3])
 
 
+def test_what_comes_late_in_a_long_file_counts(tmp_path):
+    """Files are read in blocks of a megabyte; the kind of a column is that of all blocks."""
+    lines = ["1,2,3,4"] * 600_000
+    lines[-5:] = ["1.5,x,?,2020-01-01"] * 5
+    (tmp_path / "a.csv").write_text("\n".join(["u,v,w,z", *lines]))
+    table = read_table(tmp_path / "a.csv")
+    assert [column.kind for column in table.columns] == ["number", "category", "number", "category"]
+    assert table["u"].values[-6:].tolist() == [1.0, *[1.5] * 5]
+    assert int(table["w"].missing.sum()) == 5
+    assert table["v"].levels == ("2", "x")
+
+
 def test_a_separator_at_the_end_of_each_line_makes_no_column(tmp_path):
     (tmp_path / "a.csv").write_text("u;v;\n1;2;\n3;4;\n")
     assert read_table(tmp_path / "a.csv").names == ("u", "v")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ def read_csv(
 ) -> Table:
     """A table from text separated by commas, semicolons, tabs or bars; the file says which."""
     data = read_utf8(path, encoding)
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError(f"{path} is empty; give at least one sample.")
     separator = _separator(_first_line(data), path)
     content = _parsed(data, separator, path, bare=False)
@@ -81,6 +80,7 @@ def _is_decimal_comma(piece: str) -> bool:
 
 
 def _parsed(data: bytes, separator: str, path: Path, bare: bool) -> pa.Table:
+    import pyarrow as pa
     from pyarrow import csv
 
     ragged: list[Any] = []
@@ -101,7 +101,7 @@ def _parsed(data: bytes, separator: str, path: Path, bare: bool) -> pa.Table:
         "convert_options": csv.ConvertOptions(strings_can_be_null=True, null_values=_SPELLINGS),
     }
     try:
-        table = csv.read_csv(io.BytesIO(data), **options)
+        table = csv.read_csv(pa.BufferReader(data), **options)
     except Exception:  # PyArrow raises several kinds, and some of their messages quote the data
         raise InputError(
             f"{path} cannot be read as .csv; is it complete, separated by commas, semicolons or"
