@@ -142,6 +142,11 @@ def test_decimal_commas_and_thousands(tmp_path, text, values):
     assert contents(read_table(tmp_path / "a.csv"))["u"] == ("number", values)
 
 
+def test_codes_among_words_lose_the_zeros_after_the_point(tmp_path):
+    (tmp_path / "a.csv").write_text("u\n1.0\n2\nx\n007\n")
+    assert contents(read_table(tmp_path / "a.csv"))["u"] == ("category", ["1", "2", "x", "007"])
+
+
 def test_dates_with_one_meaning_only(tmp_path):
     (tmp_path / "a.csv").write_text("day,month,either\n31/01/2020,01/31/2020,01/02/2020\n")
     found = contents(read_table(tmp_path / "a.csv"))

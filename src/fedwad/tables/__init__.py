@@ -15,6 +15,7 @@ from fedwad.tables._agree import Agreement, agree
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._plain import PlainTable, plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
+from fedwad.tables._profile_checks import check_profile, smallest_cell
 from fedwad.tables._reading import FORMATS, read_table
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import SchemaColumn
@@ -32,7 +33,9 @@ __all__ = [
     "SchemaColumn",
     "Table",
     "agree",
+    "check_profile",
     "plain_table",
     "profile",
     "read_table",
+    "smallest_cell",
 ]

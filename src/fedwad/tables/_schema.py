@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -80,11 +81,20 @@ class Schema:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError):
             raise InputError(f"There is no readable schema file at {path}; check it.") from None
-        return cls(parse_schema(text, str(path)), public=True)
+        return cls.from_toml(text, str(path), public=True)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML, all of it or nothing."""
-        write_atomically(path, write_schema(self.columns))
+        write_atomically(path, self.to_toml())
+
+    def to_toml(self) -> str:
+        """The text of the schema file, as `save` writes it."""
+        return write_schema(self.columns)
+
+    @classmethod
+    def from_toml(cls, text: str, name: str = "The schema", public: bool = False) -> Schema:
+        """The schema in the text of a schema file; `name` is what errors call it."""
+        return cls(parse_schema(text, name), public=public)
 
     def encode(self, table: Any) -> NDArray[np.float64]:
         """The (n, D) matrix that is compared: every row of the table, in its order.
@@ -200,6 +210,26 @@ class Schema:
         return replace(
             self, columns=tuple(_edited(c, changes.get(c.name, {})) for c in self.columns)
         )
+
+    def summary(self) -> tuple[str, ...]:
+        """A few lines: what is compared, the label, what is ignored and why.
+
+        >>> Schema((SchemaColumn("age", "number"), SchemaColumn("num", "label"))).summary()
+        ('1 of 2 columns compared (1 number), encoded as 1 numbers per row.', "Label: 'num'.")
+        """
+        kinds = Counter(column.kind for column in self.used)
+        listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        lines = [
+            f"{len(self.used)} of {len(self)} columns compared ({listed}), encoded as {self.width}"
+            " numbers per row."
+        ]
+        if self.label is not None:
+            lines.append(f"Label: '{self.label}'.")
+        ignored = [f"'{name}' ({reason})" for name, reason in self.ignored.items()]
+        if ignored:
+            more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
+            lines.append(f"Ignored: {', '.join(ignored[:5])}{more}.")
+        return tuple(lines)
 
     def __repr__(self) -> str:
         head = f"Schema of {len(self.columns)} columns, encoded as {self.width} numbers per row"

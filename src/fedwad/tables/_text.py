@@ -29,6 +29,7 @@ WEAK_MISSING = ("none", "-", "--", ".", "n.a.", "*")
 _POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?(,\d+)?([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?|[+-]?\d+(\.\d+)?")
+_WHOLE = re.compile(r"-?\d+\.0+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _TRUTH = {"true": 1, "false": 0}
 _DATES = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d", "%d.%m.%Y")
@@ -176,11 +177,17 @@ def _column(name: str, kind: str, codes: NDArray[Any], lookup: list[Any]) -> Col
     if kind == "boolean":
         table = np.array([*(-1 if v is None else v for v in lookup), -1], dtype=np.int8)
         return Column(name, "boolean", table[codes], ("false", "true"))
+    lookup = [value if value is None else _code(value) for value in lookup]
     levels = tuple(sorted({value for value in lookup if value is not None}))
     places = {level: place for place, level in enumerate(levels)}
     found = [*(-1 if v is None else places[v] for v in lookup), -1]
     table = np.array(found, dtype=small_type(found))
     return Column(name, "category", table[codes], levels)
+
+
+def _code(word: str) -> str:
+    """A code without the zeros after its point, which some exports write and others do not."""
+    return word.partition(".")[0] if _WHOLE.fullmatch(word) else word
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:

@@ -1,0 +1,102 @@
+"""Checks of a profile: what a site may send, and what others may believe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from fedwad.errors import InputError
+from fedwad.tables._profile import MAX_LEVELS, SENTINELS, ColumnStatistics, Profile
+
+__all__ = ["check_profile", "smallest_cell"]
+
+_KINDS = ("number", "category", "boolean", "date", "empty", "unusable", "label")
+_LONGEST_NAME = 1000
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "float": (float, int),
+    "tuple[str, ...]": tuple,
+    "tuple[int, ...]": tuple,
+    "tuple[float, ...]": tuple,
+}
+_ITEMS: dict[str, type | tuple[type, ...]] = {
+    "tuple[str, ...]": str,
+    "tuple[int, ...]": int,
+    "tuple[float, ...]": (float, int),
+}
+
+
+def smallest_cell(profile: Profile) -> int:
+    """The fewest rows that a named level, a frequent value or a mean of this profile is about."""
+    cells = [profile.rows]
+    for s in profile.columns:
+        cells += [*s.level_counts, *s.frequent_counts]
+        if not math.isnan(s.mean):
+            cells.append(s.count)
+    return min(cells)
+
+
+def check_profile(profile: Any) -> None:
+    """InputError unless this is a profile whose numbers fit together."""
+    if type(profile) is not Profile or type(profile.columns) is not tuple:
+        raise InputError("What arrived is not the profile of a table.")
+    for number in (profile.rows, profile.min_cell_size):
+        if type(number) is not int or number < 1:
+            raise InputError("A profile arrived with an impossible number of rows.")
+    for statistics in profile.columns:
+        if type(statistics) is not ColumnStatistics:
+            raise InputError("A profile arrived with a column that is not one.")
+        if not (_typed(statistics) and _fits(statistics, profile.rows)):
+            raise InputError("A profile arrived with a column whose numbers do not fit together.")
+    if len(set(profile.names)) < len(profile.names):
+        raise InputError("A profile arrived with two columns of one name.")
+    if smallest_cell(profile) < min(profile.min_cell_size, profile.rows):
+        raise InputError("A profile arrived with a level of fewer rows than it says it may have.")
+
+
+def _typed(s: ColumnStatistics) -> bool:
+    for field in fields(s):
+        value: Any = getattr(s, field.name)
+        kind = str(field.type)
+        if not isinstance(value, _TYPES[kind]) or (kind != "bool" and isinstance(value, bool)):
+            return False
+        if kind in _ITEMS and not all(isinstance(item, _ITEMS[kind]) for item in value):
+            return False
+    return True
+
+
+def _fits(s: ColumnStatistics, rows: int) -> bool:
+    if s.kind == "label":
+        return s == ColumnStatistics(s.name, "label")
+    moments = math.isnan(s.mean) and math.isnan(s.sum_of_squares)
+    moments = moments or (math.isfinite(s.mean) and 0 <= s.sum_of_squares < math.inf)
+    return (
+        s.kind in _KINDS
+        and len(s.name) <= _LONGEST_NAME
+        and min(s.count, s.missing, s.other, s.numbers_in_text) >= 0
+        and s.count + s.missing == rows
+        and 0 <= s.distinct <= MAX_LEVELS + 1
+        and moments
+        and _levels_fit(s)
+        and _frequent_fit(s)
+    )
+
+
+def _levels_fit(s: ColumnStatistics) -> bool:
+    return (
+        len(s.levels) == len(s.level_counts) == len(set(s.levels)) <= MAX_LEVELS
+        and all(number > 0 for number in s.level_counts)
+        and sum(s.level_counts) + s.other <= s.count
+    )
+
+
+def _frequent_fit(s: ColumnStatistics) -> bool:
+    return (
+        len(s.frequent) == len(s.frequent_counts) == len(set(s.frequent))
+        and set(s.frequent) <= set(SENTINELS)
+        and all(number > 0 for number in s.frequent_counts)
+        and sum(s.frequent_counts) <= s.count
+    )
