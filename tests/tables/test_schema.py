@@ -267,7 +267,7 @@ def schema_columns(draw):
 
 
 def _printable(text):
-    return "".join(letter for letter in text if not 0xD800 <= ord(letter) < 0xE000)
+    return "".join(sign for sign in text if not 0xD800 <= ord(sign) < 0xE000)
 
 
 @settings(max_examples=80, deadline=None)

@@ -41,7 +41,7 @@ _SAME_SHAPE, _OTHER_SCALE = np.log(1.001), np.log(1.5)
 
 @dataclass(frozen=True)
 class Conflict:
-    """Something that people should look at before they trust a comparison.
+    """Something that people should check before they trust a comparison.
 
     `problem` is a short name for it, such as "units"; `sentence` names the sites and the column.
     """
@@ -147,13 +147,13 @@ def _units(name: str, found: Found) -> Iterator[Conflict]:
                 name,
                 (site, middle),
                 "units",
-                f"Values of column '{name}' at {site} and {middle} look like degrees Fahrenheit and"
+                f"Values of column '{name}' at {site} and {middle} seem to be degrees Fahrenheit and"
                 " Celsius; use the same unit at both.",
             )
 
 
 def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
-    """The factor between two columns of other units, if that is what they look like."""
+    """The factor between two columns of other units, if that is what they seem to be."""
     spread = np.log(one.std / other.std)
     level = None
     if (

@@ -3,7 +3,7 @@
 A profile has the names and kinds of the columns, counts, means and sums of squares over at least
 `min_cell_size` rows, and counts of levels with at least `min_cell_size` rows. It has no smallest or
 largest value, no quantile, and nothing about a level that fewer rows have, except that their number
-is part of `other`. Columns that look like identifiers, and texts with more than `MAX_LEVELS`
+is part of `other`. Columns named like identifiers, and texts with more than `MAX_LEVELS`
 different values, name no level at all: a patient's number may occur in many rows of one patient.
 """
 

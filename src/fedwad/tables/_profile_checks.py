@@ -63,7 +63,8 @@ def _typed(s: ColumnStatistics) -> bool:
         kind = str(field.type)
         if not isinstance(value, _TYPES[kind]) or (kind != "bool" and isinstance(value, bool)):
             return False
-        if kind in _ITEMS and not all(isinstance(item, _ITEMS[kind]) for item in value):
+        items: Any = getattr(s, field.name) if kind in _ITEMS else ()
+        if not all(isinstance(item, _ITEMS[kind]) for item in items):
             return False
     return True
 

@@ -162,7 +162,7 @@ def unnamed_column(table: str, place: int) -> InputError:
     """The error for a column without a name."""
     return InputError(
         f"{table} has a column without a name, number {place + 1}; name it, or drop it with"
-        " --drop '' (pandas writes the numbers of rows like that, unless told index=False)."
+        " --drop '' (pandas writes the numbers of rows like that, unless index=False)."
     )
 
 
