@@ -147,7 +147,7 @@ def _units(name: str, found: Found) -> Iterator[Conflict]:
                 name,
                 (site, middle),
                 "units",
-                f"Values of column '{name}' at {site} and {middle} seem to be degrees Fahrenheit and"
+                f"Values of column '{name}' at {site} and {middle} seem to be in Fahrenheit and"
                 " Celsius; use the same unit at both.",
             )
 
