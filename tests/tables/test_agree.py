@@ -141,6 +141,15 @@ def test_what_differs_is_named(change):
     assert any(c.column == column and c.problem == problem for c in conflicts)
 
 
+@pytest.mark.parametrize("factor", [0.01, 0.1, 10.0, 1000.0])
+def test_units_of_a_column_around_zero(factor):
+    rng = np.random.default_rng(0)
+    here = clinic().assign(change=rng.normal(0.0, 2.0, 200))
+    there = here.assign(change=here.change * factor)
+    _, conflicts = agreed({"paris": here, "oslo": there})
+    assert ("units", "change") in {(c.problem, c.column) for c in conflicts}
+
+
 def test_a_lacking_column_is_ignored_and_the_rest_is_compared():
     here = clinic()
     there = here.rename(columns={"chol": "cholesterol"})

@@ -166,7 +166,8 @@ def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
     for factors, near in ((_POWERS, _NEAR_POWER), (_UNITS, _NEAR_UNIT)):
         for factor in factors:
             wanted = np.copysign(np.log(factor), spread)
-            close = level is not None and abs(level - wanted) < near
+            around_zero = level is None and factors is _POWERS  # the mean says nothing there
+            close = around_zero or (level is not None and abs(level - wanted) < near)
             if abs(spread - wanted) < near and close:
                 return float(np.exp(wanted))
     return None
