@@ -27,6 +27,7 @@ ROOMS = [
     "_checks",
     "_blas",
     "_files",
+    "tables",
     "ot",
     "datasets",
     "learning.local",

@@ -175,3 +175,16 @@ def test_real_cifar_classes_look_like_themselves():
 
 def test_the_names_are_those_of_the_contract():
     assert set(datasets.NAMES) == {"digits", "mnist", "fashion_mnist", "kmnist", "usps", "cifar10"}
+
+
+def test_heart_is_four_raw_tables_and_takes_no_options():
+    tables = load("heart")
+    assert list(tables) == ["cleveland", "hungarian", "switzerland", "va"]
+    assert [len(path.read_text().splitlines()) - 1 for path in tables.values()] == [
+        303,
+        294,
+        123,
+        200,
+    ]
+    with pytest.raises(InputError, match="without options"):
+        load("heart", samples=10)

@@ -7,7 +7,7 @@ import pytest
 
 from fedwad.datasets._heart import HEART_LABEL, heart_files
 from fedwad.errors import InputError
-from fedwad.tables import check_profile, profile, smallest_cell
+from fedwad.tables import check_profile, profile, smallest_group
 
 TABLE = pd.DataFrame({"v": [1, 2, 2, 0] * 10, "w": ["a", "b", None, "a"] * 10, "y": range(40)})
 RIGHT = profile(TABLE, 5, label="y")
@@ -18,7 +18,7 @@ def test_right_ones(least):
     for path in heart_files().values():
         found = profile(path, least, label=HEART_LABEL)
         check_profile(found)
-        assert smallest_cell(found) >= least
+        assert smallest_group(found) >= least
     check_profile(profile(TABLE[:1], least))
 
 

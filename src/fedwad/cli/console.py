@@ -132,7 +132,7 @@ def note_few(min_cell_size: int | None, method: str) -> None:
         else "few samples hide behind a number"
     )
     if method == "summary":  # cells that small are of parties with fewer samples than that
-        advice = f"A party with fewer than {_FEW} samples has one cell; a node's policy refuses that (smallest_cell)."
+        advice = f"A party with fewer than {_FEW} samples has one cell; a node's policy refuses that (smallest_group)."
     else:
         advice = (
             "Between real parties take fewer points (--support), or --method summary, which keeps"

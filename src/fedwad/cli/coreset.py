@@ -251,6 +251,6 @@ def _show(result: fedwad.CoresetResult, others: dict[str, fedwad.CoresetResult])
             else "some sums are over few samples"
         )
         screen.print(
-            f"Mind: {what}. Between real parties a node's policy keeps cells of few samples closed (smallest_cell).",
+            f"Mind: {what}. Between real parties a node's policy keeps cells of few samples closed (smallest_group).",
             soft_wrap=True,
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_choice, check_whole
 from fedwad.datasets._archive import Archive, Digits
+from fedwad.datasets._heart import heart_files
 from fedwad.datasets._images import resized, table
 from fedwad.errors import InputError
 
@@ -18,7 +20,7 @@ __all__ = ["NAMES", "load"]
 
 
 @dataclass(frozen=True)
-class _Form:
+class _Layout:
     """How images of a data set are stored and usually used."""
 
     side: int
@@ -28,13 +30,13 @@ class _Form:
     deviations: tuple[float, ...] = (0.3081,)
 
 
-_FORMS = {
-    "digits": _Form(8, 8, peak=16),
-    "mnist": _Form(28, 28),
-    "fashion_mnist": _Form(28, 28),
-    "kmnist": _Form(28, 28),
-    "usps": _Form(16, 28),
-    "cifar10": _Form(32, 32, means=(0.485, 0.456, 0.406), deviations=(0.229, 0.224, 0.225)),
+_LAYOUTS = {
+    "digits": _Layout(8, 8, peak=16),
+    "mnist": _Layout(28, 28),
+    "fashion_mnist": _Layout(28, 28),
+    "kmnist": _Layout(28, 28),
+    "usps": _Layout(16, 28),
+    "cifar10": _Layout(32, 32, means=(0.485, 0.456, 0.406), deviations=(0.229, 0.224, 0.225)),
 }
 
 _KINDS = {"normalised": np.float32, "unit": np.float32, "raw": np.uint8, "stored": np.float64}
@@ -43,9 +45,12 @@ _CHUNK = (
 )
 
 #: The data sets that `load` knows.
-NAMES = tuple(_FORMS)
+NAMES = ("heart", *_LAYOUTS)
 
 
+@overload
+def load(name: Literal["heart"]) -> dict[str, Path]: ...
+@overload
 def load(
     name: str,
     split: str = "all",
@@ -54,16 +59,27 @@ def load(
     seed: int = 0,
     pixels: str | None = None,
     size: int | None = None,
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Samples (n, d) and labels (n,) of a well-known data set of images.
+) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
+def load(
+    name: str,
+    split: str = "all",
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    pixels: str | None = None,
+    size: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64]] | dict[str, Path]:
+    """Samples (n, d) and labels (n,) of a well-known dataset of images, or the tables of "heart".
 
+    "heart" comes with this package: the raw tables of four hospitals (UCI Heart Disease), as a
+    mapping from hospital to file, whose label column is "num"; it takes no other option.
     "digits" comes with scikit-learn. The others are read from the folder that the environment
     variable FEDWAD_DATA names; without it, they are downloaded once from their public source and
     checked against its checksum.
 
     Parameters
     ----------
-    name : "digits", "mnist", "fashion_mnist", "kmnist", "usps" or "cifar10"
+    name : "heart", "digits", "mnist", "fashion_mnist", "kmnist", "usps" or "cifar10"
     split : "train", "test", or "all" that are there, training samples first
     samples : draw so many without replacement, in random order; all in their order when left out
     seed : of that draw; the same rows whatever `pixels` and `size` are
@@ -89,18 +105,22 @@ def load(
     >>> X.shape, X.dtype
     ((100, 64), dtype('float32'))
     """
-    if not isinstance(name, str) or name not in _FORMS:
+    if isinstance(name, str) and name == "heart":
+        if (split, samples, seed, pixels, size) != ("all", None, 0, None, None):
+            raise InputError("The tables of 'heart' come as they are; load it without options.")
+        return heart_files()
+    if not isinstance(name, str) or name not in _LAYOUTS:
         shown = repr(name) if isinstance(name, str) else f"of type {type(name).__name__}"
         raise InputError(
-            f"There is no data set {shown}; available are {', '.join(map(repr, NAMES))}."
+            f"There is no dataset {shown}; the datasets are {', '.join(map(repr, NAMES))}."
         )
     check_choice(split, "split", ("train", "test", "all"))
     if pixels is not None:
         check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
-    covariance_type = _FORMS[name]
-    side = covariance_type.usual if size is None else check_whole(size, "size")
+    layout = _LAYOUTS[name]
+    side = layout.usual if size is None else check_whole(size, "size")
     seed = check_whole(seed, "seed", 0)
-    archive = _archive(name, covariance_type)
+    archive = _archive(name, layout)
     splits = _splits(archive, name, split)
     labels = [archive.labels(part) for part in splits]
     bounds = np.cumsum([0, *(len(part) for part in labels)])
@@ -109,24 +129,24 @@ def load(
     rows = _rows(int(bounds[-1]), samples, seed, f"{name}, split '{split}',")
 
     kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
-    X = np.empty((len(rows), side, side, len(covariance_type.means)), dtype=_KINDS[kind])
+    X = np.empty((len(rows), side, side, len(layout.means)), dtype=_KINDS[kind])
     for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
         places = np.flatnonzero((first <= rows) & (rows < last))
         if len(places):
             images = archive.images(part, rows[places] - first)
             for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
-                X[places[some]] = _values(resized(images[some], side), kind, covariance_type)
+                X[places[some]] = _values(resized(images[some], side), kind, layout)
     return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
 
 
-def _archive(name: str, covariance_type: _Form) -> Archive:
+def _archive(name: str, layout: _Layout) -> Archive:
     if name == "digits":
         return Digits()
     folder = os.environ.get("FEDWAD_DATA")
     if folder:
         from fedwad.datasets._folder import FolderArchive
 
-        return FolderArchive(folder, name, covariance_type.side)
+        return FolderArchive(folder, name, layout.side)
     from fedwad.datasets._sources import PublicArchive
 
     return PublicArchive(name)
@@ -159,16 +179,13 @@ def _rows(count: int, samples: int | None, seed: int, what: str) -> NDArray[np.i
     return np.random.default_rng(seed).choice(count, samples, replace=False)
 
 
-def _values(images: NDArray[np.uint8], kind: str, covariance_type: _Form) -> NDArray[Any]:
+def _values(images: NDArray[np.uint8], kind: str, layout: _Layout) -> NDArray[Any]:
     """The numbers of images, (n, side, side, channels)."""
     images = images.reshape(*images.shape[:3], -1)
     if kind in ("raw", "stored"):
         return images
-    channels = zip(covariance_type.means, covariance_type.deviations, strict=True)
+    channels = zip(layout.means, layout.deviations, strict=True)
     return np.stack(
-        [
-            table(kind, covariance_type.peak, *numbers)[images[..., k]]
-            for k, numbers in enumerate(channels)
-        ],
+        [table(kind, layout.peak, *numbers)[images[..., k]] for k, numbers in enumerate(channels)],
         axis=-1,
     )

@@ -15,7 +15,7 @@ from fedwad.tables._agree import Agreement, agree
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._plain import PlainTable, plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
-from fedwad.tables._profile_checks import check_profile, smallest_cell
+from fedwad.tables._profile_checks import check_profile, smallest_group
 from fedwad.tables._reading import FORMATS, read_table
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import SchemaColumn
@@ -37,5 +37,5 @@ __all__ = [
     "plain_table",
     "profile",
     "read_table",
-    "smallest_cell",
+    "smallest_group",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from fedwad.errors import InputError
 from fedwad.tables._profile import MAX_LEVELS, SENTINELS, ColumnStatistics, Profile
 
-__all__ = ["check_profile", "smallest_cell"]
+__all__ = ["check_profile", "smallest_group"]
 
 _KINDS = ("number", "category", "boolean", "date", "empty", "unusable", "label")
 _LONGEST_NAME = 1000
@@ -29,7 +29,7 @@ _ITEMS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def smallest_cell(profile: Profile) -> int:
+def smallest_group(profile: Profile) -> int:
     """The fewest rows that a named level, a frequent value or a mean of this profile is about."""
     cells = [profile.rows]
     for s in profile.columns:
@@ -53,7 +53,7 @@ def check_profile(profile: Any) -> None:
             raise InputError("A profile arrived with a column whose numbers do not fit together.")
     if len(set(profile.names)) < len(profile.names):
         raise InputError("A profile arrived with two columns of one name.")
-    if smallest_cell(profile) < min(profile.min_cell_size, profile.rows):
+    if smallest_group(profile) < min(profile.min_cell_size, profile.rows):
         raise InputError("A profile arrived with a level of fewer rows than it says it may have.")
 
 
