@@ -49,7 +49,7 @@ NAMES = ("heart", *_LAYOUTS)
 
 
 @overload
-def load(name: Literal["heart"]) -> dict[str, Path]: ...
+def load(name: Literal["heart"]) -> dict[str, Path]: ...  # type: ignore[overload-overlap]
 @overload
 def load(
     name: str,
