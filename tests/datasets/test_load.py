@@ -106,8 +106,8 @@ def test_every_row_may_be_drawn():
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (("Mnist",), {}, r"no data set 'Mnist'; available are 'digits', 'mnist'"),
-        ((["mnist"],), {}, "no data set of type list"),
+        (("Mnist",), {}, r"no dataset 'Mnist'; the datasets are 'heart', 'digits', 'mnist'"),
+        ((["mnist"],), {}, "no dataset of type list"),
         (("mnist", "validation"), {}, "split is 'validation'"),
         (("mnist",), {"pixels": "grey"}, "pixels is 'grey'"),
         (("mnist",), {"size": 0}, "size is 0"),
@@ -174,7 +174,8 @@ def test_real_cifar_classes_look_like_themselves():
 
 
 def test_the_names_are_those_of_the_contract():
-    assert set(datasets.NAMES) == {"digits", "mnist", "fashion_mnist", "kmnist", "usps", "cifar10"}
+    images = {"digits", "mnist", "fashion_mnist", "kmnist", "usps", "cifar10"}
+    assert set(datasets.NAMES) == {"heart", *images}
 
 
 def test_heart_is_four_raw_tables_and_takes_no_options():
