@@ -907,7 +907,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
         queries = [
             entry.kind
             for entry in read_ledger(policy.with_suffix(".ledger.jsonl"))
-            if entry.is_look
+            if entry.is_query
         ]
         assert queries.count("moments") == 1
         assert queries.count("cells") == 1

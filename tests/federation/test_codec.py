@@ -1,4 +1,4 @@
-"""Letters: what goes in comes out bit for bit, and nothing else gets through."""
+"""Messages: what goes in comes out bit for bit, and nothing else gets through."""
 
 import dataclasses
 import json
@@ -74,9 +74,9 @@ def everything_that_travels():
     "message", list(everything_that_travels()), ids=lambda message: type(message).__name__
 )
 def test_every_message_comes_back_bit_for_bit(message):
-    letter = unpack(pack(Envelope(message, "request_id", "names")))
-    assert (letter.request_id, letter.features) == ("request_id", "names")
-    assert same(letter.content, message)
+    envelope = unpack(pack(Envelope(message, "request_id", "names")))
+    assert (envelope.request_id, envelope.features) == ("request_id", "names")
+    assert same(envelope.content, message)
 
 
 @given(
@@ -91,11 +91,11 @@ def test_numbers_come_back_bit_for_bit(number, distance):
 
 
 def test_another_version_is_told_apart():
-    letter = bytearray(pack(Envelope(MomentsRequest())))
-    letter[6] = 9
+    message = bytearray(pack(Envelope(MomentsRequest())))
+    message[6] = 9
     with pytest.raises(VersionError, match="version 9 arrived where version 2 is read"):
-        unpack(bytes(letter))
-    answer = unpack(client().respond(bytes(letter))).content
+        unpack(bytes(message))
+    answer = unpack(client().respond(bytes(message))).content
     assert answer.code == "version"
 
 
@@ -116,21 +116,21 @@ def test_other_bytes_are_refused(data):
         unpack(data)
 
 
-def test_too_large_a_letter_is_refused_before_it_is_read():
+def test_too_large_a_message_is_refused_before_it_is_read():
     with pytest.raises(FederationError, match="up to 50 are read"):
         unpack(pack(Envelope(REQUESTS[5])), largest=50)
 
 
 def header(**changes):
-    letter = pack(Envelope(TransportRequest("run", SUPPORT, 0.5, 2.0, "barycentric", False)))
-    size = int.from_bytes(letter[8:12], "little")
-    head = json.loads(letter[12 : 12 + size]) | changes
+    message = pack(Envelope(TransportRequest("run", SUPPORT, 0.5, 2.0, "barycentric", False)))
+    size = int.from_bytes(message[8:12], "little")
+    head = json.loads(message[12 : 12 + size]) | changes
     text = json.dumps(head).encode()
-    return letter[:8] + len(text).to_bytes(4, "little") + text + letter[12 + size :]
+    return message[:8] + len(text).to_bytes(4, "little") + text + message[12 + size :]
 
 
 @pytest.mark.parametrize(
-    "letter",
+    "message",
     [
         header(arrays=[["<f8", [4, 3]], ["<f8", [400000000, 3]]]),
         header(arrays=[["<f8", [4, 3]], ["<f8", [-4]]]),
@@ -159,11 +159,11 @@ def header(**changes):
         header(message=json.loads("[" * 900 + "]" * 900)),
     ],
 )
-def test_headers_that_lie_are_refused_in_one_sentence(letter):
+def test_headers_that_lie_are_refused_in_one_sentence(message):
     with pytest.raises(FedwadError) as caught:
-        unpack(letter)
+        unpack(message)
     assert "\n" not in str(caught.value)
-    assert unpack(client().respond(letter)).content.code in ("federation", "input")
+    assert unpack(client().respond(message)).content.code in ("federation", "input")
 
 
 def test_a_message_of_many_parts_is_refused_before_they_are_made():
@@ -183,13 +183,13 @@ def test_nan_in_numbers_and_arrays_is_refused():
     with pytest.raises(FederationError, match="NaN"):
         unpack(header().replace(b'"t": 0.5', b'"t": NaN'))
     points = np.array(SUPPORT.points).tobytes()
-    letter = header().replace(points, np.full(12, np.nan).tobytes())
+    message = header().replace(points, np.full(12, np.nan).tobytes())
     with pytest.raises(FedwadError, match="NaN"):
-        unpack(letter)
+        unpack(message)
 
 
-def mutated(letter, rng):
-    data = bytearray(letter)
+def mutated(message, rng):
+    data = bytearray(message)
     for _ in range(rng.integers(1, 6)):
         how, place = rng.integers(0, 5), int(rng.integers(0, len(data)))
         if how == 0:
@@ -227,15 +227,15 @@ def permitted(reply):
     return kind in ("Failure", "Description")
 
 
-def test_ten_thousand_mutated_letters_crash_nothing_and_get_nothing_forbidden(caplog):
+def test_ten_thousand_mutated_messages_crash_nothing_and_get_nothing_forbidden(caplog):
     rng = np.random.default_rng(2026)
-    letters = [
+    messages = [
         pack(Envelope(request, "request_id")) for request in (*REQUESTS, Bundle(tuple(REQUESTS)))
     ]
     guarded = client(STRICT)
     codes = set()
     for number in range(10_000):
-        answer = unpack(guarded.respond(mutated(letters[number % len(letters)], rng))).content
+        answer = unpack(guarded.respond(mutated(messages[number % len(messages)], rng))).content
         assert permitted(answer)
         codes.add(answer.code if isinstance(answer, Failure) else type(answer).__name__)
         assert not isinstance(answer, Failure) or (

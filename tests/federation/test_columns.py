@@ -351,7 +351,7 @@ def _questions():
 
 
 def test_nothing_of_dropped_columns_travels(tmp_path):
-    """Each letter that a client writes is, bit for bit, that of a client whose file never had
+    """Each message that a client writes is, bit for bit, that of a client whose file never had
     them."""
     data, policy = written(tmp_path, "paris.csv", FULL), tmp_path / "paris.toml"
     policy.write_text('name = "paris"\nallow = []\n')
@@ -362,11 +362,11 @@ def test_nothing_of_dropped_columns_travels(tmp_path):
     full = Client(read(data, columns=Columns("kind", OTHERS)).by_name(), rules)
     less = Client(read(TABLE, columns=Columns("kind")).by_name(), rules)
     for question in _questions():
-        letter = pack(Envelope(question, "request_id"))
-        reply = full.respond(letter)
+        message = pack(Envelope(question, "request_id"))
+        reply = full.respond(message)
         assert not isinstance(unpack(reply).content, Failure), question
         if not isinstance(question, PrivateRequest):  # whose noise nobody can repeat
-            assert reply == less.respond(letter), question
+            assert reply == less.respond(message), question
         for name in OTHERS:
             assert name.encode() not in reply
         assert b"P1" not in reply

@@ -11,7 +11,7 @@ import pytest
 
 import fedwad
 from fedwad.errors import InputError
-from fedwad.federation import Columns, read
+from fedwad.federation import Columns, SummaryRequest, local, open_client, read
 
 X = np.array([[1.0, 2.5], [3.0, -4.0], [5.0, 6.0]])
 LABELS = ["a", "b", "a"]
@@ -143,7 +143,7 @@ def test_tables_from_files_need_no_pandas(tmp_path):
     )
     code = f"""
 import sys
-from fedwad.federation import Columns, read
+from fedwad.federation import Columns, SummaryRequest, local, open_client, read
 data = read({str(tmp_path / "a.csv")!r}, columns=Columns("kind"))
 print((data.measure.points.tolist(), data.labels.tolist()))
 print("pandas" in sys.modules)
@@ -419,3 +419,33 @@ def test_rows_sort_as_numbers():
     np.testing.assert_array_equal(
         read(points).canonical().measure.points, points[np.lexsort(points.T[::-1])]
     )
+
+
+def test_named_features_have_one_order_in_process_and_on_nodes(tmp_path):
+    """The same tables give the same bits, whatever the order of columns, here and beside the
+    data."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 40, 3))
+    for order in (("b", "a", "c"), ("c", "b", "a")):
+        places = ["abc".index(name) for name in order]
+        head = ",".join(order)
+        for name, points in (("paris", X), ("oslo", Y)):
+            np.savetxt(
+                tmp_path / f"{name}-{order[0]}.csv",
+                points[:, places],
+                delimiter=",",
+                header=head,
+                comments="",
+                fmt="%.17g",
+            )
+    found = []
+    for first, second in (("b", "b"), ("c", "b"), ("b", "c")):
+        fed = local({"p": tmp_path / f"paris-{first}.csv", "o": tmp_path / f"oslo-{second}.csv"})
+        assert fed.features == ("a", "b", "c")
+        found.append(fedwad.distance(fed["p"], fed["o"], method="summary").value)
+    assert len(set(found)) == 1
+    (tmp_path / "policy.toml").write_text('name = "p"\nallow = ["summary"]')
+    node = open_client(tmp_path / "paris-c.csv", tmp_path / "policy.toml")
+    request = SummaryRequest(5, "full", 2.0, 0)
+    here = fed.ask({"p": request})["p"]
+    np.testing.assert_array_equal(node.answer(request).summary.means, here.summary.means)

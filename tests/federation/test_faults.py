@@ -1,6 +1,6 @@
 """What can go wrong on the way from a client, each injected, each named, none taken for an answer.
 
-The faults go into the letters of one client of three, between its door and the server. A distance
+The faults go into the messages of one client of three, between its door and the server. A distance
 must end with an error that names the client and the reason; a matrix must go on without it and say
 so. Faults of processes and networks are injected into real ones in tests/engines.
 """
@@ -36,7 +36,7 @@ DATA = {name: Dataset(Measure(RNG.standard_normal((80, 3)) + k)) for k, name in 
 
 
 class Wire(RemoteFederation):
-    """Clients behind letters. `fault(client, letter, answers so far)` gives what comes back from
+    """Clients behind messages. `fault(client, message, answers so far)` gives what comes back from
     rome."""
 
     def __init__(self, fault=None, clients=None):
@@ -44,14 +44,14 @@ class Wire(RemoteFederation):
         self.clients = clients or {name: Client(data, Policy.open()) for name, data in DATA.items()}
         self.fault, self.sent = fault, []
 
-    def exchange(self, letters, timeout):
+    def exchange(self, messages, timeout):
         assert timeout == 5.0
         brought = {}
-        for name, letter in letters.items():
+        for name, message in messages.items():
             if name != "rome" or self.fault is None:
-                brought[name] = self.clients[name].respond(letter)
+                brought[name] = self.clients[name].respond(message)
                 continue
-            answer = self.fault(self.clients[name], letter, self.sent)
+            answer = self.fault(self.clients[name], message, self.sent)
             if answer is not None:
                 brought[name] = answer
         return brought
@@ -60,8 +60,8 @@ class Wire(RemoteFederation):
 def changed(change):
     """A fault that rewrites the message of each answer."""
 
-    def fault(client, letter, sent):  # noqa: ARG001
-        answer = unpack(client.respond(letter))
+    def fault(client, message, sent):  # noqa: ARG001
+        answer = unpack(client.respond(message))
         if isinstance(answer.content, BundleReply):
             return pack(
                 replace(answer, content=BundleReply(tuple(map(change, answer.content.replies))))
@@ -83,28 +83,28 @@ def on_summary(**changes):
     return changed(change)
 
 
-def late(client, letter, sent):
-    sent.append(client.respond(letter))
+def late(client, message, sent):
+    sent.append(client.respond(message))
     return sent[-2] if len(sent) > 1 else pack(Envelope(unpack(sent[-1]).content, "an older round"))
 
 
-def crashed(client, letter, sent):  # noqa: ARG001
+def crashed(client, message, sent):  # noqa: ARG001
     client._context = None
-    return client.respond(letter)
+    return client.respond(message)
 
 
-def full_disk(client, letter, sent):  # noqa: ARG001
+def full_disk(client, message, sent):  # noqa: ARG001
     def record(*_, **__):
         raise FederationError(
-            "The client's ledger cannot be written (No space left on device), so nothing was answered."
+            "The site's ledger cannot be written (No space left on device), so nothing was answered."
         )
 
     client.ledger.record = record
-    return client.respond(letter)
+    return client.respond(message)
 
 
-def named_otherwise(client, letter, sent):  # noqa: ARG001
-    return pack(replace(unpack(client.respond(letter)), features="0123456789abcdef"))
+def named_otherwise(client, message, sent):  # noqa: ARG001
+    return pack(replace(unpack(client.respond(message)), features="0123456789abcdef"))
 
 
 FAULTS = {
@@ -116,20 +116,22 @@ FAULTS = {
     "answers a round late": (late, "an answer to another request came; it may be late"),
     "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "not a message of fedwad"),
     "sends nothing but a start": (lambda *_: b"", "not a message of fedwad"),
-    "is cut off": (lambda client, letter, _: client.respond(letter)[:-9], "cut short"),
+    "is cut off": (lambda client, message, _: client.respond(message)[:-9], "cut short"),
     "appends something": (
-        lambda client, letter, _: client.respond(letter) + b"12345678",
+        lambda client, message, _: client.respond(message) + b"12345678",
         "more bytes than it declares",
     ),
     "runs another version": (
-        lambda client, letter, _: (answer := client.respond(letter))[:6] + b"\x07\x00" + answer[8:],
+        lambda client, message, _: (
+            (answer := client.respond(message))[:6] + b"\x07\x00" + answer[8:]
+        ),
         "version 7 arrived where version 2 is read",
     ),
     "sends another kind of reply": (
         changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),
         "Moments came",
     ),
-    "sends a request back": (lambda _client, letter, _sent: letter, "which is not a reply"),
+    "sends a request back": (lambda _client, message, _sent: message, "which is not a reply"),
     "sends NaN": (on_summary(means=lambda s: np.full_like(s.means, np.nan)), "not finite"),
     "sends infinities": (
         on_summary(covariance=lambda s: np.full_like(s.covariance, np.inf)),
@@ -200,9 +202,9 @@ def test_a_matrix_goes_on_without_the_client_and_says_so(name, method):
 
 
 def test_answering_twice_changes_nothing_but_the_ledger():
-    def twice(client, letter, sent):  # noqa: ARG001
-        client.respond(letter)
-        return client.respond(letter)
+    def twice(client, message, sent):  # noqa: ARG001
+        client.respond(message)
+        return client.respond(message)
 
     fed = Wire(twice)
     assert fedwad.matrix(fed).value.tolist() == fedwad.matrix(Wire()).value.tolist()
@@ -213,8 +215,8 @@ def test_answering_twice_changes_nothing_but_the_ledger():
 
 
 def test_a_client_that_restarts_between_rounds_changes_nothing():
-    def restarted(client, letter, sent):  # noqa: ARG001
-        return Client(DATA["rome"], Policy.open()).respond(letter)
+    def restarted(client, message, sent):  # noqa: ARG001
+        return Client(DATA["rome"], Policy.open()).respond(message)
 
     one, two = distance(Wire(restarted)), distance(Wire())
     assert (one.value, one.lower, one.upper, one.fedwad) == (
@@ -225,7 +227,7 @@ def test_a_client_that_restarts_between_rounds_changes_nothing():
     )
 
 
-def test_letters_and_the_process_give_the_same_bits():
+def test_messages_and_the_process_give_the_same_bits():
     local = fedwad.local(DATA)
     for method in ("summary", "hub", "pairs"):
         one, two = (
@@ -245,7 +247,7 @@ def test_letters_and_the_process_give_the_same_bits():
     assert one.support.points.tobytes() == two.support.points.tobytes()
 
 
-def test_an_oversized_letter_is_not_read(monkeypatch):
+def test_an_oversized_message_is_not_read(monkeypatch):
     monkeypatch.setattr(codec.unpack, "__defaults__", (2000,))
     huge = changed(
         lambda reply: (
@@ -261,8 +263,8 @@ def test_an_oversized_letter_is_not_read(monkeypatch):
 
 
 def test_other_names_of_features_are_noticed():
-    def by_column(client, letter, sent):
-        return named_otherwise(client, letter, sent)
+    def by_column(client, message, sent):
+        return named_otherwise(client, message, sent)
 
     clients = {
         name: Client(Dataset(data.measure, None, ("a", "b", "c")), Policy.open())
@@ -296,6 +298,6 @@ def test_a_policy_that_refuses_is_named_and_recorded():
 
 def test_too_few_left_is_an_error():
     deaf = Wire(lambda *_: None)
-    deaf.exchange = lambda letters, timeout: {}  # noqa: ARG005
+    deaf.exchange = lambda messages, timeout: {}  # noqa: ARG005
     with pytest.raises(FederationError, match="Site 'paris': no reply came"):
         fedwad.matrix(deaf)

@@ -141,12 +141,12 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
     """Every reply that reached the outside is in the ledger, whenever the node was killed."""
     np.save(tmp_path / "data.npy", DATA.measure.points)
     (tmp_path / "node.toml").write_text('name = "paris"\nallow = ["moments"]\n')
-    letter = pack(Envelope(MomentsRequest())).hex()
+    message = pack(Envelope(MomentsRequest())).hex()
     code = (
         "import sys; from fedwad.federation import open_client\n"
         f"client = open_client({str(tmp_path / 'data.npy')!r}, {str(tmp_path / 'node.toml')!r})\n"
         "print('ready', flush=True)\n"
-        f"while True: client.respond(bytes.fromhex({letter!r})); sys.stdout.write('x\\n'); sys.stdout.flush()\n"
+        f"while True: client.respond(bytes.fromhex({message!r})); sys.stdout.write('x\\n'); sys.stdout.flush()\n"
     )
     replies, rng = 0, np.random.default_rng(0)
     for _ in range(8):
@@ -165,4 +165,4 @@ def test_a_node_killed_at_random_moments_never_answers_unrecorded(tmp_path):
     assert replies > 0
     entries = read_ledger(ledger)
     assert sum(entry.outcome in ("answered", "repeated", "torn") for entry in entries) >= replies
-    assert sum(entry.is_look for entry in entries) == client.ledger.queries
+    assert sum(entry.is_query for entry in entries) == client.ledger.queries

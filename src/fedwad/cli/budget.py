@@ -94,7 +94,7 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
         "left": None if left is None else epsilon_of(left, delta),
         "refused": sum(entry.outcome == "refused" for entry in private),
         "without_privacy": sum(
-            entry.is_look and entry.kind != "private" for entry in ledger.entries
+            entry.is_query and entry.kind != "private" for entry in ledger.entries
         ),
     }
 

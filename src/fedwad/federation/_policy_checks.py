@@ -23,6 +23,7 @@ __all__ = [
 _LONGEST_LINE = 200
 #: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
 UNLIMITED = ("describe", "private")
+_LIMITED = tuple(kind for kind in KINDS if kind not in UNLIMITED)
 
 
 class _Table(dict[str, int]):
@@ -81,11 +82,10 @@ def checked_distinct(rule: Any) -> int | Mapping[str, int] | None:
         return None
     if not isinstance(rule, Mapping):
         return check_whole(rule, "max_distinct_replies", 0)
-    limited = [kind for kind in KINDS if kind not in UNLIMITED]
-    if not rule or any(kind not in limited for kind in rule):
+    if not rule or not set(rule) <= set(_LIMITED):
         raise InputError(
             f"max_distinct_replies is {dict(rule)!r}; give a number, or numbers for some of"
-            f" {', '.join(limited)}."
+            f" {', '.join(_LIMITED)}."
         )
-    words = {kind: f"max_distinct_replies of {kind}" for kind in limited if kind in rule}
-    return _Table({kind: check_whole(rule[kind], word, 0) for kind, word in words.items()})
+    kinds = [kind for kind in _LIMITED if kind in rule]
+    return _Table({k: check_whole(rule[k], f"max_distinct_replies of {k}", 0) for k in kinds})

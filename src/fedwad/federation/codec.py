@@ -89,10 +89,9 @@ def digest(message: Any) -> str:
 
 
 def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
-    """The value in JSON's types, its arrays put aside."""
+    """The value in JSON's types, with its arrays moved to `arrays`."""
     if isinstance(value, np.ndarray):
-        kind = "<i8" if value.dtype.kind in "iu" else "<f4" if value.dtype == np.float32 else "<f8"
-        arrays.append(value.astype(kind, copy=False))
+        arrays.append(value.astype(_array_type(value), copy=False))
         return {"array": len(arrays) - 1}
     if type(value) in _TYPES.values():
         named = {name: _plain(getattr(value, name), arrays) for name in _FIELDS[type(value)]}
@@ -104,6 +103,12 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise FederationError(f"A {type(value).__name__} cannot travel.")
+
+
+def _array_type(array: NDArray[Any]) -> str:
+    if array.dtype.kind in "iu":
+        return "<i8"
+    return "<f4" if array.dtype == np.float32 else "<f8"
 
 
 def unpack(data: bytes, largest: int = LARGEST) -> Envelope:

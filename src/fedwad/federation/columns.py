@@ -14,7 +14,7 @@ __all__ = ["Columns", "dropping"]
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table is the label, and which are left unread; the others are features."""
+    """Which column of a table is the label, and which are not read. The others are features."""
 
     label: str | None = None
     drop: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Columns:
     def of(
         cls, label_column: str | None = None, drop: str | Iterable[str] | None = None
     ) -> Columns:
-        """From what a user gives: one name or several, each once or more often."""
+        """Columns from the options of a user: one name or several, repeated or not."""
         try:
             names = (drop,) if isinstance(drop, str) else () if drop is None else tuple(drop)
         except TypeError:
@@ -40,8 +40,7 @@ class Columns:
         return cls(label_column, tuple(dict.fromkeys(names)))
 
     def words(self) -> dict[str, Any]:
-        """As a site's file, and the functions that open tables, spell it; without what is left
-        out."""
+        """The options `label_column` and `drop`, without those that are not set."""
         label = {} if self.label is None else {"label_column": self.label}
         return label | ({"drop": list(self.drop)} if self.drop else {})
 

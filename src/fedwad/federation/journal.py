@@ -103,12 +103,22 @@ class Journal:
         return len(self.names)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Replay the recorded answers to these requests; ask the other sites and record theirs."""
         fingerprint = getattr(self._federation, "fingerprint", lambda _: "")
         question = _digest(requests, {name: fingerprint(name) for name in requests})
+        known = self._replay(question)
+        missing = {name: request for name, request in requests.items() if name not in known}
+        fresh = self._federation.ask(missing) if missing else {}
+        self._write(question, fresh)
+        answers = known | fresh
+        return {name: answers[name] for name in requests if name in answers}
+
+    def _replay(self, question: str) -> dict[str, Answer]:
+        """The recorded answers to this question; InputError if another one was recorded."""
         known: dict[str, Answer] = {}
-        while (
-            self._kept and self._kept[0][0] == question and not _answered(known, self._kept[0][1])
-        ):
+        while self._kept and self._kept[0][0] == question:
+            if _answered(known, self._kept[0][1]):
+                break
             known |= self._kept.pop(0)[1]
         if not self._kept:  # the round in which the run ended
             known = {
@@ -121,10 +131,7 @@ class Journal:
                 f"{self.path} belongs to another run; give the same data, options and seed, or"
                 " remove it."
             )
-        missing = {name: request for name, request in requests.items() if name not in known}
-        fresh = self._federation.ask(missing) if missing else {}
-        self._write(question, fresh)
-        return {name: (known | fresh)[name] for name in requests if name in known or name in fresh}
+        return known
 
     def _write(self, question: str, answers: Mapping[str, Answer]) -> None:
         record = b"".join(_record(question, name, answer) for name, answer in answers.items())

@@ -19,20 +19,20 @@ from fedwad.privacy import composed
 
 __all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger"]
 
-#: "refused" before the data were looked at, "withheld" after, or "answered"; "repeated" when the
-#: same question got the same reply as before; "spent" when a private release is paid for, before
-#: its noise is drawn; "torn" for a line cut by a crash.
+#: "refused" before the data were read, "withheld" after, or "answered"; "repeated" if the same
+#: request got the same reply as before; "spent" if a private release was paid for, before its noise
+#: is drawn; "torn" for a line cut by a crash.
 Outcome = Literal["answered", "repeated", "refused", "withheld", "spent", "torn"]
 
 _WORKED = ("answered", "withheld")
-_LONGEST_REASON = 300  # letters; a sentence can quote what arrived
+_LONGEST_REASON = 300  # characters; a sentence can quote what arrived
 
 
 @dataclass(frozen=True)
 class Entry:
     """One request: when, of which kind, what became of it, how large the reply was, how many
     samples its smallest cell holds, SHA-256 digests of the reply, of the data it was about and of
-    the question, and why it was not told."""
+    the request, and why it was not answered."""
 
     when: str
     kind: str
@@ -42,23 +42,24 @@ class Entry:
     digest: str = ""
     data: str = ""
     mu: float = 0.0  # what a private release cost
-    question: str = ""  # empty where the same question can have another reply the next time
+    question: str = ""  # empty if the same request can have another reply the next time
     reason: str = ""
 
     @property
-    def is_look(self) -> bool:
+    def is_query(self) -> bool:
         """Whether the server could learn something about the data from what became of this request.
 
-        A withheld reply counts, since even its absence tells something. A repeated one does not:
-        whoever asked knew it.
+        A withheld reply counts, since even its absence reveals something. A repeated one does not,
+        since the server had it before.
         """
         if self.kind == "private" and self.outcome == "answered":
-            # the line before it, "spent", was the look; a release that is told again is none
+            # the line before it, "spent", was the query; a release that is sent again is none
             return False
         return self.outcome not in ("refused", "repeated") and self.kind != "describe"
 
 
 _FIELDS = frozenset(part.name for part in fields(Entry))
+_TORN = Entry("", "unreadable", "torn")
 
 
 @dataclass
@@ -76,8 +77,8 @@ class Ledger:
 
     @property
     def queries(self) -> int:
-        """How often the data were looked at."""
-        return sum(entry.is_look for entry in self.entries)
+        """Number of queries over the life of the client."""
+        return sum(entry.is_query for entry in self.entries)
 
     def released_digests(self, kind: str) -> set[str]:
         """Digests of the replies of a kind that left."""
@@ -88,7 +89,7 @@ class Ledger:
         }
 
     def known(self, question: str) -> Entry | None:
-        """The line of the first time that this question was worked on, if it was."""
+        """The line of the first time that this request was executed, if it was."""
         worked = (
             entry
             for entry in self.entries
@@ -98,28 +99,27 @@ class Ledger:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """From asking the policy to recording the answer nobody else may count or write."""
+        """Hold the ledger from asking the policy to recording the answer: nobody else may write."""
         with self._turn:
             yield
 
     @property
     def spent(self) -> float:
-        """What all private releases cost together, mu^2 = sum of mu_i^2, whichever version of the
+        """Cost of all private releases together, mu^2 = sum of mu_i^2, whichever version of the
         data they were about.
 
-        Infinite if anything else about the data left, or if a line cannot be read: it may have told
-        that.
+        Infinite if anything else about the data left. A line that cannot be read counts as such.
         """
-        if any(entry.is_look and entry.kind != "private" for entry in self.entries):
+        if any(entry.is_query and entry.kind != "private" for entry in self.entries):
             return math.inf
         return composed(entry.mu for entry in self.entries)
 
     def kept(self, key: str) -> bytes | None:
-        """The release that was kept under this name, if there is one."""
+        """The private release that was kept under this name, if there is one."""
         return self._releases.get(key)
 
     def keep(self, key: str, content: bytes) -> None:
-        """Keep a private release, so that it can be told again at no cost."""
+        """Keep a private release, so that it can be sent again at no cost."""
         self._releases[key] = content
 
     def record(
@@ -149,8 +149,8 @@ class FileLedger(Ledger):
     restarts.
 
     Each line reaches the disk before the reply leaves. A line that a crash cut short stays where it
-    is and counts as a look; nothing is ever removed. A ledger that cannot be written means that
-    nothing is answered.
+    is and counts as a query; nothing is ever removed. If the ledger cannot be written, nothing is
+    answered.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -162,9 +162,10 @@ class FileLedger(Ledger):
             raise InputError(f"{self.path} is a folder; name a file for the ledger.")
         if not self.path.parent.is_dir():
             raise InputError(
-                f"There is no folder {self.path.parent} for the ledger {self.path.name}; create it first."
+                f"There is no folder {self.path.parent} for the ledger {self.path.name}; create it"
+                " first."
             )
-        with self.turn():  # tells at the start what would otherwise fail at the first answer
+        with self.turn():  # fails now rather than at the first answer
             pass
 
     @contextmanager
@@ -187,14 +188,14 @@ class FileLedger(Ledger):
                     yield
             except OSError as error:
                 raise FederationError(
-                    f"The client's ledger cannot be written ({error.strerror or 'unknown reason'}),"
+                    f"The site's ledger cannot be written ({error.strerror or 'unknown reason'}),"
                     " so nothing was answered."
                 ) from None
             finally:
                 self._handle = None
 
     def _catch_up(self) -> None:
-        """Take in what was written since, by this process or another."""
+        """Read what was written since, by this process or another."""
         with self.path.open("rb") as file:
             file.seek(self._read_up_to)
             text = file.read()
@@ -241,25 +242,25 @@ class FileLedger(Ledger):
 
 
 def _parsed(text: bytes) -> list[Entry]:
-    entries = []
-    for line in text.split(b"\n")[:-1]:
-        if not line.strip():
-            continue
-        try:
-            content: dict[str, Any] = json.loads(line)
-            entry = Entry(
-                **{key: value for key, value in dict(content).items() if key in _FIELDS}
-            )  # later versions: more
-            if entry.outcome not in get_args(Outcome)[:-1] or type(entry.bytes) is not int:
-                raise ValueError(entry.outcome)
-            if type(entry.question) is not str or type(entry.reason) is not str:
-                raise ValueError(entry.question)
-            if type(entry.mu) not in (float, int) or not 0 <= entry.mu < math.inf:
-                raise ValueError(entry.mu)
-        except (ValueError, TypeError):
-            entry = Entry("", "unreadable", "torn")
-        entries.append(entry)
-    return entries
+    return [_entry(line) for line in text.split(b"\n")[:-1] if line.strip()]
+
+
+def _entry(line: bytes) -> Entry:
+    """The entry in a line. Fields that a later version added are ignored."""
+    try:
+        content: dict[str, Any] = json.loads(line)
+        entry = Entry(**{key: value for key, value in dict(content).items() if key in _FIELDS})
+    except (ValueError, TypeError):
+        return _TORN
+    proper = (
+        entry.outcome in get_args(Outcome)[:-1]
+        and type(entry.bytes) is int
+        and type(entry.question) is str
+        and type(entry.reason) is str
+        and type(entry.mu) in (float, int)
+        and 0 <= entry.mu < math.inf
+    )
+    return entry if proper else _TORN
 
 
 def read_ledger(path: str | Path) -> list[Entry]:
@@ -270,5 +271,5 @@ def read_ledger(path: str | Path) -> list[Entry]:
         raise InputError(f"There is no readable ledger at {path}; check the path.") from None
     entries = _parsed(text if text.endswith(b"\n") else text + b"\n")
     if entries and all(entry.outcome == "torn" for entry in entries):
-        raise InputError(f"{path} is not a ledger; give the .jsonl file that a client writes.")
+        raise InputError(f"{path} is not a ledger; give the .jsonl file that a site writes.")
     return entries

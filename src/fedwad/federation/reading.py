@@ -64,24 +64,13 @@ def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Datas
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset:
-    if _is_folder(path):
-        raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
-        )
-    try:
-        found = path.is_file()
-    except (OSError, ValueError):
-        found = False
-    if not found:
-        raise InputError(f"There is no file at {path}; check the path.")
+    _refuse_path(path)
     readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
     try:
         content = readers[path.suffix.lower()](path)
     except InputError:
         raise
-    except Exception:  # the readers raise a dozen kinds, and some of their messages quote the data
+    except Exception:  # readers raise many kinds of errors, and some of their messages quote data
         hint = _HINTS[path.suffix.lower()]
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if isinstance(content, Dataset):
@@ -98,27 +87,43 @@ def _read_file(path: Path, columns: Columns) -> Dataset:
     return Dataset(read_table(content, str(path), columns, named=False).measure)
 
 
+def _refuse_path(path: Path) -> None:
+    """InputError unless this is a file of a known format."""
+    if _is_folder(path):
+        raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
+        )
+    try:
+        found = path.is_file()
+    except (OSError, ValueError):
+        found = False
+    if not found:
+        raise InputError(f"There is no file at {path}; check the path.")
+
+
 def _refuse_drop(columns: Columns, name: str) -> None:
     if columns.drop:
         raise InputError(
-            f"{name} has no named columns; columns can be dropped from .csv, .parquet and data frames."
+            f"{name} has no named columns; columns can be dropped from .csv, .parquet and data"
+            " frames."
         )
 
 
 def _refuse_made_up(columns: Columns, first_line: Sequence[str], path: Path) -> None:
-    """A table without a header has no names to go by; what PyArrow calls its columns is not the
-    user's word."""
+    """Refuse names of columns for a table without a header, where PyArrow makes up names."""
     wanted = [*columns.drop, *([] if columns.label is None else [columns.label])]
     found = [word for word in wanted if word in first_line]
     if found:
         raise InputError(
-            f"'{found[0]}' is in the first line of {path}, which has no words and is read as a sample; if it names the"
-            " columns, name them in words."
+            f"'{found[0]}' is in the first line of {path}, which has no words and is read as a"
+            " sample; if it names the columns, name them in words."
         )
     if wanted:
         raise InputError(
-            f"{path} has no named columns, as its first line has no words and is read as a sample; name the columns in"
-            f" a first line of words to find '{wanted[0]}'."
+            f"{path} has no named columns, as its first line has no words and is read as a sample;"
+            f" name the columns in a first line of words to find '{wanted[0]}'."
         )
 
 
@@ -155,8 +160,7 @@ def _read_npz(path: Path) -> Dataset:
 def _positive(
     points: Any, labels: Any, weights: Any, name: str
 ) -> tuple[Measure, NDArray[Any] | None]:
-    """Measure and labels, the labels of samples of weight zero dropped as the measure drops those
-    samples."""
+    """Measure and labels. Samples of weight zero are dropped from both."""
     measure = Measure(points, weights, name=name)
     if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]
@@ -168,49 +172,53 @@ def _read_csv(path: Path) -> pa.Table:
 
     if path.stat().st_size == 0:  # PyArrow would ask for columns
         raise InputError(f"{path} is empty; give at least one sample.")
+    _refuse_separators(path)
+    # a missing label is not a label of its own
+    options = csv.ConvertOptions(strings_can_be_null=True)
+    table = csv.read_csv(path, convert_options=options)
+    if _has_header(table.column_names, path):
+        return table
+    names = json.dumps(table.column_names)
+    bare = csv.ReadOptions(autogenerate_column_names=True)
+    table = csv.read_csv(path, read_options=bare, convert_options=options)
+    return table.replace_schema_metadata({_BARE: names})
+
+
+def _refuse_separators(path: Path) -> None:
+    """InputError if the first line is separated by something else than commas."""
     first_line = _first_line(path)
     if first_line.count(";") > first_line.count(","):
         raise InputError(
             f"{path} is separated by semicolons; save it with commas, and points in numbers."
         )
-    if first_line.count("\t") > first_line.count(","):
+    words = first_line.split()
+    numbers = "," not in first_line and len(words) > 1 and all(map(is_number, words))
+    if first_line.count("\t") > first_line.count(",") or numbers:
         raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
-    empty = csv.ConvertOptions(
-        strings_can_be_null=True
-    )  # a label that is missing is no label of its own
-    table = csv.read_csv(path, convert_options=empty)
-    names = table.column_names
-    if (
-        len(names) == 1
-        and len(names[0].split()) > 1
-        and all(is_number(word) for word in names[0].split())
-    ):
-        raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
+
+
+def _has_header(names: Sequence[str], path: Path) -> bool:
+    """Whether these are names of columns; otherwise the first line is a sample.
+
+    InputError if they may be either.
+    """
     if set(names) == {str(k) for k in range(len(names))}:
         raise InputError(
-            f"The first line of {path} may count the columns or be a sample; name the columns, or leave that line out."
+            f"The first line of {path} may count the columns or be a sample; name the columns, or"
+            " leave that line out."
         )
-    if all(
-        is_number(name) or name in _MISSING for name in names
-    ):  # the first line is data, not names
-        if "" in names and not _counts_rows(names):
-            raise InputError(
-                f"The first line of {path} has an empty cell and no words, and may name the columns or be a sample;"
-                " name the columns in words, or fill that cell if it is a sample."
-            )
-        if "" in names:
-            return table
-        table = csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(autogenerate_column_names=True),
-            convert_options=empty,
+    if not all(is_number(name) or name in _MISSING for name in names):
+        return True
+    if "" in names and not _counts_rows(names):
+        raise InputError(
+            f"The first line of {path} has an empty cell and no words, and may name the columns or"
+            " be a sample; name the columns in words, or fill that cell if it is a sample."
         )
-        return table.replace_schema_metadata({_BARE: json.dumps(names)})
-    return table
+    return "" in names
 
 
 def _counts_rows(names: Sequence[str]) -> bool:
-    """Whether pandas may have written these names: none for the numbers of rows, then whole numbers
+    """Whether pandas may have written these names: an empty one for row numbers, then whole numbers
     such as years."""
     return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
 
@@ -219,7 +227,7 @@ def _first_line(path: Path) -> str:
     with path.open("rb") as file:
         line = file.readline()
     try:
-        return line.decode("utf-8")
+        return line.decode("utf-8-sig")
     except UnicodeDecodeError:  # Excel's "Unicode text" is UTF-16, and older exports are Latin-1
         raise InputError(f"{path} is not written in UTF-8; save it as CSV UTF-8.") from None
 

@@ -191,25 +191,25 @@ def test_classes_are_no_way_around_the_largest_support():
     assert len(asked.answer(PrototypesRequest(2, "client", "equal", 0)).points) == 2
 
 
-def test_mutated_letters_get_nothing_forbidden(caplog):
+def test_mutated_messages_get_nothing_forbidden(caplog):
     rng = np.random.default_rng(0)
     guarded = client(
         policy=Policy(["labels", "prototypes"], classes=True, max_support=9, min_cell_size=10)
     )
-    letters = [
+    messages = [
         pack(Envelope(request))
         for request in (ASKED, replace(ASKED, per="client"), LabelsRequest())
     ]
     answered = 0
     for number in range(600):
-        letter = bytearray(letters[number % 3])
-        for place in rng.integers(0, len(letter), rng.integers(1, 4)):
-            letter[place] = (
+        message = bytearray(messages[number % 3])
+        for place in rng.integers(0, len(message), rng.integers(1, 4)):
+            message[place] = (
                 rng.choice(bytearray(b'0123456789abcdefl,"}'))
                 if rng.random() < 0.8
                 else rng.integers(256)
             )
-        reply = unpack(guarded.respond(bytes(letter))).content
+        reply = unpack(guarded.respond(bytes(message))).content
         assert isinstance(reply, Failure | Prototypes | Labels)
         if isinstance(reply, Failure):
             assert reply.code != "internal"

@@ -85,7 +85,7 @@ def test_own_layers_are_remembered_from_turn_to_turn():
     with pytest.raises(FederationError, match="no longer has its personal layers"):
         other.answer(request(turn=1, weights=first.weights))  # it has not trained yet
     with pytest.raises(FederationError, match="no longer has its personal layers"):
-        one.answer(request(turn=1, weights=first.weights))  # a repeated letter would train twice
+        one.answer(request(turn=1, weights=first.weights))  # a repeated message would train twice
     fresh = client()
     fresh.answer(request())
     np.testing.assert_array_equal(
@@ -129,7 +129,7 @@ def test_nothing_but_numbers_comes_back_when_weights_are_not_asked_for():
     assert len(reply.weights) == 0
 
 
-def test_letters_carry_both():
+def test_messages_carry_both():
     for message in (
         request(),
         request(EvaluateRequest),

@@ -116,14 +116,18 @@ def check_names(names: Any) -> None:
             f"Labels are {' and '.join(kinds)}; give all of one type, words or whole numbers."
         )
     for name in names:
-        if type(name) is str and not (name.isprintable() and len(name) <= _LONGEST_NAME):
-            raise InputError(
-                f"A label is not a printable word of up to {_LONGEST_NAME} characters; rename it."
-            )
-        if type(name) is int and not -_LARGEST_NUMBER <= name < _LARGEST_NUMBER:
-            raise InputError("A label is a number of more than 64 bits; give smaller ones.")
+        _check_name(name)
     if len(set(names)) < len(names):
         raise InputError("Two labels have the same name; give each class its own.")
+
+
+def _check_name(name: LabelName) -> None:
+    if type(name) is str and not (name.isprintable() and len(name) <= _LONGEST_NAME):
+        raise InputError(
+            f"A label is not a printable word of up to {_LONGEST_NAME} characters; rename it."
+        )
+    if type(name) is int and not -_LARGEST_NUMBER <= name < _LARGEST_NUMBER:
+        raise InputError("A label is a number of more than 64 bits; give smaller ones.")
 
 
 def agreed_names(labels: Mapping[str, tuple[LabelName, ...]]) -> tuple[LabelName, ...]:

@@ -29,42 +29,27 @@ class PrivateReply(Release, Reply):
     def check_alone(self) -> None:
         require(is_count(self.count), "samples are not counted by a positive whole number.")
         require(
-            all(_positive(size) for size in (self.clip_norm, self.whitened_clip_norm)),
+            _is_size(self.clip_norm) and _is_size(self.whitened_clip_norm),
             "a clip norm is not positive.",
         )
         d = len(self.mean) if is_finite(self.mean, 1) else 0
         vectors = (self.origin, self.first_mean, self.centre, self.mean)
-        require(
-            d > 0 and all(is_finite(one, 1) and one.shape == (d,) for one in vectors),
-            "means are not finite.",
-        )
+        require(d > 0 and _have_shape(vectors, (d,)), "means are not finite.")
         matrices = (self.first_second, self.whitening, self.second)
-        require(
-            all(is_finite(one, 2) and one.shape == (d, d) for one in matrices),
-            "moments are not finite.",
-        )
+        require(_have_shape(matrices, (d, d)), "moments are not finite.")
         count = len(self.centres)
-        cells = is_finite(self.centres, 2) and self.centres.shape == (count, d)
-        cells = cells and is_finite(self.sums, 2) and self.sums.shape == (count, d)
-        require(
-            cells and is_finite(self.masses, 1) and self.masses.shape == (count,),
-            "cells are not finite.",
+        cells = _have_shape((self.centres, self.sums), (count, d))
+        require(cells and _have_shape((self.masses,), (count,)), "cells are not finite.")
+        require(_have_shape((self.noise,), (3,)), "the noise is not given.")
+        noise = bool((self.noise >= 0).all()) and bool((self.noise[:2] > 0).all())
+        require(noise, "the noise is not given.")
+        largest = (
+            np.abs(one).max(initial=0.0) for one in (*vectors, *matrices, self.masses, self.sums)
         )
-        require(is_finite(self.noise, 1) and self.noise.shape == (3,), "the noise is not given.")
-        require(
-            bool((self.noise >= 0).all()) and bool((self.noise[:2] > 0).all()),
-            "the noise is not given.",
-        )
-        numbers = (*vectors, *matrices, self.masses, self.sums)
-        require(
-            all(np.abs(one).max(initial=0.0) < _LARGEST for one in numbers),
-            "its numbers are too large.",
-        )
+        require(max(largest) < _LARGEST, "its numbers are too large.")
         spectrum = np.abs(np.linalg.eigvalsh((self.whitening + self.whitening.T) / 2))
-        require(
-            float(spectrum.min()) > 1e-14 * float(spectrum.max()),
-            "its whitening matrix is singular.",
-        )
+        singular = float(spectrum.min()) <= 1e-14 * float(spectrum.max())
+        require(not singular, "its whitening matrix is singular.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,25 +90,23 @@ class PrivateRequest(Request):
         for number in (self.epsilon, self.delta, self.clip_norm):
             if type(number) is not float:
                 raise InputError("epsilon, delta and clip_norm must be numbers.")
-        if type(self.cells) is not int or not all(
-            _plain(one) for one in (self.centre, self.centres)
-        ):
+        arrays = _plain(self.centre) and _plain(self.centres)
+        if type(self.cells) is not int or not arrays:
             raise InputError("centre and cells must be numbers.")
-        own = self.centres.size > 0
+        budget = self.epsilon, self.delta, self.clip_norm, np.array(self.centre)
         if self.labels != ():
-            check_names(self.labels)
-            if own or self.cells != len(self.labels):
-                raise InputError("cells must be the classes where labels are asked for.")
-            guarantee = DP(
-                self.epsilon, self.delta, self.clip_norm, np.array(self.centre), labels=self.labels
-            )
-            return PrivateRequest.of(guarantee)
-        if own and len(self.centres) != self.cells:
+            self._check_labels()
+            return PrivateRequest.of(DP(*budget, labels=self.labels))
+        if self.centres.size == 0:
+            return PrivateRequest.of(DP(*budget, "auto" if self.cells == -1 else self.cells))
+        if len(self.centres) != self.cells:
             raise InputError("cells must be as many as their centres.")
-        cells = np.array(self.centres) if own else "auto" if self.cells == -1 else self.cells
-        return PrivateRequest.of(
-            DP(self.epsilon, self.delta, self.clip_norm, np.array(self.centre), cells)
-        )
+        return PrivateRequest.of(DP(*budget, np.array(self.centres)))
+
+    def _check_labels(self) -> None:
+        check_names(self.labels)
+        if self.centres.size > 0 or self.cells != len(self.labels):
+            raise InputError("cells must be the classes where labels are asked for.")
 
     def needs(self) -> Needs:
         return Needs(
@@ -190,5 +173,9 @@ def _plain(array: Any) -> bool:
     return type(array) is np.ndarray and array.dtype == np.float64
 
 
-def _positive(number: Any) -> bool:
+def _is_size(number: Any) -> bool:
     return type(number) is float and 0 < number < _LARGEST
+
+
+def _have_shape(arrays: tuple[Floats, ...], shape: tuple[int, ...]) -> bool:
+    return all(is_finite(array, len(shape)) and array.shape == shape for array in arrays)
