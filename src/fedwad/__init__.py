@@ -1,16 +1,16 @@
-"""fedwad: how alike are data sets that may never meet?
+"""Measure how similar datasets are without pooling them.
 
 >>> import fedwad
->>> fedwad.wasserstein([[0.0], [1.0]], [[2.0], [3.0]])     # exact, on one machine
+>>> fedwad.wasserstein([[0.0], [1.0]], [[2.0], [3.0]])  # exact, on one machine
 2.0
->>> r = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], support=2)   # through small point clouds
+>>> r = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]])  # from one message of each site
 >>> r.lower <= 2.0 <= r.upper
 True
 """
 
 from typing import TYPE_CHECKING, Any
 
-from fedwad import datasets, ot
+from fedwad import datasets, methods, ot
 from fedwad._audit import AuditResult, audit
 from fedwad._coreset.api import coreset
 from fedwad._coreset.result import CoresetResult, CoresetRound
@@ -22,7 +22,6 @@ from fedwad._matrix.result import MatrixResult
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 from fedwad.federation import Policy, local
 from fedwad.ot import Measure, wasserstein
-from fedwad.otdd import otdd
 from fedwad.privacy import DP
 
 if TYPE_CHECKING:
@@ -52,13 +51,13 @@ __all__ = [
     "distance",
     "local",
     "matrix",
+    "methods",
     "ot",
-    "otdd",
     "wasserstein",
 ]
 
 
-def __getattr__(name: str) -> Any:  # what needs scikit-learn loads when it is first needed
+def __getattr__(name: str) -> Any:  # scikit-learn loads when first needed
     if name == "CoresetClassifier":
         from fedwad.learning import CoresetClassifier
 

@@ -1,5 +1,4 @@
-"""Writing files so that an interruption leaves the old one or the new one, never half of one;
-results that do."""
+"""Files that an interruption leaves whole: the old one or the new one, never half of one."""
 
 from __future__ import annotations
 
@@ -15,19 +14,18 @@ __all__ = ["Saved", "to_toml", "write_atomically"]
 
 
 class Saved:
-    """A result that can be written to a file and read again; a kind of result adds what it is made
-    of."""
+    """A result that can be written to a file and read again."""
 
-    _format: ClassVar[str]  # the first thing in the file
-    _noun: ClassVar[str]  # what it is called in errors
+    _format: ClassVar[str]  # "fedwad <noun> <version>", the first entry of the file
+    _noun: ClassVar[str]  # the word for such a result in errors
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists."""
+        """Return plain numbers, words and lists."""
         raise NotImplementedError
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """What `to_dict` gave; InputError if it is something else."""
+        """Make a result from what `to_dict` returned; InputError for anything else."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
@@ -43,9 +41,15 @@ class Saved:
             raise InputError(f"There is no readable file at {path}; check the path.") from None
         except ValueError:
             content = None
-        if not isinstance(content, dict) or content.pop("format", None) != cls._format:
+        found = content.pop("format", None) if isinstance(content, dict) else None
+        if found != cls._format:
+            if isinstance(found, str) and found.startswith(f"fedwad {cls._noun} "):
+                raise InputError(
+                    f"{path} was saved by another version of fedwad ('{found}', not"
+                    f" '{cls._format}'); compute the {cls._noun} again."
+                )
             raise InputError(
-                f"{path} is not a saved {cls._noun}; give a file written by `save` or --save."
+                f"{path} is not a saved {cls._noun}; give a file that was saved as one."
             )
         try:
             return cls.from_dict(content)

@@ -36,7 +36,7 @@ class Suggestion:
 
 
 def cluster(
-    distances: ArrayLike, k: int, affinity: Affinity = "linear", n_neighbors: int = 3, seed: int = 0
+    distances: ArrayLike, k: int, affinity: Affinity = "kernel", n_neighbors: int = 3, seed: int = 0
 ) -> NDArray[np.int64]:
     """Spectral clustering of clients: k-means on the rows, scaled to length one, of the k
     eigenvectors of the graph's normalised Laplacian with the smallest eigenvalues (Ng, Jordan,
@@ -126,7 +126,7 @@ def suggest(distances: ArrayLike) -> Suggestion:
 def stability(
     distances: ArrayLike,
     k: int,
-    affinity: Affinity = "linear",
+    affinity: Affinity = "kernel",
     n_neighbors: int = 3,
     draws: int = 20,
     noise: float = 0.05,

@@ -1,1 +1,1 @@
-"""How `fedwad.coreset` works inside: seeding, the union of the clients, and the paper's way."""
+"""The algorithms behind `fedwad.coreset`: seeding, the union of the sites, the paper's epochs."""

@@ -1,5 +1,4 @@
-"""A coreset from one summary of each client: no cell is drawn by the server, and nothing else is
-asked."""
+"""A coreset from one summary of each site."""
 
 from __future__ import annotations
 
@@ -8,27 +7,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedwad._coreset.seeding import distilled, stand_in_of
-from fedwad._coreset.union import Certified
-from fedwad.ot import Floats, Measure, Summary, lower_bound, solve, upper_bound
+from fedwad._coreset.seeding import distilled, synthetic_union
+from fedwad._coreset.task import Certified
+from fedwad.ot import Floats, Masses, Measure, Summary, lower_bound, solve, upper_bound
 
 __all__ = ["from_summaries"]
 
 
 def from_summaries(
-    summaries: Mapping[str, Summary], size: int, masses: str, seed: int
+    summaries: Mapping[str, Summary], size: int, masses: Masses, seed: int
 ) -> tuple[Certified, float]:
-    """Atoms for the union of the clients, with what their summaries prove of their distance, and
-    its estimate.
+    """Return atoms for the union of the sites with certified bounds, and an estimate.
 
-    The atoms are the coreset of a stand-in that is drawn from the summaries; the estimate is their
-    distance to another one, since to the first they are closer than to the data, the more so the
-    more of them there are. The summaries together are one of the union, and a coreset is its own
-    summary without spread, so Gelbrich's bound and the coupling of cells bound the distance from
-    below and from above.
+    The atoms are the coreset of a synthetic union. The estimate is their distance to a second one:
+    they are closer to the first than to the data. The summaries together are a summary of the
+    union, and a coreset is a summary without spread, so Gelbrich's bound and the coupling of cells
+    bound the distance from below and above.
     """
-    best, stand_in = distilled(dict(summaries), size, masses, seed)
-    another = stand_in_of(dict(summaries), len(stand_in), seed + 1)
+    best, sample = distilled(dict(summaries), size, masses, seed)
+    another = synthetic_union(dict(summaries), len(sample), seed + 1)
     value = solve(another, best.measure).distance
     union, atoms = _pooled(list(summaries.values())), best.measure
     own = Summary(
@@ -40,7 +37,7 @@ def from_summaries(
 
 
 def _pooled(summaries: list[Summary]) -> Summary:
-    """The summaries of several clients as one of their union."""
+    """Return a summary of the union of several sites."""
     counts = np.array([summary.count for summary in summaries], dtype=np.float64)
     shares = counts / counts.sum()
     weights = np.concatenate(

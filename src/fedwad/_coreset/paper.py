@@ -1,5 +1,4 @@
-"""The paper's coresets: pulled towards a few random clients at a time, through FedWaD or
-directly."""
+"""The paper's coresets: gradient steps towards a few random sites, through FedWaD or directly."""
 
 from __future__ import annotations
 
@@ -13,22 +12,21 @@ from typing import Literal, Protocol
 import numpy as np
 
 from fedwad._coreset.result import CoresetRound
-from fedwad._distance.rounds import FedWaD
+from fedwad._distance.rounds import FedWaDLoop
 from fedwad.errors import InputError
 from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply, TransportReply
 from fedwad.ot import Floats, Measure, Plan, Summary, solve
 
-__all__ = ["Adam", "Direct", "Paper", "Plain", "Pull", "epochs"]
+__all__ = ["SGD", "Adam", "Direct", "EpochOptions", "Epochs", "Paper", "Pull", "epochs"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pull:
-    """Mean over the active clients of their distance to the coreset, its gradient (S, d), and who
-    answered."""
+    """Mean distance of the asked sites to the coreset, its gradient (S, d), and who answered."""
 
     loss: float
     gradient: Floats
-    clients: tuple[str, ...]
+    sites: tuple[str, ...]
     min_cell_size: int | None
 
 
@@ -36,21 +34,22 @@ class Puller(Protocol):
     def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull: ...
 
 
-class Stepper(Protocol):
+class Optimizer(Protocol):
     def step(self, atoms: Floats, gradient: Floats, rate: float) -> Floats: ...
 
 
-class Plain:
-    """z <- z - rate * S * gradient: with a rate of one half, W2^2's step to the mean of what the
-    atoms receive."""
+class SGD:
+    """Gradient steps z <- z - rate * S * gradient.
+
+    For W2^2 a rate of one half moves each atom to the mean of the mass that it receives.
+    """
 
     def step(self, atoms: Floats, gradient: Floats, rate: float) -> Floats:
         return np.asarray(atoms - rate * len(atoms) * gradient)
 
 
 class Adam:
-    """Kingma and Ba's steps: the mean gradient over the root of its mean square, coordinate by
-    coordinate."""
+    """Adam (Kingma and Ba 2015): the mean gradient over its root mean square, by coordinate."""
 
     def __init__(self, first: float = 0.9, second: float = 0.999) -> None:
         self._decays = first, second
@@ -73,21 +72,20 @@ class Adam:
 
 @dataclass(frozen=True, eq=False)
 class Paper:
-    """FedWaD between the coreset, which the server holds, and each active client; xi travels
-    between the two.
+    """FedWaD between the coreset, which the server holds, and each asked site.
 
-    The gradient is that of W2(coreset, xi) in the coreset's points with the plan P fixed, which is
-    the right one where W2 is differentiable (the envelope theorem): d W2^2 / d z_s = 2 (b_s z_s -
-    sum_j P_sj xi_j), and through the root d W2 = d W2^2 / (2 W2).
+    The gradient is that of W2(coreset, xi) in the coreset's points with the plan P fixed. By the
+    envelope theorem it is the right one where W2 is differentiable: d W2^2 / d z_s = 2 (b_s z_s -
+    sum_j P_sj xi_j), and d W2 = d W2^2 / (2 W2).
     """
 
     support: int
     rounds: int
-    within_std: Measure  # points around the data, from which each support begins
+    around: Measure  # points around the data, which fill up the first support
     rng: np.random.Generator
 
     def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
-        loops = {name: FedWaD(self._start(coreset), rng=self.rng) for name in names}
+        loops = {name: FedWaDLoop(self._start(coreset), rng=self.rng) for name in names}
         potentials: dict[str, Floats | None] = dict.fromkeys(names)
         for _ in range(self.rounds):
             asked = {name: loop.request() for name, loop in loops.items()}
@@ -104,16 +102,15 @@ class Paper:
         return Pull(loss, gradient, tuple(loops), None)
 
     def _start(self, coreset: Measure) -> Measure:
-        """The coreset itself, filled up with points around the data."""
-        extra = self.rng.permutation(len(self.within_std))[: max(0, self.support - len(coreset))]
+        """Return the coreset itself, filled up with points around the data."""
+        extra = self.rng.permutation(len(self.around))[: max(0, self.support - len(coreset))]
         kept = coreset.points[: self.support]
-        return Measure(np.concatenate([kept, self.within_std.points[extra]]))
+        return Measure(np.concatenate([kept, self.around.points[extra]]))
 
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """The coreset itself is the support that travels; clients answer with the means of its
-    cells."""
+    """The coreset itself is the support that travels; sites reply with the means of its cells."""
 
     run: str
 
@@ -129,7 +126,7 @@ class Direct:
             summary, distance = reply.summary, reply.distance or 0.0
             if not isinstance(summary, Summary) or summary.means.shape != coreset.points.shape:
                 raise InputError(
-                    f"{name} has fewer samples than the coreset has points; take a smaller one."
+                    f"{name} has fewer samples than the coreset has points; make the coreset smaller."
                 )
             towards = 2 * coreset.weights[:, None] * (coreset.points - summary.means)
             gradient += towards / (2 * distance or 1.0) / len(replies)
@@ -139,15 +136,35 @@ class Direct:
 
 
 def _on_support(plan: Plan, t: float) -> Measure:
-    """The barycentric interpolant on the points of the support, which may be more than those of the
-    coreset."""
+    """Return the barycentric interpolant on the points of the support."""
     return Measure((1 - t) * plan.target_means() + t * plan.target.points, plan.target.weights)
 
 
 def _gradient(plan: Plan) -> Floats:
-    """Of W2(source, target) in the target's points."""
+    """Return the gradient of W2(source, target) in the target's points."""
     towards = 2 * plan.target.weights[:, None] * (plan.target.points - plan.target_means())
     return np.asarray(towards / (2 * plan.distance or 1.0))
+
+
+@dataclass(frozen=True)
+class EpochOptions:
+    """Options of the paper's epochs."""
+
+    rounds: int
+    clients_per_round: int
+    learning_rate: float
+    optimizer: Literal["adam", "sgd"]
+    tol: float
+
+
+@dataclass(frozen=True, eq=False)
+class Epochs:
+    """The atoms after the last epoch, and how they came about."""
+
+    atoms: Floats
+    history: tuple[CoresetRound, ...]
+    converged: bool
+    min_cell_size: int | None
 
 
 def epochs(
@@ -155,39 +172,34 @@ def epochs(
     names: tuple[str, ...],
     start: Floats,
     puller: Puller,
-    count: int,
-    clients_per_round: int,
-    rate: float,
-    steps: Literal["adam", "plain"],
-    tol: float,
+    options: EpochOptions,
     rng: np.random.Generator,
     callback: Callable[[CoresetRound], None] | None,
-) -> tuple[Floats, list[CoresetRound], bool, int | None]:
-    """Epochs of random active clients. The rate falls linearly to a twentieth, so that the atoms
-    come to rest."""
-    atoms, stepper = start, Adam() if steps == "adam" else Plain()
+) -> Epochs:
+    """Run epochs with random sites.
+
+    The learning rate falls linearly to a twentieth, so that the atoms converge.
+    """
+    atoms, optimizer = start, Adam() if options.optimizer == "adam" else SGD()
     history: list[CoresetRound] = []
     converged, min_cell_size = False, math.inf
-    for number in range(1, count + 1):
+    for number in range(1, options.rounds + 1):
         since = time.perf_counter()
         left = [name for name in names if name not in line.failed]
-        chosen = sorted(
-            rng.choice(len(left), min(clients_per_round, len(left)), replace=False).tolist()
-        )
-        pulled = puller.pull(line, [left[k] for k in chosen], Measure(atoms))
+        count = min(options.clients_per_round, len(left))
+        picked = sorted(rng.choice(len(left), count, replace=False).tolist())
+        pulled = puller.pull(line, [left[k] for k in picked], Measure(atoms))
         min_cell_size = min(min_cell_size, pulled.min_cell_size or math.inf)
-        now = rate * max(0.05, 1 - (number - 1) / count)
-        moved = stepper.step(atoms, pulled.gradient, now)
+        rate = options.learning_rate * max(0.05, 1 - (number - 1) / options.rounds)
+        moved = optimizer.step(atoms, pulled.gradient, rate)
         shift = float(np.sqrt(((moved - atoms) ** 2).sum(axis=1).mean()))
         atoms = moved
-        history.append(
-            CoresetRound(
-                number, time.perf_counter() - since, pulled.loss, shift, len(pulled.clients)
-            )
-        )
+        seconds = time.perf_counter() - since
+        history.append(CoresetRound(number, seconds, pulled.loss, shift, len(pulled.sites)))
         if callback is not None:
             callback(history[-1])
-        converged = shift <= tol * pulled.loss
+        converged = shift <= options.tol * pulled.loss
         if converged:
             break
-    return atoms, history, converged, None if min_cell_size == math.inf else int(min_cell_size)
+    fewest = None if min_cell_size == math.inf else int(min_cell_size)
+    return Epochs(atoms, tuple(history), converged, fewest)

@@ -1,4 +1,4 @@
-"""The answer to `fedwad.coreset`: saved, loaded, and drawn."""
+"""The result of `fedwad.coreset`, which can be saved, loaded and drawn."""
 
 from __future__ import annotations
 
@@ -29,55 +29,59 @@ class CoresetRound:
 
     Attributes
     ----------
-    loss : float What the method makes small: W2 between atoms and union for "union"; the mean over
-        the active clients of their distance to the coreset for "direct", and of FedWaD's running
-        estimate of it for "fedwad".
-    lower, upper : float or None Certified interval of W2 between the atoms of this round and the
-        union of those asked, for "union".
-    shift : float How far the atoms moved at the end of the round (root mean square over their
-        mass); 0 when they stayed.
-    clients : int
-        How many clients answered.
+    loss : float
+        What the method minimises: W2 between atoms and union for "union"; the mean distance of the
+        asked sites to the coreset for "direct", and FedWaD's running estimate of it for "fedwad".
+    lower, upper : float or None
+        Certified bounds of W2 between this round's atoms and the union of the asked sites, for
+        "union".
+    shift : float
+        Root mean square distance by which the atoms moved at the end of the round.
+    sites : int
+        Number of sites that answered.
     """
 
     number: int
     seconds: float
     loss: float
     shift: float
-    clients: int
+    sites: int
     lower: float | None = None
     upper: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CoresetResult(Saved):
-    """A few points that stand for the data of all clients, and how far they are from them.
+    """A few points that represent the data of all sites, and how far they are from them.
 
     Attributes
     ----------
     points : array (S, d)
     weights : array (S,)
-        Masses of the points, sum one.
+        Masses of the points; they sum to one.
     value : float
-        W2 between the coreset and the union of the clients' samples, as well as it is known.
+        Estimate of W2 between the coreset and the union of the sites' samples.
     lower, upper : float
-        Certified bounds of it, given honest clients and up to rounding (1e-9 relative).
+        Certified bounds of it, given honest sites and up to rounding (1e-9 relative).
+    method, options : str, dict
+        The method and its options.
     history : tuple of CoresetRound
-    clients : tuple of str
-        Those whose union the bounds are about.
-    lost : mapping
-        Clients that did not answer, each with the reason.
+    sites : tuple of str
+        The sites whose union the bounds are about.
+    failed : mapping
+        Sites that did not answer, each with the reason.
     converged : bool
         Whether the tolerance was met before the rounds ran out.
-    min_cell_size : int Fewest samples behind one of the cell means that the clients sent: 1 means
-        that a sample was sent as it is.
+    min_cell_size : int or None
+        Fewest samples behind one of the cell means that the sites sent; 1 means that a sample was
+        sent as it is.
     traffic : Traffic
-        Bytes sent `up` by and `down` to clients, and the number of replies.
+        Bytes sent `up` by the sites and `down` to them, and the number of replies.
     features : tuple of str or None
         Names of the columns of `points`, where the data are tables of this process.
     """
 
-    _format: ClassVar[str] = "fedwad coreset 1"
+    _format: ClassVar[str] = "fedwad coreset 2"
     _noun: ClassVar[str] = "coreset"
 
     points: Floats
@@ -86,13 +90,13 @@ class CoresetResult(Saved):
     lower: float
     upper: float
     method: str
+    options: dict[str, Any]
     history: tuple[CoresetRound, ...]
-    clients: tuple[str, ...]
+    sites: tuple[str, ...]
     converged: bool
     seed: int
-    masses: str = "equal"
     min_cell_size: int | None = None
-    lost: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     features: tuple[str, ...] | None = None
 
@@ -105,10 +109,10 @@ class CoresetResult(Saved):
         return len(self.weights)
 
     def __repr__(self) -> str:
-        lost = f", without {', '.join(self.lost)}" if self.lost else ""
+        failed = f", without {', '.join(self.failed)}" if self.failed else ""
         return (
-            f"<coreset of {len(self)} points for {len(self.clients)} clients, W2 {self.value:.6g} in"
-            f" [{self.lower:.6g}, {self.upper:.6g}], method {self.method}{lost}>"
+            f"<coreset of {len(self)} points for {len(self.sites)} sites, W2 {self.value:.6g} in"
+            f" [{self.lower:.6g}, {self.upper:.6g}], method {self.method}{failed}>"
         )
 
     @property
@@ -117,8 +121,7 @@ class CoresetResult(Saved):
         return Measure(self.points, self.weights)
 
     def to_frame(self) -> pd.DataFrame:
-        """The points as a pandas DataFrame, one row each in the order of `weights`, with the names
-        of features."""
+        """Return the points as a pandas DataFrame with the names of features as columns."""
         try:
             import pandas as pd
         except ImportError:
@@ -128,13 +131,14 @@ class CoresetResult(Saved):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists: what --json prints and `save` writes."""
-        names = (*_NUMBERS, "method", "converged", "seed", "masses", "min_cell_size")
+        """Return plain numbers, words and lists, which `save` writes."""
+        names = (*_NUMBERS, "method", "converged", "seed", "min_cell_size")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {"points": self.points.tolist(), "weights": self.weights.tolist()}
         content |= {
-            "clients": list(self.clients),
-            "lost": dict(self.lost),
+            "options": dict(self.options),
+            "sites": list(self.sites),
+            "failed": dict(self.failed),
             "traffic": asdict(self.traffic),
         }
         content["features"] = None if self.features is None else list(self.features)
@@ -143,44 +147,35 @@ class CoresetResult(Saved):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> CoresetResult:
-        """What `to_dict` gave; InputError if it is something else."""
+        """Make a result from what `to_dict` returned; InputError for anything else."""
         try:
             found = dict(content)
-            points = np.array(found.pop("points"), dtype=np.float64)
-            weights = np.array(found.pop("weights"), dtype=np.float64)
-            if type(found["clients"]) is not list or not all(
-                type(name) is str for name in found["clients"]
-            ):
-                raise TypeError("not a list of names")
-            features = found.pop(
-                "features", None
-            )  # which coresets saved by earlier versions do not have
-            if features is not None and (
-                type(features) is not list or not all(type(name) is str for name in features)
-            ):
-                raise TypeError("not a list of names")
             result = cls(
-                points=points,
-                weights=weights,
-                clients=tuple(found.pop("clients")),
+                points=np.array(found.pop("points"), dtype=np.float64),
+                weights=np.array(found.pop("weights"), dtype=np.float64),
+                sites=_names(found.pop("sites")),
                 traffic=Traffic(**found.pop("traffic")),
                 history=tuple(CoresetRound(**record) for record in found.pop("history")),
-                features=None if features is None else tuple(features),
+                features=None if (names := found.pop("features")) is None else _names(names),
                 **found,
             )
-            if points.ndim != 2 or weights.shape != (len(points),) or not np.isfinite(points).all():
-                raise ValueError("not points with weights")
-            if features is not None and len(features) != points.shape[1]:
-                raise ValueError("not a name for each feature")
-            if not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-9:
-                raise ValueError("not weights")
-            if not 0 <= result.lower <= result.value <= result.upper < math.inf:
-                raise ValueError("not a result of coreset()")
+            result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "These are not the parts of a coreset; some are missing or were changed."
+                "This is not the content of a coreset; parts are missing or were changed."
             ) from None
         return result
+
+    def _check(self) -> None:
+        points, weights = self.points, self.weights
+        if points.ndim != 2 or weights.shape != (len(points),) or not np.isfinite(points).all():
+            raise ValueError("not points with weights")
+        if self.features is not None and len(self.features) != points.shape[1]:
+            raise ValueError("not a name for each feature")
+        if not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-9:
+            raise ValueError("not weights")
+        if not 0 <= self.lower <= self.value <= self.upper < math.inf:
+            raise ValueError("not a result of coreset()")
 
     def plot(self, path: str | Path, shape: tuple[int, ...] | None = None) -> None:
         """Draw the points as a sheet of images, or in their two main directions, into a .png, .svg
@@ -191,5 +186,11 @@ class CoresetResult(Saved):
         """
         import importlib
 
-        # By name: pictures are a later room, which this one does not need to exist.
+        # By name: the report package comes later in the order of packages.
         importlib.import_module("fedwad.report").coreset_picture({"": self}, path, shape=shape)
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise TypeError("not a list of names")
+    return tuple(names)

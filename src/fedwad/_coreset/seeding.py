@@ -1,54 +1,51 @@
-"""Where the atoms begin: from one summary of each client, from moments, or as the user says."""
+"""The first atoms of a coreset: from one summary of each site, from moments, or given."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from fedwad._coreset.union import Union
-from fedwad._distance.api import pooled_start
+from fedwad._coreset.union import UnionSolver
+from fedwad._distance.run import pooled_start
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
+    AtomsRequest,
+    CellSums,
     Dataset,
     MeteredFederation,
     Moments,
     MomentsRequest,
     SummaryReply,
     SummaryRequest,
-    local,
+    client_key,
+    same_features,
 )
 from fedwad.ot import (
     Atoms,
     Floats,
+    Masses,
     Measure,
     Summary,
     SyntheticSample,
-    as_points,
     distil,
     ground_cost,
 )
 
-__all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "stand_in_of"]
+__all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "synthetic_union"]
 
-_STARTS = 3  # of Lloyd's steps on the stand-in, of which the best is kept
-_STAND_IN = 2000  # points of the stand-in at least, and so many for each atom
-_PER_ATOM = 50
+_STARTS = 3  # restarts of Lloyd's algorithm on the synthetic union
+_STAND_IN, _PER_ATOM = 2000, 50  # points of the synthetic union: at least, and for each atom
 _WIDE = 12.5
-_CENTRAL, _SETTLING = (
-    1e-3,
-    30,
-)  # gap, and rounds without messages, in which its potentials are centred
-_CELLS = 10  # of a summary, at most: more atoms than that do not need more from each client
+_CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # for the potentials of the synthetic union
+_CELLS = 10  # largest number of cells of a summary; more atoms do not need more cells
 
 
 @dataclass(frozen=True, eq=False)
 class Seed:
-    """Atoms (S, d) and potentials (S,) to begin with, where they come from, and about W2^2 (0 when
-    unknown)."""
+    """Atoms (S, d) and potentials (S,) to begin with, their origin, and an estimate of W2^2 or 0."""
 
     atoms: Floats
     potentials: Floats
@@ -60,57 +57,52 @@ def seed_atoms(
     line: MeteredFederation,
     names: Sequence[str],
     size: int,
-    start: Any,
-    masses: Literal["equal", "free"],
+    init: Measure | str,
+    masses: Masses,
     seed: int,
     moments: Sequence[Moments] | None = None,
 ) -> Seed:
-    """Begin from `start` if those are points, else from what the clients tell.
+    """Return atoms to begin with: given ones, from summaries, or from moments.
 
-    From summaries: the server draws a stand-in of the union from them and makes the coreset of
-    that, with no further message. Clients that refuse a summary are not part of the stand-in; if
-    all do, points are drawn around the pooled mean. `moments` are given where they were asked for
-    before.
+    From summaries: the server draws a synthetic sample of the union and makes its coreset, with no
+    further message. Sites that refuse a summary are not part of that sample; if all refuse, points
+    are drawn around the pooled mean. `moments` are given where sites were asked for them before.
     """
-    if not isinstance(start, str):
-        atoms = np.array(as_points(start, "start"))
-        if len(atoms) != size:
+    if isinstance(init, Measure):
+        if len(init) != size:
             raise InputError(
-                f"start has {len(atoms)} points where a coreset of {size} was asked for; give as many."
+                f"init has {len(init)} points and the coreset {size}; give as many as its size."
             )
-        return Seed(atoms, np.zeros(size), "given")
-    found = _from_summaries(line, names, size, masses, seed) if start == "summaries" else None
+        return Seed(np.array(init.points), np.zeros(size), "given")
+    found = _from_summaries(line, names, size, masses, seed) if init == "summaries" else None
     return found or _from_moments(
         ask_moments(line, names) if moments is None else moments, size, seed
     )
 
 
 def _from_summaries(
-    line: MeteredFederation, names: Sequence[str], size: int, masses: Any, seed: int
+    line: MeteredFederation, names: Sequence[str], size: int, masses: Masses, seed: int
 ) -> Seed | None:
-    before = dict(line.failed)
     try:
-        summaries = ask_summaries(line, names, size, seed)
-    except (PolicyError, FederationError):  # nobody tells one
+        summaries = ask_summaries(line, names, size, seed, record=False)
+    except (PolicyError, FederationError):  # all sites refuse
         return None
-    finally:
-        line.failed = before  # whoever did not answer this is still asked for cells
-    best, stand_in = distilled(summaries, size, masses, seed)
+    best, sample = distilled(summaries, size, masses, seed)
     points = best.measure.points
-    if len(points) < size:  # a stand-in of few different points
+    if len(points) < size:  # the sample has fewer different points
         points = points[np.arange(size) % len(points)]
     potentials = np.zeros(size)
     if masses == "equal" and len(best.measure) == size:
-        potentials = _central(stand_in, np.array(points))
+        potentials = _central(sample, np.array(points))
     return Seed(np.array(points), potentials, "summaries", best.distance**2)
 
 
 def ask_summaries(
-    line: MeteredFederation, names: Sequence[str], size: int, seed: int
+    line: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
 ) -> dict[str, Summary]:
-    """One summary of each client that tells it."""
+    """Return one summary of each site that does not refuse."""
     request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed)
-    replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
+    replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, record=record)
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
@@ -119,49 +111,53 @@ def ask_summaries(
 
 
 def distilled(
-    summaries: dict[str, Summary], size: int, masses: Any, seed: int
+    summaries: dict[str, Summary], size: int, masses: Masses, seed: int
 ) -> tuple[Atoms, Measure]:
-    """The coreset of a stand-in of the union, the best of a few starts, and that stand-in."""
-    stand_in = stand_in_of(summaries, max(_STAND_IN, _PER_ATOM * size), seed)
-    tries = [distil(stand_in, size, masses, 1, seed + k) for k in range(_STARTS)]
-    return min(tries, key=lambda one: one.distance), stand_in
+    """Return the best coreset of a synthetic union over a few restarts, and that sample."""
+    sample = synthetic_union(summaries, max(_STAND_IN, _PER_ATOM * size), seed)
+    tries = [distil(sample, size, masses, 1, seed + k) for k in range(_STARTS)]
+    return min(tries, key=lambda one: one.distance), sample
 
 
-def _central(stand_in: Measure, atoms: Floats) -> Floats:
-    """Potentials of the stand-in's transport, in the middle where many are optimal: the union's may
-    be on any side."""
-    weights, line = (
-        np.full(len(atoms), 1 / len(atoms)),
-        MeteredFederation(local({"stand-in": Dataset(stand_in)})),
+def _central(sample: Measure, atoms: Floats) -> Floats:
+    """Return potentials of the synthetic union's transport, central ones where many are optimal.
+
+    The union's potentials may lie on any side of them. Starting with large softness, for which
+    potentials are unique, leads to the centre.
+    """
+    measure = Dataset(sample).canonical().measure
+
+    def ask(names: Sequence[str], request: AtomsRequest) -> dict[str, CellSums]:
+        return dict.fromkeys(names, request.sums(measure))
+
+    union = UnionSolver(
+        ask=ask,
+        names=("union",),
+        atoms=atoms,
+        potentials=np.zeros(len(atoms)),
+        weights=np.full(len(atoms), 1 / len(atoms)),
+        rng=np.random.default_rng(0),
+        scale=_WIDE * float(ground_cost(atoms, atoms).max()),
+        tol=_CENTRAL_TOL,
     )
-    # From the softest, where potentials are unique, so that they come to the middle on the way.
-    wide = _WIDE * float(ground_cost(atoms, atoms).max())
-    begin = np.zeros(len(atoms))
-    union = Union(
-        line, ("stand-in",), atoms, begin, weights, np.random.default_rng(0), wide, tol=_CENTRAL
-    )
-    union.settle(_SETTLING)
+    union.settle(_CENTRAL_ROUNDS)
     return union.potentials
 
 
-def stand_in_of(summaries: dict[str, Summary], size: int, seed: int) -> Measure:
-    """About `size` points, from each client in proportion to its samples and at least one."""
+def synthetic_union(summaries: dict[str, Summary], size: int, seed: int) -> Measure:
+    """Draw about `size` points, from each site in proportion to its samples and at least one."""
     counts = np.array([summary.count for summary in summaries.values()], dtype=np.float64)
     total = min(size, max(int(counts.sum()), len(counts)))
     points, weights = [], []
     for (name, summary), count in zip(summaries.items(), counts, strict=True):
         share = count / counts.sum()
         drawn = max(1, round(share * total))
-        # By name, so that a client's points do not depend on who else is there.
-        key = int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little")
-        points.append(
-            SyntheticSample.of(summary).draw(drawn, np.random.default_rng([seed, key])).points
-        )
+        rng = np.random.default_rng([seed, client_key(name)])
+        points.append(SyntheticSample.of(summary).draw(drawn, rng).points)
         weights.append(np.full(drawn, share / drawn))
     joined = np.concatenate(weights)
-    even = float(joined.max()) <= 1.5 * float(
-        joined.min()
-    )  # then equal weights, whose transport is faster
+    # Weights that are nearly equal become equal: that transport is faster.
+    even = float(joined.max()) <= 1.5 * float(joined.min())
     return Measure(np.concatenate(points), None if even else joined)
 
 
@@ -171,25 +167,13 @@ def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
 
 
 def ask_moments(line: MeteredFederation, names: Sequence[str]) -> list[Moments]:
-    """Count, mean and scale of all clients that tell them."""
-    before = dict(line.failed)
+    """Return count, mean and scale of all sites that do not refuse; the others are asked for cells."""
+    requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = line.ask(dict.fromkeys(names, MomentsRequest()), Moments, tolerate=True)
+        replies = line.ask(requests, Moments, tolerate=True, record=False)
     except PolicyError as error:
         raise PolicyError(
-            f"No client tells where to begin ({error}); give the atoms to begin with as start."
+            f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    finally:
-        line.failed = before  # whoever did not answer this is still asked for cells
     same_features({name: len(reply.mean) for name, reply in replies.items()})
     return list(replies.values())
-
-
-def same_features(dimensions: dict[str, int]) -> None:
-    """InputError unless all clients have equally many features."""
-    first, expected = next(iter(dimensions.items()))
-    for name, dimension in dimensions.items():
-        if dimension != expected:
-            raise InputError(
-                f"{first} has {expected} features and {name} has {dimension}; a coreset needs the same at all clients."
-            )

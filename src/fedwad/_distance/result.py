@@ -1,4 +1,4 @@
-"""The answer to `fedwad.distance`: saved, loaded, and printed."""
+"""The result of `fedwad.distance`, which can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -17,49 +17,58 @@ __all__ = ["DistanceResult"]
 
 @dataclass(frozen=True, eq=False)
 class DistanceResult(Saved):
-    """A distance with its interval, its history and its price.
+    """A distance with its interval, its history and its cost.
 
     Attributes
     ----------
     value : float
         The estimate of W_p between the two samples.
-    lower, upper : float Certified bounds: lower <= W_p <= upper, given honest clients and up to
-        rounding (1e-9 relative).
+    lower, upper : float
+        Certified bounds: lower <= W_p <= upper, given honest sites and up to rounding (1e-9
+        relative).
+    traffic : Traffic
+        Bytes sent `up` by the sites and `down` to them, and the number of replies.
+    method, options : str, dict
+        The method and its options.
+    p, seed : float, int
+    sites : tuple of two str
     fedwad : float or None
-        The paper's estimate d_mu + d_nu; None for method="summary".
+        The paper's estimate d_mu + d_nu; None for method "summary".
     history : tuple of Round
     support : Measure or None
         The final xi of FedWaD.
-    traffic : Traffic
-        Bytes sent `up` by and `down` to clients, and the number of replies.
+    class_covariance : str or None
+        What classes were compared by in a dataset distance, "diag" or "full"; None if labels were
+        not used.
     covariance_types : tuple
-        How much of the covariance each client told: "full", "diagonal" or "isotropic".
-    min_cell_size : int or None Fewest samples behind one of the cell means that the clients sent: 1
-        means that a sample was sent as it is.
-    privacy : dict or None With differential privacy the promise of each client's release
-        (`fedwad.DP`). `lower` and `upper` are then no certificate: they tell where noise and what
-        summaries leave out are likely to let the distance be.
-    classes : str
-        "ignored", or what classes were compared by in a dataset distance: "diagonal" or "full".
+        What each site sent of the covariance within cells: "full", "lowrank", "diag", "spherical".
+    min_cell_size : int or None
+        Fewest samples behind one of the cell means that the sites sent; 1 means that a sample was
+        sent as it is.
+    privacy : dict or None
+        The guarantee (`fedwad.DP`) of each site's release under differential privacy. `lower` and
+        `upper` are not certified then: they say how far noise and the limits of a summary are
+        likely to move the estimate.
     """
 
-    _format: ClassVar[str] = "fedwad distance 1"
+    _format: ClassVar[str] = "fedwad distance 2"
     _noun: ClassVar[str] = "distance"
 
     value: float
     lower: float
     upper: float
-    fedwad: float | None
-    history: tuple[Round, ...]
-    support: Measure | None
     traffic: Traffic
     method: str
+    options: dict[str, Any]
     p: float
     seed: int
-    clients: tuple[str, str]
+    sites: tuple[str, str]
+    fedwad: float | None = None
+    history: tuple[Round, ...] = ()
+    support: Measure | None = None
+    class_covariance: str | None = None
     covariance_types: tuple[str, ...] = ()
     min_cell_size: int | None = None
-    classes: str = "ignored"
     privacy: dict[str, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -67,18 +76,8 @@ class DistanceResult(Saved):
 
     __hash__ = None  # type: ignore[assignment]
 
-    @classmethod
-    def zero(
-        cls, method: str, p: float, seed: int, clients: tuple[str, str], classes: str
-    ) -> DistanceResult:
-        """The distance of a client from itself, for which nobody needs to be asked."""
-        fedwad = 0.0 if method == "fedwad" else None
-        return cls(
-            0.0, 0.0, 0.0, fedwad, (), None, Traffic(), method, p, seed, clients, classes=classes
-        )
-
     def __repr__(self) -> str:
-        a, b = self.clients
+        a, b = self.sites
         private = "" if self.privacy is None else f", epsilon {self.privacy['epsilon']:g}"
         interval = f"[{self.lower:.6g}, {self.upper:.6g}]"
         return (
@@ -87,12 +86,11 @@ class DistanceResult(Saved):
 
     @property
     def certified(self) -> bool:
-        """Whether `lower` and `upper` are proven, given honest clients. Nothing is proven about
-        noisy numbers."""
+        """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
         return self.privacy is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists: what --json prints and `save` writes."""
+        """Return plain numbers, words and lists, which `save` writes."""
         names = (
             "value",
             "lower",
@@ -102,14 +100,12 @@ class DistanceResult(Saved):
             "p",
             "seed",
             "min_cell_size",
-            "classes",
+            "class_covariance",
             "privacy",
         )
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
-        content["clients"], content["covariance_types"] = (
-            list(self.clients),
-            list(self.covariance_types),
-        )
+        content["options"], content["sites"] = dict(self.options), list(self.sites)
+        content["covariance_types"] = list(self.covariance_types)
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         if self.support is not None:
@@ -121,12 +117,12 @@ class DistanceResult(Saved):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> DistanceResult:
-        """What `to_dict` gave; InputError if it is something else."""
+        """Make a result from what `to_dict` returned; InputError for anything else."""
         try:
             return cls._from_dict(dict(content))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "These are not the parts of a distance; some are missing or were changed."
+                "This is not the content of a distance; parts are missing or were changed."
             ) from None
 
     @classmethod
@@ -138,7 +134,12 @@ class DistanceResult(Saved):
             support=None if support is None else Measure(support["points"], support["weights"]),
             history=tuple(Round(**record) for record in content.pop("history")),
             traffic=Traffic(**content.pop("traffic")),
-            clients=tuple(content.pop("clients")),
+            sites=_pair(content.pop("sites")),
             covariance_types=tuple(content.pop("covariance_types")),
             **content,
         )
+
+
+def _pair(names: list[str]) -> tuple[str, str]:
+    first, second = names
+    return str(first), str(second)

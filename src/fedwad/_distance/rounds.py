@@ -1,5 +1,4 @@
-"""Algorithm 1 of the paper as a state machine: what to ask next, and what to make of the
-replies."""
+"""Algorithm 1 of the paper as a state machine: the next request, and what follows from replies."""
 
 from __future__ import annotations
 
@@ -8,16 +7,14 @@ import os
 import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedwad._checks import check_choice, check_whole
-from fedwad.errors import InputError
 from fedwad.federation import Classes, TransportReply, TransportRequest
-from fedwad.ot import Floats, Interpolant, Measure, interpolate, reduce_support, solve
+from fedwad.methods import FedWaD
+from fedwad.ot import Floats, Measure, interpolate, reduce_support, solve
 
-__all__ = ["FedWaD", "Round"]
+__all__ = ["FedWaDLoop", "Round"]
 
 _RANDOM_T = 0.25, 0.75
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -27,9 +24,9 @@ _EPSILON = float(np.finfo(np.float64).eps)
 class Round:
     """What the server knows after one round.
 
-    `running` is its own estimate W_p(xi_mu, xi_nu) / (1 - t), for which no client tells a distance.
-    `fedwad` and `upper` are the paper's estimate and the tighter bound at this round's support,
-    where distances were revealed.
+    `running` is its own estimate W_p(xi_mu, xi_nu) / (1 - t), which needs no distance from a site.
+    `fedwad` and `upper` are the paper's estimate and the tighter bound at this round's support;
+    they are known where distances were revealed.
     """
 
     number: int
@@ -42,53 +39,38 @@ class Round:
     upper: float | None = None
 
 
-class FedWaD:
-    """The server's side of FedWaD between two clients mu and nu.
+class FedWaDLoop:
+    """The server's side of FedWaD between two sites mu and nu.
 
     `request()` holds the support xi^(k-1) for both; `advance()` takes their interpolating measures
     xi_mu^(k), xi_nu^(k) and moves the support to xi^(k), an interpolating measure between them.
     """
 
-    reply_type: ClassVar[type[TransportReply]] = TransportReply
-
     def __init__(
         self,
         start: Measure,
+        options: FedWaD | None = None,
         p: float = 2.0,
-        t: float | Literal["random"] = 0.5,
-        interpolant: Interpolant = "barycentric",
-        reveal: Literal["last", "every"] = "last",
-        max_support: int = 1000,
         rng: np.random.Generator | None = None,
         classes: Classes = "ignored",
     ) -> None:
-        if not (isinstance(t, str) and t == "random") and not (
-            isinstance(t, int | float | np.floating) and 0 < t < 1
-        ):
-            raise InputError(f"t is {t!r}; give a number strictly between 0 and 1, or 'random'.")
-        check_choice(interpolant, "interpolant", ("barycentric", "exact"))
-        check_choice(reveal, "reveal", ("last", "every"))
         self.support = start
+        self.options = FedWaD() if options is None else options
         self.p = p
+        self.classes = classes
         self.run = os.urandom(8).hex()
         self.history: list[Round] = []
-        self._t = t
-        self._interpolant = interpolant
-        self.classes = classes
-        self._reveal = reveal == "every"
-        self._max_support = check_whole(max_support, "max_support")
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._asked: TransportRequest | None = None
-        self._potentials: Floats | None = (
-            None  # of the server's last transport, to start the next one from
-        )
+        self._potentials: Floats | None = None  # of the server's last transport, for a warm start
         self._since = 0.0
 
     def request(self) -> TransportRequest:
-        """The next round's question, the same for both clients."""
-        t = float(self._rng.uniform(*_RANDOM_T)) if self._t == "random" else float(self._t)
+        """Return the next round's request, the same for both sites."""
+        wanted, reveal = self.options.t, self.options.reveal == "every"
+        t = float(self._rng.uniform(*_RANDOM_T)) if wanted == "random" else float(wanted)
         self._asked = TransportRequest(
-            self.run, self.support, t, self.p, self._interpolant, self._reveal, self.classes
+            self.run, self.support, t, self.p, self.options.interpolant, reveal, self.classes
         )
         self._since = time.perf_counter()
         return self._asked
@@ -104,9 +86,10 @@ class FedWaD:
             )
         plan = solve(mu.interpolant, nu.interpolant, self.p, start=self._potentials)
         self._potentials = plan.g
-        moved = interpolate(plan, asked.t, self._interpolant)
-        reduced = self._interpolant == "exact" and len(moved) > self._max_support
-        self.support = reduce_support(moved, self._max_support) if reduced else moved
+        moved = interpolate(plan, asked.t, asked.interpolant)
+        largest = self.options.max_support
+        reduced = asked.interpolant == "exact" and len(moved) > largest
+        self.support = reduce_support(moved, largest) if reduced else moved
         self.history.append(
             Round(
                 number=len(self.history) + 1,
@@ -119,21 +102,19 @@ class FedWaD:
         )
         return self.history[-1]
 
-    def has_settled(self, tol: float) -> bool:
-        """Whether the running estimate changed by no more than this fraction in each of the last
-        two rounds.
+    def has_settled(self) -> bool:
+        """Whether the running estimate changed by at most `tol` in each of the last two rounds.
 
-        One is not enough: the estimate may stand still for a round while the support still moves.
+        One round is not enough: the estimate can stay constant while the support still moves.
         """
-        if not (isinstance(tol, int | float) and 0 <= tol < math.inf):
-            raise InputError(f"tolerance is {tol!r}; give a number of at least 0.")
+        tol = self.options.tol
         if tol == 0 or len(self.history) < 3:
             return False
         last = [past.running for past in self.history[-3:]]
         return all(abs(now - before) <= tol * max(now, before) for before, now in pairwise(last))
 
     def closed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
-        """All rounds, the last one completed by what the closing message told."""
+        """Return all rounds, with the last one completed by the closing message."""
         return (*self.history[:-1], replace(self.history[-1], fedwad=fedwad, upper=upper))
 
 

@@ -1,1 +1,1 @@
-"""The three ways to a matrix, each in a file."""
+"""The algorithms behind `fedwad.matrix`: from summaries, through a hub, or pair by pair."""

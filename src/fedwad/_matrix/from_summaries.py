@@ -1,25 +1,20 @@
-"""From one message of each client: a summary, or a release under differential privacy."""
+"""A matrix from one message of each site: a summary, or a release under differential privacy."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedwad._matrix.options import (
-    Found,
-    MatrixOptions,
-    Progress,
-    counted,
-    keys_of,
-    pairs_of,
-    same_features,
-)
+from fedwad._matrix.task import Found, MatrixTask, Progress, counted, pairs_of
 from fedwad.federation import (
     MeteredFederation,
     PrivateReply,
     PrivateRequest,
     SummaryReply,
     SummaryRequest,
+    client_key,
+    same_features,
 )
+from fedwad.methods import Summary
 from fedwad.ot import (
     lower_bounds,
     same,
@@ -32,55 +27,53 @@ from fedwad.privacy import DP, denoise, noise_effect
 __all__ = ["by_release", "by_summary"]
 
 
-def by_summary(line: MeteredFederation, options: MatrixOptions) -> Found:
-    """One message from each client, and all the rest on the server."""
-    options.tell(Progress("asking clients", 0, len(options.names)))
-    request = SummaryRequest(
-        options.support, options.covariance_type, options.p, options.seed, options.classes
-    )
-    replies = line.ask(
-        dict.fromkeys(options.names, request), SummaryReply, tolerate=True, at_least=2
-    )
-    options.tell(Progress("asking clients", len(options.names), len(options.names)))
+def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Found:
+    """Ask each site for one summary; estimate all distances from those."""
+    task.report(Progress("asking sites", 0, len(task.names)))
+    request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
+    replies = line.ask(dict.fromkeys(task.names, request), SummaryReply, tolerate=True, at_least=2)
+    task.report(Progress("asking sites", len(task.names), len(task.names)))
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
     same_features({name: reply.summary.dimension for name, reply in replies.items()})
     pairs = pairs_of(len(sites))
     upper = upper_bounds(
-        summaries, options.p, options.n_jobs, counted("bounding distances", len(pairs), options)
+        summaries, task.p, task.n_jobs, counted("bounding distances", len(pairs), task)
     )
-    lower = lower_bounds(summaries, options.p, options.n_jobs)
+    lower = lower_bounds(summaries, task.p, task.n_jobs)
     different = [pair for pair in pairs if not same(summaries[pair[0]], summaries[pair[1]])]
     value = lower.copy()
-    total = synthetic_transports([summary.count for summary in summaries], different, options.seed)
+    total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
     if different:
-        count = counted("estimating distances", total, options)
+        count = counted("estimating distances", total, task)
+        keys = [client_key(name) for name in sites]
         synthetic = synthetic_distances(
-            summaries, different, options.p, options.seed, keys_of(sites), options.n_jobs, count
+            summaries, different, task.p, task.seed, keys, task.n_jobs, count
         )
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = synthetic[rows, cols]
-    return Found(sites, value, lower, upper, summaries)
+    types = tuple(summary.covariance_type for summary in summaries)
+    return Found(sites, value, lower, upper, summaries, types)
 
 
-def by_release(line: MeteredFederation, options: MatrixOptions, promise: DP) -> Found:
-    """One release from each client, and all the rest on the server, from noisy numbers."""
-    options.tell(Progress("asking clients", 0, len(options.names)))
+def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:
+    """Ask each site for one noisy release; estimate all distances from those."""
+    task.report(Progress("asking sites", 0, len(task.names)))
     replies = line.ask(
-        dict.fromkeys(options.names, PrivateRequest.of(promise)),
+        dict.fromkeys(task.names, PrivateRequest.of(guarantee)),
         PrivateReply,
         tolerate=True,
         at_least=2,
     )
-    options.tell(Progress("asking clients", len(options.names), len(options.names)))
+    task.report(Progress("asking sites", len(task.names), len(task.names)))
     same_features({name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
     pairs = pairs_of(len(replies))
-    total = synthetic_transports([summary.count for summary in summaries], pairs, options.seed)
-    count = counted("estimating distances", total, options)
-    synthetic = synthetic_distances(
-        summaries, pairs, 2.0, options.seed, keys_of(tuple(replies)), options.n_jobs, count
-    )
-    value, lower, upper = noise_effect(denoised, options.seed).corrected(synthetic)
-    return Found(tuple(replies), value, lower, upper, summaries)
+    total = synthetic_transports([summary.count for summary in summaries], pairs, task.seed)
+    count = counted("estimating distances", total, task)
+    keys = [client_key(name) for name in replies]
+    synthetic = synthetic_distances(summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count)
+    value, lower, upper = noise_effect(denoised, task.seed).corrected(synthetic)
+    types = tuple(summary.covariance_type for summary in summaries)
+    return Found(tuple(replies), value, lower, upper, summaries, types)

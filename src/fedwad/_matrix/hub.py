@@ -1,4 +1,4 @@
-"""Through a hub: all clients transport their data to one shared support."""
+"""A matrix through a hub: all sites transport their data to one shared support."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad._distance.api import pooled_start
-from fedwad._matrix.options import Found, MatrixOptions, Progress, pairs_of, same_features
+from fedwad._distance.run import pooled_start
 from fedwad._matrix.result import MatrixRound
+from fedwad._matrix.task import Found, MatrixTask, Progress, pairs_of
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
@@ -19,7 +19,9 @@ from fedwad.federation import (
     Moments,
     MomentsRequest,
     SummaryReply,
+    same_features,
 )
+from fedwad.methods import Hub
 from fedwad.ot import (
     CovarianceType,
     Floats,
@@ -36,92 +38,106 @@ from fedwad.ot import (
 
 __all__ = ["by_hub"]
 
-# Twins of so many pairs of so many clients tell what samples of this kind need inside cells.
+# Synthetic samples of a few pairs of a few sites calibrate the term inside cells for all pairs.
 _CALIBRATION_CLIENTS, _CALIBRATION_PAIRS, _ONE_DRAW = 5, 6, 500
-_FULL_UP_TO = 64  # features up to which all clients of a hub tell full covariances
+_FULL_UP_TO = 64  # features up to which all sites of a hub send full covariances
 _BEST_COUPLINGS = 1000
 
 
-def by_hub(line: MeteredFederation, options: MatrixOptions) -> Found:
-    """All clients transport to one support z, which moves to the mean of their cell means: z_s <-
-    mean_c x_s^c."""
+def by_hub(line: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
+    """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then close."""
     replies = line.ask(
-        dict.fromkeys(options.names, MomentsRequest(options.classes)),
-        Moments,
-        tolerate=True,
-        at_least=2,
+        dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
-    support = pooled_start(
-        list(replies.values()), options.support, np.random.default_rng(options.seed)
-    )
-    run, names, history = os.urandom(8).hex(), tuple(replies), list[MatrixRound]()
-    for number in range(1, options.rounds + 1):
-        options.tell(Progress("rounds", number - 1, options.rounds))
+    same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
+    support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
+    run = os.urandom(8).hex()
+    names, support, history = _rounds(line, task, method, tuple(replies), support, run)
+    types = _closing_types(names, task.seed, method, support.dimension)
+    requests = {
+        name: CellsRequest(run, support, 2.0, covariance_type, task.classes)
+        for name, covariance_type in types.items()
+    }
+    closing = line.ask(requests, SummaryReply, tolerate=True, at_least=2)
+    task.report(Progress("rounds", method.rounds, method.rounds))
+    return _estimates(closing, support, types, task, history)
+
+
+def _rounds(
+    line: MeteredFederation,
+    task: MatrixTask,
+    method: Hub,
+    names: tuple[str, ...],
+    support: Measure,
+    run: str,
+) -> tuple[tuple[str, ...], Measure, tuple[MatrixRound, ...]]:
+    """Return the sites that answered every round, the last support, and the history."""
+    history = []
+    for number in range(1, method.rounds + 1):
+        task.report(Progress("rounds", number - 1, method.rounds))
         since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "spherical", options.classes)
-        told = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2)
-        names = tuple(told)
-        means = [_means(reply, support) for reply in told.values()]
+        request = CellsRequest(run, support, 2.0, "spherical", task.classes)
+        replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2)
+        names = tuple(replies)
+        means = [_means(reply, support) for reply in replies.values()]
         moved = Measure(np.mean(means, axis=0), support.weights)
         shift = math.sqrt(
             float(support.weights @ ((moved.points - support.points) ** 2).sum(axis=1))
         )
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
         support = moved
-    covariance_types = _closing_forms(names, options, support.dimension)
-    requests = {
-        name: CellsRequest(run, support, 2.0, covariance_type, options.classes)
-        for name, covariance_type in covariance_types.items()
-    }
-    closing = line.ask(requests, SummaryReply, tolerate=True, at_least=2)
-    options.tell(Progress("rounds", options.rounds, options.rounds))
+    return names, support, tuple(history)
+
+
+def _closing_types(
+    names: Sequence[str], seed: int, method: Hub, dimension: int
+) -> dict[str, CovarianceType]:
+    """Return the covariance type to ask of each site.
+
+    With many features, a few sites send more than the diagonal; they calibrate the estimates.
+    """
+    if method.covariance_type != "auto" or dimension <= _FULL_UP_TO:
+        return dict.fromkeys(names, method.covariance_type)
+    order = np.random.default_rng(seed).permutation(len(names))
+    calibrating = set(order[:_CALIBRATION_CLIENTS].tolist())
+    return {name: "lowrank" if index in calibrating else "diag" for index, name in enumerate(names)}
+
+
+def _estimates(
+    closing: dict[str, SummaryReply],
+    support: Measure,
+    types: dict[str, CovarianceType],
+    task: MatrixTask,
+    history: tuple[MatrixRound, ...],
+) -> Found:
+    """Return bounds and estimates for all pairs from the closing summaries."""
     summaries = [reply.summary for reply in closing.values()]
-    between = _between(
-        summaries,
-        [_means(reply, support) for reply in closing.values()],
-        support.weights,
-        options.n_jobs,
-    )
+    means = [_means(reply, support) for reply in closing.values()]
+    between = _between(summaries, means, support.weights, task.n_jobs)
     within_std = np.array([summary.within_std for summary in summaries])
     within = np.hypot(within_std[:, None], within_std[None, :])
-    chosen = [
-        index for index, name in enumerate(closing) if covariance_types[name] != "diag"
-    ] or list(range(len(summaries)))
-    value = np.hypot(
-        between, math.sqrt(_share(summaries, chosen, between, within, options)) * within
-    )
-    upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, options.n_jobs)
-    alike = [
-        (summary.count, summary.cells.points.tobytes(), summary.within_std) for summary in summaries
-    ]
+    calibrating = [index for index, name in enumerate(closing) if types[name] != "diag"]
+    among = calibrating or list(range(len(summaries)))
+    share = _share(summaries, among, between, within, task)
+    value = np.hypot(between, math.sqrt(share) * within)
+    upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, task.n_jobs)
+    # Sites with the same data may have been asked for different covariance types.
+    contents = [(one.count, one.cells.points.tobytes(), one.within_std) for one in summaries]
     for i, j in pairs_of(len(summaries)):
-        if alike[i] == alike[j]:  # they may have told more or less of the same covariance
+        if contents[i] == contents[j]:
             value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
-    return Found(tuple(closing), value, lower, upper, summaries, tuple(history))
-
-
-def _closing_forms(
-    names: Sequence[str], options: MatrixOptions, dimension: int
-) -> dict[str, CovarianceType]:
-    """What each client is to tell of its covariance: when there are many features, a few clients
-    tell more."""
-    if options.covariance_type != "auto" or dimension <= _FULL_UP_TO:
-        return dict.fromkeys(names, options.covariance_type)
-    chosen = set(
-        np.random.default_rng(options.seed).permutation(len(names))[:_CALIBRATION_CLIENTS].tolist()
-    )
-    return {name: "lowrank" if index in chosen else "diag" for index, name in enumerate(names)}
+    sent = tuple(summary.covariance_type for summary in summaries)
+    return Found(tuple(closing), value, lower, upper, summaries, sent, history)
 
 
 def _means(reply: SummaryReply, support: Measure) -> Floats:
-    """The cell means of a reply, one for each point of the support."""
+    """Return the cell means of a reply, one for each point of the support."""
     summary = reply.summary
     if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
         raise InputError(
-            "A client's samples do not reach all points of the support; take a smaller one."
+            "A site has too few samples to reach all points of the support; take a smaller one."
         )
     return summary.means
 
@@ -132,14 +148,14 @@ def _between(
     weights: Floats,
     n_jobs: int,
 ) -> Floats:
-    """Distances between the cell means of all pairs: cells of the same point of the hub are
-    coupled.
+    """Return distances between the cell means of all pairs.
 
-    Unless there are many pairs, the best coupling, which is a little better, is looked for.
+    Cells of the same point of the hub are coupled. Unless there are many pairs, the optimal
+    coupling is computed too, which is a little better.
     """
     flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
     flat -= flat[0].copy()
-    unit = float(np.abs(flat).max()) or 1.0  # in which squares do not vanish
+    unit = float(np.abs(flat).max()) or 1.0  # squares do not underflow in this unit
     flat /= unit
     between = unit * np.sqrt(ground_cost(flat, flat))
     pairs = pairs_of(len(summaries))
@@ -158,24 +174,24 @@ def _share(
     among: Sequence[int],
     between: Floats,
     within: Floats,
-    options: MatrixOptions,
+    task: MatrixTask,
 ) -> float:
-    """How much of the upper bound's second term, independent coupling inside cells, samples of this
-    kind need.
+    """Return the share of the independent coupling's cost inside cells that an estimate needs.
 
-    Between one and zero, the same for all pairs, from the twins of a few clients.
+    It lies between zero and one and is the same for all pairs. Synthetic samples of a few sites
+    calibrate it.
     """
     pairs = [(i, j) for i in among for j in among if i < j and within[i, j] > 0]
     pairs = [(i, j) for i, j in pairs if not same(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
-    rng = np.random.default_rng(options.seed)
-    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
+    rng = np.random.default_rng(task.seed)
+    drawn = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
     synthetic = synthetic_distances(
-        summaries, chosen, 2.0, options.seed, n_jobs=options.n_jobs, among=_ONE_DRAW
+        summaries, drawn, 2.0, task.seed, n_jobs=task.n_jobs, among=_ONE_DRAW
     )
     shares = [
         (synthetic[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2
-        for pair in chosen
+        for pair in drawn
     ]
     return float(np.clip(np.median(shares), 0.0, 1.0))

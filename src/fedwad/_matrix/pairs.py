@@ -1,4 +1,4 @@
-"""Pair by pair, as in the paper: FedWaD between each two clients."""
+"""A matrix pair by pair, as in the paper: FedWaD between each two sites."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedwad._distance.api import conclude, pooled_start
-from fedwad._distance.rounds import FedWaD
-from fedwad._matrix.options import Found, MatrixOptions, Progress, pairs_of, same_features
+from fedwad._distance.rounds import FedWaDLoop
+from fedwad._distance.run import conclude, pooled_start
 from fedwad._matrix.result import MatrixRound
+from fedwad._matrix.task import Found, MatrixTask, Progress, pairs_of
 from fedwad.errors import FederationError
 from fedwad.federation import (
     Bundle,
@@ -25,110 +25,121 @@ from fedwad.federation import (
     SummaryReply,
     TransportReply,
     error_of,
+    same_features,
 )
-from fedwad.ot import (
-    LabelledSummary,
-    Measure,
-    Summary,
-    solve,
-)
+from fedwad.methods import Pairs
+from fedwad.ot import LabelledSummary, Measure, Summary, solve
 
 __all__ = ["by_pairs"]
 
 R = TypeVar("R", TransportReply, SummaryReply)
+NamedPair = tuple[str, str]
+Loops = dict[NamedPair, FedWaDLoop]
+Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 
-def by_pairs(line: MeteredFederation, options: MatrixOptions) -> Found:
-    """The paper's protocol: a FedWaD of its own for each pair, all of a round in one message to
-    each client."""
+def by_pairs(line: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
+    """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
     replies = line.ask(
-        dict.fromkeys(options.names, MomentsRequest(options.classes)),
-        Moments,
-        tolerate=True,
-        at_least=2,
+        dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, options.classes)
-    names, history = tuple(replies), list[MatrixRound]()
-    loops = {}
-    for i, j in pairs_of(len(names)):
-        rng = np.random.default_rng([options.seed, i, j])
-        start = pooled_start([replies[names[i]], replies[names[j]]], options.support, rng)
-        loops[names[i], names[j]] = FedWaD(start, rng=rng, classes=options.classes)
-    for number in range(1, options.rounds + 1):
-        options.tell(Progress("rounds", number - 1, options.rounds))
+    same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
+    names, loops = tuple(replies), _loops(replies, task, method)
+    history = []
+    for number in range(1, method.rounds + 1):
+        task.report(Progress("rounds", number - 1, method.rounds))
         since = time.perf_counter()
-        before = {pair: loop.support for pair, loop in loops.items()}
-        asked = {pair: loop.request() for pair, loop in loops.items()}
-        told, names = _ask_pairs(line, names, asked, TransportReply)
-        loops = {pair: loop for pair, loop in loops.items() if set(pair) <= set(names)}
-        shifts = []
-        for pair, loop in loops.items():
-            loop.advance(told[pair, 0], told[pair, 1])
-            shifts.append(_shift(before[pair], loop.support))
-        history.append(
-            MatrixRound(
-                number, time.perf_counter() - since, float(np.sqrt(np.mean(np.square(shifts))))
-            )
-        )
-    options.tell(Progress("rounds", options.rounds, options.rounds))
+        names, loops, shift = _round(line, names, loops)
+        history.append(MatrixRound(number, time.perf_counter() - since, shift))
+    task.report(Progress("rounds", method.rounds, method.rounds))
     closing = {
-        pair: CellsRequest(loop.run, loop.support, 2.0, options.covariance_type, options.classes)
+        pair: CellsRequest(loop.run, loop.support, 2.0, method.covariance_type, task.classes)
         for pair, loop in loops.items()
     }
     cells, names = _ask_pairs(line, names, closing, SummaryReply)
-    value, lower, upper, fedwad = (np.zeros((len(names), len(names))) for _ in range(4))
+    pairs = [pair for pair in loops if set(pair) <= set(names)]
+    return _estimates(cells, pairs, names, task, tuple(history))
+
+
+def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
+    names, loops = tuple(replies), {}
+    for i, j in pairs_of(len(names)):
+        rng = np.random.default_rng([task.seed, i, j])
+        start = pooled_start([replies[names[i]], replies[names[j]]], method.support, rng)
+        loops[names[i], names[j]] = FedWaDLoop(start, rng=rng, classes=task.classes)
+    return loops
+
+
+def _round(
+    line: MeteredFederation, names: tuple[str, ...], loops: Loops
+) -> tuple[tuple[str, ...], Loops, float]:
+    """Move all supports by one round; return the remaining sites and pairs, and the mean shift."""
+    before = {pair: loop.support for pair, loop in loops.items()}
+    requests = {pair: loop.request() for pair, loop in loops.items()}
+    replies, names = _ask_pairs(line, names, requests, TransportReply)
+    loops = {pair: loop for pair, loop in loops.items() if set(pair) <= set(names)}
+    shifts = []
+    for pair, loop in loops.items():
+        loop.advance(replies[pair, 0], replies[pair, 1])
+        shifts.append(_shift(before[pair], loop.support))
+    return names, loops, float(np.sqrt(np.mean(np.square(shifts))))
+
+
+def _estimates(
+    cells: Cells,
+    pairs: list[NamedPair],
+    names: tuple[str, ...],
+    task: MatrixTask,
+    history: tuple[MatrixRound, ...],
+) -> Found:
+    tables = np.zeros((4, len(names), len(names)))
     summaries: list[Summary | LabelledSummary] = []
-    chosen = [pair for pair in loops if set(pair) <= set(names)]
-    for done, pair in enumerate(chosen, 1):
-        found, paper = conclude(
-            cells[pair, 0], cells[pair, 1], 2.0, options.seed, among=len(chosen)
-        )
+    types: dict[str, str] = {}
+    for done, pair in enumerate(pairs, 1):
+        mu, nu = cells[pair, 0], cells[pair, 1]
+        found, paper = conclude(mu, nu, 2.0, task.seed, among=len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
-        for table, number_found in (
-            (value, found.value),
-            (lower, found.lower),
-            (upper, found.upper),
-            (fedwad, paper),
-        ):
-            table[i, j] = table[j, i] = number_found
-        summaries += [cells[pair, 0].summary, cells[pair, 1].summary]
-        options.tell(Progress("estimating distances", done, len(chosen)))
-    return Found(names, value, lower, upper, summaries, tuple(history), fedwad)
+        tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
+        summaries += [mu.summary, nu.summary]
+        types |= {pair[0]: mu.summary.covariance_type, pair[1]: nu.summary.covariance_type}
+        task.report(Progress("estimating distances", done, len(pairs)))
+    value, lower, upper, fedwad = tables
+    sent = tuple(types[name] for name in names)
+    return Found(names, value, lower, upper, summaries, sent, history, fedwad)
 
 
 def _ask_pairs(
     line: MeteredFederation,
     names: tuple[str, ...],
-    asked: Mapping[tuple[str, str], Any],
+    asked: Mapping[NamedPair, Any],
     expected: type[R],
-) -> tuple[dict[tuple[tuple[str, str], int], R], tuple[str, ...]]:
-    """Ask both clients of each pair, in one bundle for each client; the replies by pair and side,
-    and who is left.
+) -> tuple[dict[tuple[NamedPair, int], R], tuple[str, ...]]:
+    """Ask both sites of each pair, with one bundle to each site.
 
-    A client that refuses one of its requests is lost as if it had refused all.
+    Return the replies by pair and side, and the sites that answered. A site that refuses one of
+    its requests counts as failed.
     """
     mine = {name: [pair for pair in asked if name in pair] for name in names}
     bundles = {name: Bundle(tuple(asked[pair] for pair in pairs)) for name, pairs in mine.items()}
     replies = line.ask(bundles, BundleReply, tolerate=True, at_least=2)
-    found: dict[tuple[tuple[str, str], int], R] = {}
+    found: dict[tuple[NamedPair, int], R] = {}
     left = []
     for name, bundle in replies.items():
         failures = [reply for reply in bundle.replies if not isinstance(reply, expected)]
         if failures:
-            _lose(line, name, failures[0])
+            _fail(line, name, failures[0])
             continue
         left.append(name)
         for pair, reply in zip(mine[name], bundle.replies, strict=True):
             if isinstance(reply, expected):
                 found[pair, pair.index(name)] = reply
     if len(left) < 2:
-        raise FederationError(
-            f"Fewer than two clients are left: {'; '.join(f'{k}: {v}' for k, v in line.failed.items())}"
-        )
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in line.failed.items())
+        raise FederationError(f"Fewer than two sites are left: {reasons}")
     return found, tuple(left)
 
 
-def _lose(line: MeteredFederation, name: str, reply: Any) -> None:
+def _fail(line: MeteredFederation, name: str, reply: Any) -> None:
     failure = (
         reply
         if isinstance(reply, Failure)

@@ -1,4 +1,4 @@
-"""The answer to `fedwad.matrix`: saved, loaded, clustered, and searched."""
+"""The result of `fedwad.matrix`, which can be saved, loaded, clustered and searched."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _TABLES = ("value", "lower", "upper", "fedwad")
 
 @dataclass(frozen=True)
 class MatrixRound:
-    """One round of method "hub" or "pairs": its length, and how far the supports moved in it (root
-    mean square)."""
+    """One round of "hub" or "pairs": its duration and the root mean square shift of supports."""
 
     number: int
     seconds: float
@@ -36,9 +35,9 @@ class MatrixRound:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A client, its estimated distance and the certified interval."""
+    """Another site, its estimated distance and the certified interval."""
 
-    id: str
+    site: str
     value: float
     lower: float
     upper: float
@@ -46,27 +45,28 @@ class Neighbour:
 
 @dataclass(frozen=True, eq=False)
 class MatrixResult(Saved):
-    """All distances between N clients, with their intervals and their price.
+    """All distances between N sites, with their intervals and their cost.
 
     Attributes
     ----------
     sites : tuple of str
-        Names of the clients, in the order of rows and columns.
+        Names of the sites, in the order of rows and columns.
     value : array (N, N)
         Estimates, symmetric, zero on the diagonal.
     lower, upper : arrays (N, N)
-        Certified bounds, given honest clients and up to rounding (1e-9 relative).
+        Certified bounds, given honest sites and up to rounding (1e-9 relative).
+    method, options : str, dict
+        The method and its options.
+    p, seed : float, int
     fedwad : array (N, N) or None
         The paper's estimates, for method "pairs".
-    privacy : dict or None With differential privacy the promise of each client's release; `lower`
-        and `upper` are then no certificate, see DistanceResult.
-    lost : mapping
-        Clients that did not answer, each with the reason; they are not among `sites`.
-    history, traffic, smallest, forms
+    failed : mapping
+        Sites that did not answer, each with the reason; they are not among `sites`.
+    class_covariance, covariance_types, history, min_cell_size, privacy, traffic
         As in DistanceResult.
     """
 
-    _format: ClassVar[str] = "fedwad matrix 1"
+    _format: ClassVar[str] = "fedwad matrix 2"
     _noun: ClassVar[str] = "matrix"
 
     sites: tuple[str, ...]
@@ -74,18 +74,16 @@ class MatrixResult(Saved):
     lower: Floats
     upper: Floats
     method: str
-    support: int
-    rounds: int
+    options: dict[str, Any]
     seed: int
-    labels: bool = False
-    covariance: str = "diag"
     p: float = 2.0
     fedwad: Floats | None = None
     history: tuple[MatrixRound, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
-    min_cell_size: int | None = None
+    class_covariance: str | None = None
     covariance_types: tuple[str, ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
+    min_cell_size: int | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
     privacy: dict[str, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -97,49 +95,48 @@ class MatrixResult(Saved):
         return len(self.sites)
 
     def __repr__(self) -> str:
-        what = "dataset distances" if self.labels else f"W{self.p:g} distances"
-        lost = f", without {', '.join(self.lost)}" if self.lost else ""
+        labelled = self.class_covariance is not None
+        what = "dataset distances" if labelled else f"W{self.p:g} distances"
+        failed = f", without {', '.join(self.failed)}" if self.failed else ""
         private = "" if self.privacy is None else f", epsilon {self.privacy['epsilon']:g}"
-        return f"<{what} between {len(self)} clients, method {self.method}{private}{lost}>"
+        return f"<{what} between {len(self)} sites, method {self.method}{private}{failed}>"
 
     @property
     def certified(self) -> bool:
-        """Whether `lower` and `upper` are proven, given honest clients. Nothing is proven about
-        noisy numbers."""
+        """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
         return self.privacy is None
 
     def cluster(
         self,
         k: int,
-        affinity: clusters.Affinity = "linear",
+        affinity: clusters.Affinity = "kernel",
         n_neighbors: int = 3,
         seed: int = 0,
     ) -> NDArray[np.int64]:
-        """One label for each client, by spectral clustering; see `fedwad.clusters.cluster`."""
+        """Return one label for each site, by spectral clustering; see `fedwad.clusters.cluster`."""
         return clusters.cluster(self.value, k, affinity, n_neighbors, seed)
 
     def suggest(self) -> clusters.Suggestion:
-        """How many clusters there seem to be; see `fedwad.clusters.suggest`."""
+        """Suggest a number of clusters; see `fedwad.clusters.suggest`."""
         return clusters.suggest(self.value)
 
     def stability(
         self,
         k: int,
-        affinity: clusters.Affinity = "linear",
+        affinity: clusters.Affinity = "kernel",
         n_neighbors: int = 3,
         draws: int = 20,
         noise: float = 0.05,
         seed: int = 0,
     ) -> float:
-        """How well the clusters survive errors in the distances, 1 for perfectly; see
-        `fedwad.clusters.stability`."""
+        """Return how stable the clusters are under errors; see `fedwad.clusters.stability`."""
         return clusters.stability(self.value, k, affinity, n_neighbors, draws, noise, seed)
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
-        """The other clients, most alike first: whose data to train with, or to start from."""
+        """Return the other sites, the most similar one first."""
         if name not in self.sites:
             raise InputError(
-                f"There is no client '{name}' in this matrix; it has {', '.join(self.sites)}."
+                f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
             )
         row = self.sites.index(name)
         order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
@@ -151,7 +148,7 @@ class MatrixResult(Saved):
         ]
 
     def to_frame(self, which: Literal["value", "lower", "upper"] = "value") -> pd.DataFrame:
-        """One of the matrices as a pandas DataFrame with the names of clients (needs pandas)."""
+        """Return one of the matrices as a pandas DataFrame with the names of sites."""
         if which not in _TABLES or getattr(self, which) is None:
             raise InputError(f"There is no table {which!r}; choose 'value', 'lower' or 'upper'.")
         try:
@@ -161,23 +158,14 @@ class MatrixResult(Saved):
         return pd.DataFrame(getattr(self, which), index=list(self.sites), columns=list(self.sites))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists: what --json prints and `save` writes."""
-        names = (
-            "method",
-            "support",
-            "rounds",
-            "seed",
-            "labels",
-            "covariance",
-            "p",
-            "min_cell_size",
-            "privacy",
-        )
+        """Return plain numbers, words and lists, which `save` writes."""
+        names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {
+            "options": dict(self.options),
             "sites": list(self.sites),
             "covariance_types": list(self.covariance_types),
-            "lost": dict(self.lost),
+            "failed": dict(self.failed),
         }
         content |= {
             name: None if (table := getattr(self, name)) is None else table.tolist()
@@ -189,36 +177,39 @@ class MatrixResult(Saved):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> MatrixResult:
-        """What `to_dict` gave; InputError if it is something else."""
+        """Make a result from what `to_dict` returned; InputError for anything else."""
         try:
-            found = dict(content)
-            tables: dict[str, Any] = {name: found.pop(name) for name in _TABLES}
-            for name, table in tables.items():
-                tables[name] = None if table is None else np.array(table, dtype=np.float64)
-            if type(found["sites"]) is not list:
-                raise TypeError("not a list of names")
-            result = cls(
-                sites=tuple(found.pop("sites")),
-                covariance_types=tuple(found.pop("covariance_types")),
-                traffic=Traffic(**found.pop("traffic")),
-                history=tuple(MatrixRound(**record) for record in found.pop("history")),
-                **tables,
-                **found,
-            )
-            size = len(set(result.sites))
-            known = [
-                table
-                for table in (result.value, result.lower, result.upper, result.fedwad)
-                if table is not None
-            ]
-            if size != len(result.sites) or not all(type(name) is str for name in result.sites):
-                raise ValueError("not names")
-            if len(known) < 3 or not all(table.shape == (size, size) for table in known):
-                raise ValueError("not square")
-            if not ((result.lower <= result.value) & (result.value <= result.upper)).all():
-                raise ValueError("not a result of matrix()")
+            result = cls._from_dict(dict(content))
+            result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "These are not the parts of a matrix; some are missing or were changed."
+                "This is not the content of a matrix; parts are missing or were changed."
             ) from None
         return result
+
+    @classmethod
+    def _from_dict(cls, content: dict[str, Any]) -> MatrixResult:
+        tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES}
+        for name, table in tables.items():
+            tables[name] = None if table is None else np.array(table, dtype=np.float64)
+        if type(content["sites"]) is not list:
+            raise TypeError("not a list of names")
+        return cls(
+            sites=tuple(content.pop("sites")),
+            covariance_types=tuple(content.pop("covariance_types")),
+            traffic=Traffic(**content.pop("traffic")),
+            history=tuple(MatrixRound(**record) for record in content.pop("history")),
+            **tables,
+            **content,
+        )
+
+    def _check(self) -> None:
+        size = len(set(self.sites))
+        if size != len(self.sites) or not all(type(name) is str for name in self.sites):
+            raise ValueError("not names")
+        tables = [getattr(self, name) for name in _TABLES]
+        known = [table for table in tables if table is not None]
+        if len(known) < 3 or not all(table.shape == (size, size) for table in known):
+            raise ValueError("not square")
+        if not ((self.lower <= self.value) & (self.value <= self.upper)).all():
+            raise ValueError("not a result of matrix()")

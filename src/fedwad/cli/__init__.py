@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line. Loading it takes a moment, in which Ctrl-C is no crash either."""
+    """Run the command line. Ctrl-C while it loads ends it without a traceback, too."""
     try:
         from fedwad.cli.app import app
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import fedwad
 from fedwad.cli.console import Bar, errors
 from fedwad.cli.engine import run_on_engine
-from fedwad.cli.sites import find_files, read_parties
+from fedwad.cli.sites import find_files, read_sites
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns
@@ -38,7 +38,7 @@ class LocalRunner:
     """Each file is a client of this process."""
 
     def __init__(self, data: Sequence[str], columns: Columns, bar: Bar) -> None:
-        self._federation = fedwad.local(read_parties(list(data), columns))
+        self._federation = fedwad.local(read_sites(list(data), columns))
         self._bar = bar
 
     def train(

@@ -1,4 +1,4 @@
-"""The list of commands."""
+"""All commands of the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedwad.cli.train import train
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="How alike are data sets that may never meet? Distances through small point clouds that travel instead.",
+    help="Measure how similar datasets are without pooling them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -39,19 +39,19 @@ app.command()(train)
 app.command()(reproduce)
 
 _node = typer.Typer(
-    help="For those who hold data: what would a node answer? And run one.", no_args_is_help=True
+    help="For data holders: check what a node would answer, and run one.", no_args_is_help=True
 )
 _node.command()(check)
 _node.command()(flower)
 _node.command()(flare)
 app.add_typer(_node, name="node")
 
-_ledger = typer.Typer(help="For those who hold data: what left a node?", no_args_is_help=True)
+_ledger = typer.Typer(help="For data holders: what left a node?", no_args_is_help=True)
 _ledger.command()(show)
 app.add_typer(_ledger, name="ledger")
 
 _budget = typer.Typer(
-    help="For those who hold data: what of a privacy budget is spent?", no_args_is_help=True
+    help="For data holders: how much of a privacy budget is spent?", no_args_is_help=True
 )
 _budget.command("show")(show_budget)
 app.add_typer(_budget, name="budget")
@@ -78,4 +78,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """How alike are data sets that may never meet?"""
+    """Measure how similar datasets are without pooling them."""

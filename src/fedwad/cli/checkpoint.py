@@ -1,4 +1,4 @@
-"""Keeping what has been answered, so that an interrupted command can go on."""
+"""Checkpoints: an interrupted command can continue with the replies it already has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["Checkpoint", "journalled"]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        help="Keep every answer in this file; --resume goes on with it.", rich_help_panel="Resuming"
+        help="Keep every reply in this file; --resume continues with it.",
+        rich_help_panel="Resuming",
     ),
 ]
 
@@ -27,7 +28,7 @@ Checkpoint = Annotated[
 def journalled(
     federation: LocalFederation, checkpoint: Path | None, resume: bool
 ) -> Iterator[LocalFederation | Journal]:
-    """The federation, with a journal if one was asked for."""
+    """Provide the federation, with a journal if one was asked for."""
     if checkpoint is None:
         if resume:
             raise InputError(
@@ -40,6 +41,6 @@ def journalled(
             yield journal
         except KeyboardInterrupt:
             errors.print(
-                f"What was answered is kept; the same command with --resume goes on with {checkpoint}."
+                f"Replies are kept in {checkpoint}; the same command with --resume continues."
             )
             raise

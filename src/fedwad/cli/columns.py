@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-__all__ = ["Drop", "LabelColumn"]
+from fedwad.cli.groups import Group
+from fedwad.federation import Columns
+
+__all__ = ["Drop", "LabelColumn", "TableOptions"]
 
 LabelColumn = Annotated[
-    str | None, typer.Option(help="Column of a .csv or .parquet that is a label and no feature.")
+    str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")
 ]
 Drop = Annotated[
     list[str] | None,
     typer.Option(
-        help="Column of a .csv or .parquet that is not read, such as a patient's number; may be repeated.",
+        help="Column of a .csv or .parquet to leave out, such as a patient's number; may be"
+        " repeated.",
         metavar="COLUMN",
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class TableOptions(Group):
+    """What the columns of tables are."""
+
+    label_column: LabelColumn = None
+    drop: Drop = None
+
+    @property
+    def columns(self) -> Columns:
+        return Columns.of(self.label_column, self.drop)

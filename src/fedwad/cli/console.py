@@ -1,8 +1,9 @@
-"""What all commands share: where output goes, how errors look, how progress is shown."""
+"""What all commands share: where output goes, how errors and progress are shown."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,11 +30,11 @@ __all__ = [
     "bytes_in_words",
     "errors",
     "guarded",
-    "note_few",
     "print_json",
     "progress_bar",
     "round_progress",
     "screen",
+    "warn_small_cells",
 ]
 
 _FEW = 10
@@ -47,8 +48,7 @@ T = TypeVar("T")
 
 
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
-    """Print an error that a user can cause as one sentence and exit with 2; on Ctrl-C exit with
-    130."""
+    """Print an error that a user can cause as one sentence and exit with 2; exit 130 on Ctrl-C."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +61,14 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             errors.print("Interrupted; no result was written.")
             raise typer.Exit(130) from None
 
+    wrapper.__doc__ = _unwrapped(command.__doc__)
     return wrapper
+
+
+def _unwrapped(text: str | None) -> str:
+    """Return a docstring with each paragraph on one line, so that help fits any terminal."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _escaped(error: object) -> str:
@@ -69,14 +76,13 @@ def _escaped(error: object) -> str:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     typer.echo(json.dumps(content))
 
 
 @contextmanager
 def round_progress(title: str, rounds: int | None) -> Iterator[Callable[[Round], None]]:
-    """A bar on standard error that shows the server's running estimate; a spinner when there are no
-    rounds."""
+    """Show the server's running estimate on standard error, or a spinner if there are no rounds."""
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     if rounds is not None:
         columns += [
@@ -113,7 +119,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Bar]:
-    """A bar on standard error whose length becomes known on the way."""
+    """Show a bar on standard error whose length becomes known on the way."""
     columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     quiet = not errors.is_terminal
     with Progress(
@@ -122,27 +128,29 @@ def progress_bar(title: str) -> Iterator[Bar]:
         yield Bar(progress, progress.add_task(title, total=None))
 
 
-def note_few(min_cell_size: int | None, method: str) -> None:
-    """Say so when few samples hide behind a number that was sent."""
+def warn_small_cells(min_cell_size: int | None, method: str) -> None:
+    """Print a warning if a number that was sent stands for few samples."""
     if min_cell_size is None or min_cell_size >= _FEW:
         return
     what = (
         "single samples were sent as they are"
         if min_cell_size == 1
-        else "few samples hide behind a number"
+        else f"some numbers that were sent stand for only {min_cell_size} samples"
     )
-    if method == "summary":  # cells that small are of parties with fewer samples than that
-        advice = f"A party with fewer than {_FEW} samples has one cell; a node's policy refuses that (smallest_group)."
+    if method == "summary":
+        advice = f"A site with fewer than {_FEW} samples has one cell; a policy can refuse that."
+    elif method == "coreset":
+        advice = "With real sites a policy keeps cells of few samples closed."
     else:
         advice = (
-            "Between real parties take fewer points (--support), or --method summary, which keeps"
-            f" {_FEW} samples in a cell where there are that many."
+            "With real sites take a smaller --support, or --method summary, which keeps at least"
+            f" {_FEW} samples in a cell where a site has as many."
         )
-    screen.print(f"Mind: {what}. {advice}", soft_wrap=True)
+    screen.print(f"Warning: {what}. {advice}", soft_wrap=True)
 
 
 def bytes_in_words(count: int) -> str:
-    """1234567 -> '1.2 MB'."""
+    """Return a number of bytes as text, such as '1.2 MB'."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

@@ -4,203 +4,150 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 import fedwad
+from fedwad._checks import check_choice
 from fedwad._matrix.api import Progress
-from fedwad.cli.checkpoint import Checkpoint, journalled
-from fedwad.cli.columns import Drop, LabelColumn
-from fedwad.cli.console import Bar, bytes_in_words, guarded, print_json, progress_bar, screen
-from fedwad.cli.engine import Ca, Connect, Engine, Resume, Timeout, run_on_engine
-from fedwad.cli.scales import note_scales
-from fedwad.cli.sites import find_files, read_parties
-from fedwad.engines.job import Job
+from fedwad.cli.checkpoint import journalled
+from fedwad.cli.columns import TableOptions
+from fedwad.cli.console import (
+    Bar,
+    bytes_in_words,
+    guarded,
+    print_json,
+    progress_bar,
+    screen,
+    warn_small_cells,
+)
+from fedwad.cli.engine import EngineOptions
+from fedwad.cli.groups import MethodOptions, Output, Seed, Sources, grouped
+from fedwad.cli.scales import warn_dominant_column
+from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError
-from fedwad.federation import Columns, Dataset
+from fedwad.federation import Dataset
+from fedwad.methods import CORESET_METHODS
 
-__all__ = ["coreset"]
+__all__ = ["CoresetOptions", "coreset"]
 
-_FEW = 10
-MethodName = Literal["union", "summary", "fedwad", "direct"]
+Results = dict[str, fedwad.CoresetResult]
+
+
+class CoresetOptions(MethodOptions):
+    """Options of the methods of a coreset."""
+
+    methods: ClassVar[Any] = CORESET_METHODS
+
+    def instead(self, method: str) -> dict[str, Any]:
+        """Return the keywords for another method: those of the given options that it takes.
+
+        Weights are left at their default, so that coresets are comparable.
+        """
+        names = [one.name for one in CORESET_METHODS]
+        takes = CORESET_METHODS[names.index(check_choice(method, "--against", names))]
+        kept = {k: v for k, v in self.given.items() if k in takes.option_names() and k != "weights"}
+        return {"method": method, **kept}
 
 
 @guarded
+@grouped
 def coreset(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="Files (.npy .npz .csv .parquet), folders of them, or patterns; names of sites with --connect.",
-            show_default=False,
-        ),
-    ],
+    files: Sources,
+    options: CoresetOptions,
+    tables: TableOptions,
+    output: Output,
+    place: EngineOptions,
     size: Annotated[int, typer.Option(help="Number of points.")] = 10,
-    method: Annotated[
-        MethodName,
-        typer.Option(
-            help="All parties' data together; from one summary each; the paper's; or the coreset sent as it is."
-        ),
-    ] = "union",
-    rounds: Annotated[int, typer.Option(help="Most rounds of union, epochs of the others.")] = 50,
-    weights: Annotated[
-        Literal["equal", "free"],
-        typer.Option(help="Equal weights, or each point's share of the data."),
-    ] = "equal",
-    clients_per_round: Annotated[
-        int | None,
-        typer.Option(help="Random parties asked in a round; all for union, 10 for the others."),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Stop when bounds and gains are below this fraction; 1e-4 for union."),
-    ] = None,
-    support: Annotated[
-        int, typer.Option(help="Points of FedWaD's travelling support (fedwad).")
-    ] = 10,
-    inner_rounds: Annotated[int, typer.Option(help="Rounds of each FedWaD (fedwad).")] = 20,
     against: Annotated[
         list[str] | None,
         typer.Option(help="Also learn one by this method, to compare; may be repeated."),
     ] = None,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
     shape: Annotated[
         str | None,
-        typer.Option(
-            help="Shape of the images that rows are, like 28x28 or 32x32x3.", metavar="HxW"
-        ),
+        typer.Option(help="Shape of the images in the rows, like 28x28 or 32x32x3.", metavar="HxW"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write the coreset to this .json file.")] = None,
+    seed: Seed = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="Draw the points, as images if they are some, into a .png, .svg or .pdf file."
-        ),
+        typer.Option(help="Draw the points, or images, into a .png, .svg or .pdf file."),
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page to look at into this .html file.")
-    ] = None,
-    checkpoint: Checkpoint = None,
-    resume: Resume = False,
-    engine: Engine = None,
-    connect: Connect = None,
-    ca: Ca = None,
-    timeout: Timeout = 3600.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
 ) -> None:
-    """A few points that stand for the data of all parties, and how far they are from it.
+    """A few points that represent the data of all sites, and how far they are from it.
 
-    Each file becomes a client in this process; only what would travel between real parties is
+    Each file becomes a site in this process. Only what would travel between real sites is
     exchanged, and its size is reported.
     """
-    _check_ending(save, ".json")
-    _check_ending(report, ".html")
+    output.check(files)
     image = _image(shape)
-    options: dict[str, Any] = {
-        "size": size,
-        "method": method,
-        "rounds": rounds,
-        "weights": weights,
-        "clients_per_round": clients_per_round,
-        "tol": tol,
-        "support": support,
-        "inner_rounds": inner_rounds,
-        "seed": seed,
-    }
-    others: dict[str, fedwad.CoresetResult] = {}
-    columns = Columns.of(label_column, drop)
-    parties: dict[str, Dataset] = {}
-    with progress_bar("Asking the parties") as bar:
-        if engine is not None or connect is not None:
-            if checkpoint is not None:
-                raise InputError(
-                    "--checkpoint is for runs in this process; a deployment keeps its own."
-                )
+    shared = {"size": size, "seed": seed}
+    others: Results = {}
+    data: dict[str, Dataset] = {}
+    with progress_bar("Asking the sites") as bar:
+        if place.used:
             if against:
                 raise InputError(
-                    "--against is for runs in this process; ask a deployment for one method at a time."
+                    "--against is for runs in this process; take one method at a time."
                 )
-            if engine is None:
-                raise InputError(
-                    "--connect needs to know the engine; add --engine flower or --engine flare."
-                )
-            names = tuple(files) if connect is not None else tuple(find_files(files))
-            outcome = run_on_engine(
-                engine,
-                Job("coreset", names, options),
-                connect,
-                ca,
-                timeout,
-                resume,
-                lambda: find_files(files),
-                columns,
-                bar.line,
-            )
-            outcome.pop("kind", None)
+            keywords = shared | options.keywords()
+            outcome = place.run("coreset", files, keywords, tables.columns, bar.line)
             result = fedwad.CoresetResult.from_dict(outcome)
         else:
-            parties = read_parties(files, columns)
-            with journalled(fedwad.local(parties), checkpoint, resume) as fed:
-                result = _learn(fed, options, bar)
+            data = read_sites(files, tables.columns)
+            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+                result = _learn(fed, shared | options.keywords(), bar)
                 for other in against or ():
-                    others[other] = _learn(
-                        fed, options | {"method": other, "weights": "equal"}, bar
-                    )
-    if save is not None:
-        result.save(save)
+                    others[other] = _learn(fed, shared | options.instead(other), bar)
+    _write(result, others, output, plot, image)
+    if output.as_json:
+        compared = {"against": {name: one.to_dict() for name, one in others.items()}}
+        print_json(result.to_dict() | (compared if others else {}))
+        return
+    _show(result, others)
+    warn_dominant_column(data.values())
+    for noun, path in (("Report", output.report), ("Picture", plot)):
+        if path is not None:
+            screen.print(f"{noun}: {path}", markup=False)
+
+
+def _learn(fed: Any, keywords: dict[str, Any], bar: Bar) -> fedwad.CoresetResult:
+    return fedwad.coreset(fed, callback=_shown(keywords, bar), **keywords)
+
+
+def _shown(keywords: dict[str, Any], bar: Bar) -> Callable[[fedwad.CoresetRound], None]:
+    total = keywords.get("rounds", 1 if keywords["method"] == "summary" else 50)
+
+    def show(record: fedwad.CoresetRound) -> None:
+        bar.progress(
+            Progress(f"{keywords['method']}, loss {record.loss:.4g}", record.number, total)
+        )
+
+    return show
+
+
+def _write(
+    result: fedwad.CoresetResult,
+    others: Results,
+    output: Output,
+    plot: Path | None,
+    shape: tuple[int, ...] | None,
+) -> None:
+    if output.save is not None:
+        result.save(output.save)
     if plot is not None:
-        _draw(result, others, plot, image)
-    if report is not None:
+        from fedwad.report import coreset_picture
+
+        coreset_picture({result.method: result} | others, plot, shape=shape)
+    if output.report is not None:
         from fedwad.report import write_report
 
         command = shlex.join(["fedwad", *sys.argv[1:]])
-        write_report(result, report, command=command, others=others, shape=image)
-    if as_json:
-        print_json(
-            result.to_dict()
-            | ({"against": {k: v.to_dict() for k, v in others.items()}} if others else {})
-        )
-        return
-    _show(result, others)
-    note_scales(parties.values())
-    for kind, path in (("Report", report), ("Picture", plot)):
-        if path is not None:
-            screen.print(f"{kind}: {path}", markup=False)
-
-
-def _learn(fed: Any, options: dict[str, Any], bar: Bar) -> fedwad.CoresetResult:
-    def tell(record: fedwad.CoresetRound) -> None:
-        bar.progress(
-            Progress(
-                f"{options['method']}, loss {record.loss:.4g}", record.number, options["rounds"]
-            )
-        )
-
-    return fedwad.coreset(fed, callback=tell, **options)
-
-
-def _draw(
-    result: fedwad.CoresetResult,
-    others: dict[str, fedwad.CoresetResult],
-    path: Path,
-    shape: tuple[int, ...] | None,
-) -> None:
-    from fedwad.report import coreset_picture
-
-    coreset_picture({result.method: result} | others, path, shape=shape)
-
-
-def _check_ending(path: Path | None, ending: str) -> None:
-    if path is not None and path.suffix != ending:
-        raise InputError(f"{path} ends in '{path.suffix}'; give the name of a {ending} file.")
+        write_report(result, output.report, command=command, others=others, shape=shape)
 
 
 def _image(shape: str | None) -> tuple[int, ...] | None:
@@ -209,24 +156,17 @@ def _image(shape: str | None) -> tuple[int, ...] | None:
     parts: Sequence[str] = shape.lower().split("x")
     if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise InputError(
-            f"shape is {shape!r}; give rows and columns like 28x28, or 32x32x3 for colours."
+            f"--shape is {shape!r}; give rows and columns like 28x28, or 32x32x3 for colours."
         )
     return tuple(map(int, parts))
 
 
-def _show(result: fedwad.CoresetResult, others: dict[str, fedwad.CoresetResult]) -> None:
+def _show(result: fedwad.CoresetResult, others: Results) -> None:
     screen.print(
-        f"Coreset of {len(result)} points for {len(result.clients)} parties, method {result.method}"
+        f"Coreset of {len(result)} points for {len(result.sites)} sites, method {result.method}"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in (
-        "method",
-        "W2 to the data",
-        "certified",
-        "rounds",
-        "sent by parties",
-        "sent to them",
-    ):
+    for title in ("method", "W2 to the data", "certified", "rounds", "sent by sites", "to them"):
         table.add_column(title, justify="left" if title in ("method", "certified") else "right")
     for name, one in ({result.method: result} | others).items():
         table.add_row(
@@ -242,15 +182,6 @@ def _show(result: fedwad.CoresetResult, others: dict[str, fedwad.CoresetResult])
         screen.print(
             "The tolerance was not met; more --rounds may bring the bounds closer.", soft_wrap=True
         )
-    for name, reason in result.lost.items():
+    for name, reason in result.failed.items():
         screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
-    if result.min_cell_size is not None and result.min_cell_size < _FEW:
-        what = (
-            "single samples were sent as they are"
-            if result.min_cell_size == 1
-            else "some sums are over few samples"
-        )
-        screen.print(
-            f"Mind: {what}. Between real parties a node's policy keeps cells of few samples closed (smallest_group).",
-            soft_wrap=True,
-        )
+    warn_small_cells(result.min_cell_size, "coreset")

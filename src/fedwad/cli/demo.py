@@ -36,7 +36,14 @@ def demo(
     supports = {}
     with round_progress("FedWaD between the hospitals", _ROUNDS) as show:
         for rounds in _SNAPSHOTS:
-            result = fedwad.distance(*pair, rounds=rounds, seed=seed, reveal="every", callback=show)
+            result = fedwad.distance(
+                *pair,
+                method="fedwad",
+                rounds=rounds,
+                seed=seed,
+                reveal="every",
+                callback=show,
+            )
             supports[rounds] = result.support
     with round_progress("One summary from each hospital", None):
         summary = fedwad.distance(*pair, method="summary", seed=seed)

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from fedwad.cli.checkpoint import Checkpoint
+from fedwad.cli.groups import Group
+from fedwad.cli.sites import find_files
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns
 
-__all__ = ["Ca", "Connect", "Engine", "Resume", "Timeout", "run_on_engine"]
+__all__ = ["Ca", "Connect", "Engine", "EngineOptions", "Resume", "Timeout", "run_on_engine"]
 
 EngineName = Literal["flower", "flare"]
 
 Engine = Annotated[
     EngineName | None,
     typer.Option(
-        help="Run on Flower or NVIDIA FLARE instead of in this process: with --connect on the sites of a deployment,"
-        " without it in the engine's simulation on this machine.",
+        help="Run on Flower or NVIDIA FLARE: on the sites of a deployment with --connect, in the"
+        " engine's simulation on this machine without it.",
         rich_help_panel="Engines",
     ),
 ]
 Connect = Annotated[
     str | None,
     typer.Option(
-        help="Where the deployment is: the SuperLink's host:port (flower), or the folder of the analyst's startup kit"
-        " (flare). Parties are then named by their sites.",
+        help="Address of the deployment: the SuperLink's host:port (flower), or the folder of the"
+        " analyst's startup kit (flare). Name sites instead of files then.",
         rich_help_panel="Engines",
     ),
 ]
@@ -46,10 +50,56 @@ Timeout = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option(
-        "--resume", help="Go on with what an interrupted run has kept.", rich_help_panel="Resuming"
-    ),
+    typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming"),
 ]
+
+
+@dataclass(frozen=True)
+class EngineOptions(Group):
+    """Where a command runs, and how an interrupted run continues."""
+
+    checkpoint: Checkpoint = None
+    resume: Resume = False
+    engine: Engine = None
+    connect: Connect = None
+    ca: Ca = None
+    timeout: Timeout = 3600.0
+
+    @property
+    def used(self) -> bool:
+        """Whether the command runs on an engine."""
+        return self.engine is not None or self.connect is not None
+
+    def run(
+        self,
+        algorithm: str,
+        sources: Sequence[str],
+        options: Mapping[str, Any],
+        columns: Columns,
+        on_line: Callable[[str], None],
+    ) -> dict[str, Any]:
+        """Run an algorithm on the engine and return the content of its result."""
+        if self.checkpoint is not None:
+            raise InputError(
+                "--checkpoint is for runs in this process; a deployment keeps its own."
+            )
+        if self.engine is None:
+            raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
+        files = find_files(sources) if self.connect is None else {}
+        names = tuple(files or sources)
+        outcome = run_on_engine(
+            self.engine,
+            Job(algorithm, names, options),
+            self.connect,
+            self.ca,
+            self.timeout,
+            self.resume,
+            lambda: files,
+            columns,
+            on_line,
+        )
+        outcome.pop("kind", None)
+        return outcome
 
 
 def run_on_engine(
@@ -61,10 +111,9 @@ def run_on_engine(
     resume: bool,
     files: Callable[[], Mapping[str, Path]],
     columns: Columns,
-    tell: Callable[[str], None],
+    on_line: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run a job on the sites of a deployment, or on files in the engine's simulation, and return
-    its result."""
+    """Run a job on a deployment's sites, or on files in the engine's simulation."""
     if connect is None:
         if resume or ca is not None:
             raise InputError("--resume and --ca belong to a deployment; add --connect.")
@@ -72,19 +121,24 @@ def run_on_engine(
             from fedwad.engines.flower import simulate
         else:
             from fedwad.engines.flare import simulate
-        return simulate(job, files(), **columns.words(), timeout=timeout, on_line=tell)
+        return simulate(job, files(), **columns.words(), timeout=timeout, on_line=on_line)
     if columns.words():
         raise InputError(
-            "--label-column and --drop are for files; at a site its node's settings name them."
+            "--label-column and --drop are for files; a site's own settings name its columns."
         )
     if engine == "flower":
         from fedwad.engines.flower import submit
 
         return submit(
-            job, connect=connect, root_certificates=ca, timeout=timeout, on_line=tell, resume=resume
+            job,
+            connect=connect,
+            root_certificates=ca,
+            timeout=timeout,
+            on_line=on_line,
+            resume=resume,
         )
     if ca is not None:
         raise InputError("--ca is for flower; FLARE's startup kit holds its certificates.")
     from fedwad.engines.flare import submit as submit_to_flare
 
-    return submit_to_flare(job, connect=connect, timeout=timeout, on_line=tell, resume=resume)
+    return submit_to_flare(job, connect=connect, timeout=timeout, on_line=on_line, resume=resume)

@@ -1,4 +1,4 @@
-"""A hint for those who read tables: one column that outweighs all others."""
+"""A warning about tables with one column that outweighs all others."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from fedwad.federation import Dataset
 from fedwad.federation.columns import dropping
 from fedwad.ot import Floats
 
-__all__ = ["note_scales", "shares"]
+__all__ = ["shares", "warn_dominant_column"]
 
 _ALMOST_ALL = 0.9
 
 
-def note_scales(parties: Iterable[Dataset]) -> None:
-    """Say so when one named feature makes nearly all of the spread: a patient's number, or one in
-    small units.
+def warn_dominant_column(sites: Iterable[Dataset]) -> None:
+    """Print a warning if one named feature has nearly all of the variance.
 
-    Squares are added up over features, so that feature alone then decides distances and clusters,
-    and these look as certain as any. Only tables are looked at, here where the files are; arrays
-    have been prepared by somebody.
+    Such a feature, like a patient's number or one in small units, alone decides distances and
+    clusters. Only tables are checked; arrays are assumed to be prepared.
     """
-    data = list(parties)
+    data = list(sites)
     names = data[0].features if data else None
     if names is None or len(names) < 2 or any(one.features != names for one in data):
         return
@@ -33,16 +31,16 @@ def note_scales(parties: Iterable[Dataset]) -> None:
     if found[largest] > _ALMOST_ALL:
         part = "nearly all" if found[largest] > 0.995 else f"{found[largest]:.0%}"
         screen.print(
-            f"Mind: column '{names[largest]}' makes {part} of the spread of these data, so the answer is about little"
-            f" else. Drop it if it is no measurement ({dropping(names[largest])}), or scale the columns by numbers that"
-            " are public.",
+            f"Warning: column '{names[largest]}' has {part} of the variance of these data, so it"
+            f" decides the answer. Drop it if it is not a measurement ({dropping(names[largest])}),"
+            " or scale the columns by public numbers.",
             soft_wrap=True,
             markup=False,
         )
 
 
 def shares(tables: list[Floats]) -> Floats:
-    """Each feature's share of the spread: of the sum of variances over all rows of all tables."""
+    """Return each feature's share of the sum of variances over all rows of all tables."""
     rows = np.concatenate(tables)
     largest = np.abs(rows).max(axis=0)  # squares of very large numbers would overflow
     scale = float(largest.max()) or 1.0

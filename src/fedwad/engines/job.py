@@ -83,11 +83,11 @@ def _distance(federation: Federation, job: Job) -> dict[str, Any]:
 
 
 def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
-    return matrix(federation, clients=job.clients or None, **job.options).to_dict()
+    return matrix(federation, sites=job.clients or None, **job.options).to_dict()
 
 
 def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
-    return coreset(federation, clients=job.clients or None, **job.options).to_dict()
+    return coreset(federation, sites=job.clients or None, **job.options).to_dict()
 
 
 def _train(federation: Federation, job: Job) -> dict[str, Any]:

@@ -127,8 +127,8 @@ def measure_one(
         "union, free weights": {"method": "union", "weights": "free"},
         "one summary each": {"method": "summary"},
         "direct": {"method": "direct", "rounds": 5 * epochs},
-        _PAPERS[0]: {"method": "fedwad", "support": 10, "rounds": epochs, "rate": 0.06},
-        _PAPERS[1]: {"method": "fedwad", "support": 100, "rounds": epochs, "rate": 0.06},
+        _PAPERS[0]: {"method": "fedwad", "support": 10, "rounds": epochs, "learning_rate": 0.06},
+        _PAPERS[1]: {"method": "fedwad", "support": 100, "rounds": epochs, "learning_rate": 0.06},
     }
     start = time.process_time()
     extra: Row = {}

@@ -84,16 +84,17 @@ def _measure(
         value: float | None = fedwad.ot.dataset_distance(*first, *second)
         extra: dict[str, Any] = {}
     elif method == "summary":
-        result = fedwad.otdd(first, second, seed=seed)
+        result = fedwad.distance(first, second, labels=True, seed=seed)
         value, extra = (
             result.value,
             {"lower": result.lower, "upper": result.upper, "bytes": result.traffic.up},
         )
     else:
-        result = fedwad.otdd(
+        result = fedwad.distance(
             first,
             second,
             method="fedwad",
+            labels=True,
             support=support,
             rounds=rounds,
             seed=seed,

@@ -116,6 +116,7 @@ def _rounds(
     result = fedwad.distance(
         x,
         y,
+        method="fedwad",
         support=support,
         rounds=20,
         interpolant=interpolant,
@@ -130,7 +131,7 @@ def _warm() -> None:
     """Load and compile what is loaded and compiled at first use, so that no time holds it."""
     x, y, _ = clouds(2, 1, 2000, 0)
     _pot(x[:10], y[:10])
-    fedwad.distance(x, y, support=100, rounds=1)
+    fedwad.distance(x, y, method="fedwad", support=100, rounds=1)
     fedwad.wasserstein(x[:500], y[:300])
 
 

@@ -69,7 +69,14 @@ def _measure(
             row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in found
         ]
     result = fedwad.distance(
-        x, y, support=_SUPPORT, rounds=_ROUNDS, interpolant=interpolant, seed=seed, reveal="every"
+        x,
+        y,
+        method="fedwad",
+        support=_SUPPORT,
+        rounds=_ROUNDS,
+        interpolant=interpolant,
+        seed=seed,
+        reveal="every",
     )
     ours = fedwad.distance(x, y, method="summary", seed=seed)
     last = {"value error": result.value / exact - 1, "one message": ours.value / exact - 1}
@@ -89,7 +96,14 @@ def _measure(
 def _proved(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
     """Exact interpolating measures by plans that are proved optimal."""
     result = fedwad.distance(
-        x, y, support=z, rounds=_FEW_ROUNDS, interpolant="exact", max_support=10**6, reveal="every"
+        x,
+        y,
+        method="fedwad",
+        init=z,
+        rounds=_FEW_ROUNDS,
+        interpolant="exact",
+        max_support=10**6,
+        reveal="every",
     )
     for record in result.history:
         yield {"round": record.number, "support": record.support, "paper error": record.fedwad}
@@ -128,7 +142,7 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     left.plot(*x.T, ".", color="#bbbbbb", label="first client")
     left.plot(*y.T, ".", color="#777777", label="second client")
     for rounds, shade in ((1, 0.25), (3, 0.5), (_ROUNDS, 1.0)):
-        support = fedwad.distance(x, y, support=_SUPPORT, rounds=rounds).support
+        support = fedwad.distance(x, y, method="fedwad", support=_SUPPORT, rounds=rounds).support
         if support is not None:
             left.plot(
                 *support.points.T,

@@ -1,6 +1,7 @@
 """Requests and replies, clients with their policy and ledger, and federations of clients."""
 
 from fedwad.federation.accountant import guarantee_warning
+from fedwad.federation.agreement import client_key, same_features
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import LARGEST, VERSION, Envelope, pack, unpack
@@ -91,6 +92,7 @@ __all__ = [
     "align_columns",
     "as_federation",
     "choose_sites",
+    "client_key",
     "describe_message",
     "encode_failure",
     "error_of",
@@ -102,6 +104,7 @@ __all__ = [
     "payload",
     "read",
     "read_ledger",
+    "same_features",
     "site_name",
     "unpack",
 ]

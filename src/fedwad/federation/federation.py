@@ -80,12 +80,13 @@ class MeteredFederation:
         *,
         tolerate: bool = False,
         at_least: int = 1,
+        record: bool = True,
     ) -> dict[str, R]:
         """Ask one round and return the `expected` replies.
 
         The first failure is raised. With `tolerate` the round goes on without the sites that
-        failed, as long as `at_least` have replied. A failure with code "input" is raised in any
-        case, because then the request itself is wrong.
+        failed, as long as `at_least` have replied; `record` lists those sites in `failed`. A
+        failure with code "input" is raised in any case, because then the request itself is wrong.
         """
         answers = self._federation.ask(requests)
         replies: dict[str, R] = {}
@@ -104,7 +105,8 @@ class MeteredFederation:
         for name, failure in failures.items():
             if not tolerate or failure.code == "input" or len(replies) < at_least:
                 raise error_of(failure, name)
-            self.failed[name] = failure.sentence
+            if record:
+                self.failed[name] = failure.sentence
         return replies
 
 

@@ -48,7 +48,7 @@ class Journal:
     >>> import fedwad, tempfile, pathlib
     >>> fed = fedwad.local({"paris": [[0.0], [1.0]], "oslo": [[2.0], [3.0]]})
     >>> with Journal(fed, pathlib.Path(tempfile.mkdtemp()) / "run.journal") as kept:
-    ...     fedwad.distance(kept["paris"], kept["oslo"], support=2).value
+    ...     fedwad.distance(kept["paris"], kept["oslo"], cells=2).value
     2.0
     """
 

@@ -122,22 +122,22 @@ class AtomsRequest(Request):
             )
 
     def execute(self, context: ClientContext) -> tuple[CellSums, int]:
-        measure = context.data.measure
+        sums = self.sums(context.data.measure, context.policy.min_cell_size)
+        return sums, sums.min_cell_size
+
+    def sums(self, measure: Measure, min_cell_size: int = 1) -> CellSums:
+        """Return the sums over the atoms' cells; cells with too few samples are closed."""
         cost = ground_cost(measure.points, self.atoms)
         reduced = cost - self.potentials
         dual = float(measure.weights @ reduced.min(axis=1))
-        shares, soft, min_cell_size = _shares(
-            reduced, self.softness, measure.weights, context.policy.min_cell_size
-        )
+        shares, soft, fewest = _shares(reduced, self.softness, measure.weights, min_cell_size)
         weighted = measure.weights[:, None] * shares
         masses = weighted.sum(axis=0)
         origin = self.atoms[0]  # avoids cancellation if all points share a large offset
         offsets = weighted.T @ (measure.points - origin) - masses[:, None] * (self.atoms - origin)
         squares = np.einsum("is,is->s", weighted, cost)
         crossing = weighted.T @ shares
-        return CellSums(
-            len(measure), masses, offsets, squares, crossing, dual, soft, min_cell_size
-        ), min_cell_size
+        return CellSums(len(measure), masses, offsets, squares, crossing, dual, soft, fewest)
 
     def check(self, reply: CellSums) -> None:
         require(reply.offsets.shape == self.atoms.shape, "it is about other atoms.")

@@ -43,7 +43,7 @@ def coreset_lead(result: CoresetResult) -> str:
     digits = _digits(result)
     return tag(
         "p",
-        f"From the data of {counted(len(result.clients), 'client')}: ",
+        f"From the data of {counted(len(result.sites), 'client')}: ",
         tag("b", escape(digits.text(result.value)), class_="number"),
         escape(
             f", the 2-Wasserstein distance, certified {digits.interval(result.lower, result.upper)}."
@@ -79,10 +79,10 @@ def coreset_sections(
     curves = _curves(everyone)
     if curves:
         sections.append(Section("The rounds", curves, "left"))
-    if result.lost:
-        sections.append(Section("Who is missing", lost_clients(result.lost), "right"))
+    if result.failed:
+        sections.append(Section("Who is missing", lost_clients(result.failed), "right"))
     sections.append(Section("How it was made", _made(result), "right"))
-    sent = what_was_sent(result.traffic, len(result.clients), result.min_cell_size, ())
+    sent = what_was_sent(result.traffic, len(result.sites), result.min_cell_size, ())
     sections += [Section("What was sent", sent, "right"), Section("How to read it", _how_to_read())]
     if result.history:
         sections.append(Section("The numbers", _table(result)))
@@ -171,7 +171,12 @@ def _curves(everyone: Mapping[str, CoresetResult]) -> str:
 def _made(result: CoresetResult) -> str:
     rows = [
         ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
-        ("weights", "equal" if result.masses == "equal" else "each point's share of the data"),
+        (
+            "weights",
+            "equal"
+            if result.options.get("weights", "equal") == "equal"
+            else "each point's share of the data",
+        ),
         (
             "rounds",
             f"{len(result.history)} in {sum(record.seconds for record in result.history):.3g} s",
@@ -215,7 +220,7 @@ def _table(result: CoresetResult) -> str:
             cell(record.lower),
             cell(record.upper),
             f"{record.shift:.3g}",
-            str(record.clients),
+            str(record.sites),
             f"{record.seconds:.3f}",
         ]
         for record in result.history

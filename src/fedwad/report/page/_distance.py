@@ -20,13 +20,13 @@ _METHODS = {"summary": "one summary from each client", "fedwad": "the paper's ro
 
 
 def distance_title(result: DistanceResult) -> str:
-    return f"How far apart are {result.clients[0]} and {result.clients[1]}?"
+    return f"How far apart are {result.sites[0]} and {result.sites[1]}?"
 
 
 def distance_lead(result: DistanceResult) -> str:
     """The answer in a sentence, its number large."""
     digits = _digits(result)
-    first, second = (tag("b", name(client)) for client in result.clients)
+    first, second = (tag("b", name(client)) for client in result.sites)
     return tag(
         "p",
         f"Between {first} and {second}: ",
@@ -64,7 +64,7 @@ def distance_sections(result: DistanceResult, exact: float | None) -> list[Secti
 
 
 def _is_labelled(result: DistanceResult) -> bool:
-    return result.classes != "ignored"
+    return result.class_covariance is not None
 
 
 def _made(result: DistanceResult) -> str:

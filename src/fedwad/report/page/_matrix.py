@@ -110,17 +110,23 @@ def matrix_sections(subject: Subject) -> list[Section]:
         curve = Curve("how far the supports moved", points, "ours")
         caption = "How far the supports moved in each round; flat and low means settled."
         sections.append(Section("The rounds", chart([curve], caption, zero=True), "right"))
-    if matrix.lost:
-        sections.append(Section("Who is missing", lost_clients(matrix.lost), "right"))
+    if matrix.failed:
+        sections.append(Section("Who is missing", lost_clients(matrix.failed), "right"))
     sections.append(Section("How it was made", _made(subject), "right"))
     sent = what_was_sent(
         matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
     )
     sections.append(Section("What was sent", sent, "right"))
-    sections.append(Section("How to read it", how_to_read(matrix.labels, matrix.p, matrix.privacy)))
+    sections.append(
+        Section("How to read it", how_to_read(_is_labelled(matrix), matrix.p, matrix.privacy))
+    )
     if subject.size > 1:
         sections.append(Section("The numbers", table_of_pairs(subject)))
     return sections
+
+
+def _is_labelled(matrix: Any) -> bool:
+    return matrix.class_covariance is not None
 
 
 def _is_known(number: Any) -> bool:
@@ -152,23 +158,24 @@ def _made(subject: Subject) -> str:
     rows = [
         (
             "distance",
-            "dataset distance, with labels" if matrix.labels else f"{matrix.p:g}-Wasserstein",
+            "dataset distance, with labels"
+            if _is_labelled(matrix)
+            else f"{matrix.p:g}-Wasserstein",
         ),
         ("method", escape(f"{matrix.method}: {_METHODS.get(matrix.method, '')}".rstrip(": "))),
-        (
-            "support",
-            counted(int(matrix.support), "cell" if matrix.method == "summary" else "point"),
-        ),
     ]
+    for option, noun in (("cells", "cell"), ("support", "point")):
+        if option in matrix.options:
+            rows.append((option, counted(int(matrix.options[option]), noun)))
     if len(matrix.history):
         seconds = sum(float(record.seconds) for record in matrix.history)
         rows.append(("rounds", f"{len(matrix.history)} in {seconds:.3g} s"))
-    if matrix.labels:
+    if _is_labelled(matrix):
         rows.append(
             (
                 "classes by",
                 "mean and root covariance"
-                if matrix.covariance == "full"
+                if matrix.class_covariance == "full"
                 else "mean and standard deviations",
             )
         )

@@ -1,0 +1,1 @@
+"""The algorithms behind `fedwad.distance`: FedWaD's rounds, and estimates from summaries."""

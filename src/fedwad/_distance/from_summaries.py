@@ -1,0 +1,56 @@
+"""A distance from one message of each site: a summary, or a release under differential privacy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwad._distance.result import DistanceResult
+from fedwad._distance.task import DistanceTask
+from fedwad.federation import (
+    MeteredFederation,
+    PrivateReply,
+    PrivateRequest,
+    SummaryReply,
+    SummaryRequest,
+    same_features,
+)
+from fedwad.methods import Summary
+from fedwad.ot import estimate, synthetic_distance
+from fedwad.privacy import DP, denoise, noise_effect
+
+__all__ = ["by_release", "by_summary"]
+
+
+def by_summary(line: MeteredFederation, task: DistanceTask, method: Summary) -> DistanceResult:
+    """Ask each site for one summary and estimate the distance from the two."""
+    request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
+    replies = line.ask(dict.fromkeys(task.sites, request), SummaryReply)
+    a, b = (replies[name].summary for name in task.sites)
+    same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
+    found = estimate(a, b, task.p, task.seed)
+    return task.result(
+        value=found.value,
+        lower=found.lower,
+        upper=found.upper,
+        traffic=line.traffic,
+        covariance_types=(a.covariance_type, b.covariance_type),
+        min_cell_size=min(a.min_cell_size, b.min_cell_size),
+    )
+
+
+def by_release(line: MeteredFederation, task: DistanceTask, guarantee: DP) -> DistanceResult:
+    """Ask each site for one noisy release and estimate the distance from the two."""
+    replies = line.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
+    same_features({name: len(replies[name].mean) for name in task.sites})
+    denoised = [denoise(replies[name]) for name in task.sites]
+    value = synthetic_distance(denoised[0].summary, denoised[1].summary, 2.0, task.seed)
+    found = noise_effect(denoised, task.seed).corrected(np.full((2, 2), value))
+    value, lower, upper = (float(table[0, 1]) for table in found)
+    return task.result(
+        value=value,
+        lower=lower,
+        upper=upper,
+        traffic=line.traffic,
+        covariance_types=("full", "full"),
+        privacy=guarantee.to_dict(),
+    )

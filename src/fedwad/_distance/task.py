@@ -1,0 +1,40 @@
+"""One distance to estimate: between which sites, by which method, in which metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedwad._distance.result import DistanceResult
+from fedwad._options import Method
+from fedwad.federation import Classes, Traffic
+
+__all__ = ["DistanceTask"]
+
+
+@dataclass(frozen=True)
+class DistanceTask:
+    """The checked options of one distance."""
+
+    sites: tuple[str, str]
+    method: Method
+    p: float
+    seed: int
+    classes: Classes
+
+    def result(self, **found: Any) -> DistanceResult:
+        """Return a result with what was found, and with the options that led to it."""
+        return DistanceResult(
+            method=self.method.name,
+            options=self.method.to_dict(),
+            p=self.p,
+            seed=self.seed,
+            sites=self.sites,
+            class_covariance=None if self.classes == "ignored" else self.classes,
+            **found,
+        )
+
+    def zero(self) -> DistanceResult:
+        """Return the distance of a site from itself, which takes no message."""
+        fedwad = 0.0 if self.method.name == "fedwad" else None
+        return self.result(value=0.0, lower=0.0, upper=0.0, fedwad=fedwad, traffic=Traffic())

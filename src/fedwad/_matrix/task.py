@@ -1,0 +1,66 @@
+"""What the methods of a matrix share: the task, what they find, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedwad._matrix.result import MatrixRound
+from fedwad.federation import Classes
+from fedwad.ot import Floats, LabelledSummary, Summary
+
+__all__ = ["Found", "MatrixTask", "Pair", "Progress", "counted", "pairs_of"]
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a computation is: its stage, and the steps done of all steps of that stage."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class MatrixTask:
+    """The checked options of one matrix that do not depend on the method."""
+
+    names: tuple[str, ...]
+    seed: int
+    p: float
+    classes: Classes
+    n_jobs: int
+    report: Callable[[Progress], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a method finds: bounds and estimates for all pairs, and the summaries behind them."""
+
+    sites: tuple[str, ...]
+    value: Floats
+    lower: Floats
+    upper: Floats
+    summaries: Sequence[Summary | LabelledSummary]
+    covariance_types: tuple[str, ...]
+    history: tuple[MatrixRound, ...] = ()
+    fedwad: Floats | None = None
+
+
+def pairs_of(count: int) -> list[Pair]:
+    """Return all pairs (i, j) with i < j."""
+    return [(i, j) for i in range(count) for j in range(i + 1, count)]
+
+
+def counted(stage: str, total: int, task: MatrixTask) -> Callable[[], None]:
+    """Return a function to call after each of `total` steps of a stage."""
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        task.report(Progress(stage, done, total))
+
+    return count

@@ -1,0 +1,203 @@
+"""Option objects: what a method can be told, with defaults, checks and help in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from fedwad._checks import check_choice, check_number, check_whole
+from fedwad.errors import InputError
+from fedwad.ot import Measure
+
+__all__ = [
+    "Choice",
+    "Method",
+    "Number",
+    "OptionKind",
+    "Points",
+    "Position",
+    "Whole",
+    "described",
+    "resolve",
+]
+
+M = TypeVar("M", bound="Method")
+
+
+class OptionKind(Protocol):
+    """The values that an option can have.
+
+    `annotation` is the type of the option on the command line; None keeps it off there.
+    """
+
+    @property
+    def annotation(self) -> Any: ...
+
+    def check(self, value: Any, name: str) -> Any:
+        """Return the value in its plain form; InputError if it is out of range."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number."""
+
+    least: int = 1
+    annotation: ClassVar[Any] = int
+
+    def check(self, value: Any, name: str) -> int:
+        return check_whole(value, name, self.least)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number of at least zero, or above zero."""
+
+    positive: bool = False
+    annotation: ClassVar[Any] = float
+
+    def check(self, value: Any, name: str) -> float:
+        return check_number(value, name, positive=self.positive)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def annotation(self) -> Any:
+        return Literal[self.words]
+
+    def check(self, value: Any, name: str) -> str:
+        return check_choice(value, name, self.words)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A position on a geodesic: a number strictly between 0 and 1, or "random"."""
+
+    annotation: ClassVar[Any] = str
+
+    def check(self, value: Any, name: str) -> float | Literal["random"]:
+        if isinstance(value, str):
+            if value == "random":
+                return "random"
+            value = _as_float(value)
+        real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+        if not real or not 0 < value < 1:
+            raise InputError(
+                f"{name} is {value!r}; give a number strictly between 0 and 1, or 'random'."
+            )
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Points:
+    """A starting point cloud, or one of a few words for how to make one."""
+
+    words: tuple[str, ...] = ()
+
+    @property
+    def annotation(self) -> Any:
+        return Literal[self.words] if self.words else None
+
+    def check(self, value: Any, name: str) -> Measure | str:
+        if isinstance(value, str) and self.words:
+            return check_choice(value, name, self.words)
+        if isinstance(value, Measure):
+            return value
+        if np.isscalar(value):
+            raise InputError(f"{name} is {value!r}; give an array of shape (points, features).")
+        return Measure(value, name=name)
+
+
+def _as_float(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def described(kind: OptionKind, text: str) -> dict[str, Any]:
+    """Return the metadata of an option's field: the values it can have, and its help text."""
+    return {"kind": kind, "help": text}
+
+
+@dataclass(frozen=True)
+class Method:
+    """Options of one method. They are checked when the object is made."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if value is not None or spec.default is not None:
+                checked = spec.metadata["kind"].check(value, spec.name)
+                object.__setattr__(self, spec.name, checked)
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        return tuple(spec.name for spec in fields(cls))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as plain numbers and words; a starting cloud becomes "given"."""
+        found = {name: getattr(self, name) for name in self.option_names()}
+        return {
+            name: "given" if isinstance(value, Measure) else value for name, value in found.items()
+        }
+
+    def changed(self) -> list[str]:
+        """Return the names of the options that differ from their defaults."""
+        return [spec.name for spec in fields(self) if _differs(self, spec)]
+
+
+def _differs(method: Method, spec: Field[Any]) -> bool:
+    value = getattr(method, spec.name)
+    return spec.default is MISSING or isinstance(value, Measure) or value != spec.default
+
+
+def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
+    """Return the option object that a method's name and its keywords, or the object itself, mean.
+
+    A keyword of another method is refused with the name of the method that takes it.
+    """
+    if isinstance(method, Method):
+        return _from_object(method, options, methods)
+    names = [one.name for one in methods]
+    chosen = methods[names.index(check_choice(method, "method", names))]
+    for name in options:
+        if name not in chosen.option_names():
+            raise InputError(_not_an_option(name, chosen, methods))
+    return chosen(**options)
+
+
+def _from_object(method: Method, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
+    for one in methods:
+        if isinstance(method, one):
+            if options:
+                raise InputError(
+                    f"{next(iter(options))} came beside an option object; set it in"
+                    f" {one.__name__}(...)."
+                )
+            return method
+    known = " or ".join(one.__name__ for one in methods)
+    raise InputError(f"method is a {type(method).__name__}, which is not for this; give {known}.")
+
+
+def _not_an_option(name: str, chosen: type[Method], methods: Sequence[type[Method]]) -> str:
+    takers = [f"'{one.name}'" for one in methods if name in one.option_names()]
+    own = ", ".join(chosen.option_names())
+    if not takers:
+        return f"There is no option '{name}'; method '{chosen.name}' takes {own}."
+    plural = "methods" if takers[1:] else "method"
+    return (
+        f"{name} is an option of {plural} {' and '.join(takers)}; method '{chosen.name}' takes"
+        f" {own}."
+    )

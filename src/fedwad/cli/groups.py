@@ -1,0 +1,184 @@
+"""Groups of options: declared once, shared by commands, passed to them as one object."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
+
+import typer
+
+from fedwad._options import Method
+from fedwad.errors import InputError
+
+__all__ = [
+    "CORE_PANEL",
+    "Affinity",
+    "Group",
+    "Json",
+    "MethodOptions",
+    "Neighbors",
+    "NumberOfClusters",
+    "Output",
+    "Report",
+    "Seed",
+    "Sources",
+    "check_ending",
+    "grouped",
+    "number_of_clusters",
+]
+
+CORE_PANEL = "Method"
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files (.npy .npz .csv .parquet), folders of them, or patterns; names of sites with"
+        " --connect.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Report = Annotated[Path | None, typer.Option(help="Write a page into this .html file.")]
+Save = Annotated[Path | None, typer.Option(help="Write the result to this .json file.")]
+NumberOfClusters = Annotated[
+    str | None, typer.Option("--k", help="Number of clusters, or 'auto'.", metavar="K|auto")
+]
+Affinity = Annotated[
+    Literal["kernel", "linear", "knn"],
+    typer.Option(
+        help="Affinity between sites: a Gaussian kernel, the paper's 1 - D^2/max (linear), or the"
+        " paper's graph of nearest neighbours (knn)."
+    ),
+]
+Neighbors = Annotated[int, typer.Option(help="Neighbours of each site in the graph (knn).")]
+
+
+class Group:
+    """Options that belong together; a subclass is a dataclass with annotated fields."""
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        hints = get_type_hints(cls, include_extras=True)
+        return [_parameter(spec.name, hints[spec.name], _default(spec)) for spec in fields(cls)]  # type: ignore[arg-type]
+
+
+def _default(spec: Field[Any]) -> Any:
+    return inspect.Parameter.empty if spec.default is MISSING else spec.default
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter that is a group by the options of that group."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[type[Group], list[str]]] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = parameter.annotation
+        if isinstance(group, type) and issubclass(group, Group):
+            inside = group.parameters()
+            groups[parameter.name] = group, [one.name for one in inside]
+            parameters += inside
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        built = {
+            name: group(**{option: values.pop(option) for option in options})
+            for name, (group, options) in groups.items()
+        }
+        command(**values, **built)
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapper
+
+
+class MethodOptions(Group):
+    """--method and the options of all methods of a command, from their option objects."""
+
+    methods: ClassVar[Sequence[type[Method]]]
+
+    def __init__(self, method: str, **options: Any) -> None:
+        self.method = method
+        self.given = {name: value for name, value in options.items() if value is not None}
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the method's name and the options that were given."""
+        return {"method": self.method, **self.given}
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        names = tuple(method.name for method in cls.methods)
+        text = ", ".join(f"'{method.name}' ({method.about})" for method in cls.methods)
+        option = typer.Option(help=f"Choose {text}.", rich_help_panel=CORE_PANEL)
+        choice = Annotated[Literal[names], option]  # type: ignore[valid-type]
+        specs: dict[str, list[tuple[type[Method], Field[Any]]]] = {}
+        for method in cls.methods:
+            for spec in fields(method):
+                if spec.metadata["kind"].annotation is not None:
+                    specs.setdefault(spec.name, []).append((method, spec))
+        options = [_option(name, takers, cls.methods) for name, takers in specs.items()]
+        return [_parameter("method", choice, names[0]), *options]
+
+
+def _option(
+    name: str,
+    takers: Sequence[tuple[type[Method], Field[Any]]],
+    methods: Sequence[type[Method]],
+) -> inspect.Parameter:
+    spec = takers[0][1]
+    only = ", ".join(method.name for method, _ in takers)
+    text = spec.metadata["help"] + ("" if len(takers) == len(methods) else f" ({only})")
+    flag = f"--{name.replace('_', '-')}"
+    option = typer.Option(
+        flag, help=text, show_default=_defaults(takers), rich_help_panel=CORE_PANEL
+    )
+    annotation: Any = spec.metadata["kind"].annotation
+    return _parameter(name, Annotated[annotation | None, option], None)
+
+
+def _defaults(takers: Sequence[tuple[type[Method], Field[Any]]]) -> str | bool:
+    values = {method.name: spec.default for method, spec in takers if spec.default is not None}
+    if len(set(values.values())) == 1:
+        return str(next(iter(values.values())))
+    return ", ".join(f"{value} for {name}" for name, value in values.items()) or False
+
+
+@dataclass(frozen=True)
+class Output(Group):
+    """Where a result goes besides the screen."""
+
+    save: Save = None
+    report: Report = None
+    as_json: Json = False
+
+    def check(self, sources: Sequence[str] = ()) -> None:
+        """Raise InputError for a file that should not be written."""
+        check_ending(self.save, ".json", "--save")
+        check_ending(self.report, ".html", "--report")
+        if self.save is not None and str(self.save) in sources:
+            raise InputError(f"--save is {self.save}, which is an input; name another file.")
+
+
+def check_ending(path: Path | None, ending: str, option: str) -> None:
+    """Raise InputError unless the file that an option names has this ending."""
+    if path is not None and path.suffix != ending:
+        raise InputError(f"{option} is {path}; give the name of a {ending} file.")
+
+
+def number_of_clusters(k: str | None) -> int | Literal["auto"] | None:
+    """Return what --k means; InputError unless it is a whole number or 'auto'."""
+    if k is None or k == "auto":
+        return "auto" if k == "auto" else None
+    if not k.isdecimal() or int(k) < 1:
+        raise InputError(f"--k is {k!r}; give a positive whole number or 'auto'.")
+    return int(k)

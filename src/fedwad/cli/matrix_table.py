@@ -1,0 +1,132 @@
+"""A matrix and its clusters on the screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.markup import escape
+from rich.table import Table
+
+import fedwad
+from fedwad.cli.console import bytes_in_words, screen, warn_small_cells
+
+__all__ = ["show_clusters", "show_matrix"]
+
+_WIDEST = 12
+_NEIGHBOURS = ("nearest", "distance", "interval", "farthest", "distance")
+
+Labels = NDArray[np.int64]
+
+
+def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
+    """Print the estimates, or each site's neighbours if there are many, and what was sent."""
+    labelled = result.class_covariance is not None
+    what = "Dataset distances" if labelled else f"W{result.p:g} distances"
+    screen.print(f"{what} between {len(result)} sites, method {result.method}")
+    columns, rows = _headings(result, clusters is not None)
+    screen.print(
+        _distances(result, columns, rows, clusters) if columns else _neighbours(result, clusters)
+    )
+    if result.privacy is not None:
+        kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
+        screen.print(f"Differential privacy: {kept} for the one release of each site.")
+    screen.print(_notes(result), soft_wrap=True)
+    for name, reason in result.failed.items():
+        screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
+    warn_small_cells(result.min_cell_size, result.method)
+
+
+def _table(clusters: Labels | None) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("", no_wrap=True)
+    if clusters is not None:
+        table.add_column("cluster", justify="right")
+    return table
+
+
+def _first_cells(name: str, row: int, clusters: Labels | None) -> list[str]:
+    return [escape(name)] + ([] if clusters is None else [str(clusters[row])])
+
+
+def _distances(
+    result: fedwad.MatrixResult,
+    columns: tuple[str, ...],
+    rows: tuple[str, ...],
+    clusters: Labels | None,
+) -> Table:
+    table = _table(clusters)
+    for name in columns:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for row, name in enumerate(rows):
+        values = [f"{value:.4g}" for value in result.value[row]]
+        values[row] = ""
+        table.add_row(*_first_cells(name, row, clusters), *values)
+    return table
+
+
+def _neighbours(result: fedwad.MatrixResult, clusters: Labels | None) -> Table:
+    table = _table(clusters)
+    for title in _NEIGHBOURS:
+        table.add_column(title, justify="right" if title == "distance" else "left")
+    for row, name in enumerate(result.sites):
+        near, *_, far = result.nearest(name)
+        table.add_row(
+            *_first_cells(name, row, clusters),
+            escape(near.site),
+            f"{near.value:.4g}",
+            f"{near.lower:.4g} to {near.upper:.4g}",
+            escape(far.site),
+            f"{far.value:.4g}",
+        )
+    return table
+
+
+def _notes(result: fedwad.MatrixResult) -> str:
+    pairs = np.triu_indices(len(result), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
+    kind = "Certified" if result.certified else "Likely (not certified)"
+    cell = f"; smallest cell {result.min_cell_size}" if result.privacy is None else ""
+    traffic = result.traffic
+    return (
+        f"{kind} intervals have a median width of {np.median(width):.0%} of the estimate (--save,"
+        f" --report).\nSent: {bytes_in_words(traffic.up)} by the sites in {traffic.messages}"
+        f" messages, {bytes_in_words(traffic.down)} to them{cell}."
+    )
+
+
+def _headings(
+    result: fedwad.MatrixResult, clusters: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return headings of columns and rows that fit on the screen.
+
+    Names of the sites come first, then numbers. No columns means that neither fits.
+    """
+    if len(result) > _WIDEST:
+        return (), result.sites
+    cell = max(len(f"{number:.4g}") for number in result.value.flat)
+    numbers = tuple(str(k + 1) for k in range(len(result)))
+    numbered = tuple(f"{number} {name}" for number, name in zip(numbers, result.sites, strict=True))
+    for columns, rows in ((result.sites, result.sites), (numbers, numbered)):
+        width = max(map(len, rows)) + 2 + 9 * clusters
+        if width + sum(max(len(name), cell) + 2 for name in columns) <= screen.width:
+            return columns, rows
+    return (), result.sites
+
+
+def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None:
+    """Print the members of each cluster, the suggested number, and how stable they are."""
+    for number in range(clusters["k"]):
+        members = [
+            name
+            for name, label in zip(result.sites, clusters["labels"], strict=True)
+            if label == number
+        ]
+        screen.print(f"Cluster {number}: {', '.join(members)}", markup=False, soft_wrap=True)
+    screen.print(
+        f"The eigengap suggests {clusters['suggested']}. With errors of 5% in the distances the"
+        f" clusters agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
+        soft_wrap=True,
+    )

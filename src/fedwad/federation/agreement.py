@@ -1,0 +1,39 @@
+"""What sites must agree on, and keys that depend on nothing but a site's name."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+
+from fedwad.errors import InputError
+from fedwad.federation.message import Classes
+
+__all__ = ["client_key", "same_features"]
+
+
+def same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> int:
+    """Return the number of coordinates that all sites' samples have; InputError if they differ.
+
+    With classes the samples carry statistics of their class, and the message counts features.
+    """
+    first, expected = next(iter(dimensions.items()))
+    for name, dimension in dimensions.items():
+        if dimension != expected:
+            raise InputError(
+                f"{first} has {_features(expected, classes)} features and {name} has"
+                f" {_features(dimension, classes)}; all sites need the same features."
+            )
+    return expected
+
+
+def _features(dimension: int, classes: Classes) -> int:
+    """Return d for samples that have d, 3 d or 2 d + d^2 coordinates with those of their class."""
+    if classes == "ignored":
+        return dimension
+    return dimension // 3 if classes == "diag" else math.isqrt(dimension + 1) - 1
+
+
+def client_key(name: str) -> int:
+    """Return a seed for a site's random numbers that does not depend on which others take part."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little")

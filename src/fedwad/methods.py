@@ -1,0 +1,308 @@
+"""The methods of `fedwad.distance`, `fedwad.matrix` and `fedwad.coreset`, each with its options.
+
+A method is named by a word, with its options as keywords, or given as an object of this module:
+
+>>> import fedwad
+>>> X, Y = [[0.0], [1.0]], [[2.0], [3.0]]
+>>> one = fedwad.distance(X, Y, method="fedwad", support=2, rounds=3)
+>>> two = fedwad.distance(X, Y, method=fedwad.methods.FedWaD(support=2, rounds=3))
+>>> one.value == two.value
+True
+
+Objects check themselves: an option that is out of range raises `fedwad.InputError`.
+`support` counts the points of a cloud that travels; `cells` counts the cells of a summary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+from fedwad._options import Choice, Method, Number, Points, Position, Whole, described
+from fedwad.errors import InputError
+from fedwad.ot import CovarianceType, Interpolant, Masses, Measure
+
+__all__ = [
+    "DirectCoreset",
+    "FedWaD",
+    "FedWaDCoreset",
+    "Hub",
+    "Pairs",
+    "Summary",
+    "SummaryCoreset",
+    "UnionCoreset",
+]
+
+_COVARIANCE = Choice(get_args(CovarianceType))
+_COVARIANCE_HELP = "What sites send of the covariance within cells."
+_WEIGHTS = Choice(get_args(Masses))
+_WEIGHTS_HELP = "Equal weights, or each point's share of the data (free, as in k-means)."
+_INIT = Points(("summaries", "moments"))
+_INIT_HELP = "Start from one summary of each site, or from points drawn around the pooled mean."
+_EPOCHS_HELP = "Largest number of rounds (union) or epochs."
+_PER_ROUND_HELP = "Random sites asked in a round; all of them for union when left out."
+_OPTIMIZER = Choice(("adam", "sgd"))
+_OPTIMIZER_HELP = "Adam, or plain gradient steps."
+_RATE_HELP = "Learning rate; by default a tenth of the data's scale for adam, 0.5 for sgd."
+
+
+@dataclass(frozen=True)
+class Summary(Method):
+    """One summary from each site: weights, means and pooled covariance of k-means cells.
+
+    Parameters
+    ----------
+    cells : number of k-means cells; with labels the number over all classes, at least one a class
+    covariance_type : what sites send of the covariance within cells: "full", "lowrank", "diag",
+        "spherical"; "auto" is full up to 1024 features. With labels "auto" is full up to 64
+        features, and 40 main directions with the diagonal of each class beyond that.
+    """
+
+    name: ClassVar[str] = "summary"
+    about: ClassVar[str] = "one message from each site"
+
+    cells: int = field(default=10, metadata=described(Whole(), "Cells of a summary."))
+    covariance_type: CovarianceType = field(
+        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class FedWaD(Method):
+    """The paper's Algorithm 1: a small point cloud travels between the sites.
+
+    Parameters
+    ----------
+    support : number of points that travel
+    rounds : largest number of rounds
+    t : position on the geodesic, in (0, 1), or "random" for a new one each round. It does not
+        protect data.
+    interpolant : "barycentric" keeps the support small; "exact" is the paper's exact
+        interpolating measure, which reveals every sample to the server
+    reveal : whether sites send their distance to the support in the "last" message only or in
+        "every" round. Waiting, as the paper proposes, does not protect data: the clouds in between
+        reveal as much.
+    tol : stop when the server's running estimate changes by less than this fraction in two
+        consecutive rounds
+    max_support : largest number of atoms that an exact interpolating measure may keep
+    init : starting cloud, an array (points, features) or a Measure; `support` is then its size.
+        By default points are drawn around the pooled mean of the sites.
+    covariance_type : what sites send of the covariance within cells in the closing message
+    """
+
+    name: ClassVar[str] = "fedwad"
+    about: ClassVar[str] = "the paper's rounds"
+
+    support: int = field(
+        default=100, metadata=described(Whole(), "Points of the cloud that travels.")
+    )
+    rounds: int = field(default=20, metadata=described(Whole(), "Largest number of rounds."))
+    t: float | Literal["random"] = field(
+        default=0.5,
+        metadata=described(
+            Position(),
+            "Position on the geodesic, in (0, 1), or 'random'. It does not protect data.",
+        ),
+    )
+    interpolant: Interpolant = field(
+        default="barycentric",
+        metadata=described(
+            Choice(get_args(Interpolant)),
+            "The exact interpolating measure reveals every sample to the server.",
+        ),
+    )
+    reveal: Literal["last", "every"] = field(
+        default="last",
+        metadata=described(
+            Choice(("last", "every")), "When sites send their distance to the support."
+        ),
+    )
+    tol: float = field(
+        default=0.0,
+        metadata=described(
+            Number(), "Stop when the running estimate changes by less than this fraction."
+        ),
+    )
+    max_support: int = field(
+        default=1000,
+        metadata=described(Whole(), "Largest support of an exact interpolating measure."),
+    )
+    init: Any = field(default=None, metadata=described(Points(), "Starting cloud."))
+    covariance_type: CovarianceType = field(
+        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.init, Measure):
+            if self.support not in (len(self.init), FedWaD.support):
+                raise InputError(
+                    f"support is {self.support} and init has {len(self.init)} points; leave"
+                    " support out."
+                )
+            object.__setattr__(self, "support", len(self.init))
+
+
+@dataclass(frozen=True)
+class Hub(Method):
+    """All sites transport their data to one shared support, which moves to their mean.
+
+    Parameters
+    ----------
+    support : number of points of the shared support
+    rounds : number of rounds
+    covariance_type : what sites send of the covariance within cells in the closing message; "auto"
+        is full up to 64 features, and the diagonal (low rank for five sites) beyond that
+    """
+
+    name: ClassVar[str] = "hub"
+    about: ClassVar[str] = "rounds with one shared support"
+
+    support: int = field(
+        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
+    )
+    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
+    covariance_type: CovarianceType = field(
+        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class Pairs(Method):
+    """The paper's protocol for each pair of sites; all pairs of a round share one message.
+
+    Parameters
+    ----------
+    support : number of points of each pair's support
+    rounds : number of rounds
+    covariance_type : what sites send of the covariance within cells in the closing message
+    """
+
+    name: ClassVar[str] = "pairs"
+    about: ClassVar[str] = "the paper's rounds, pair by pair"
+
+    support: int = field(
+        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
+    )
+    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
+    covariance_type: CovarianceType = field(
+        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class UnionCoreset(Method):
+    """A coreset of the union of all sites' samples, with a certified distance.
+
+    The server holds atoms and potentials; sites send masses and sums of the atoms' power cells.
+
+    Parameters
+    ----------
+    rounds : largest number of rounds
+    weights : "equal" masses, or "free": each atom weighs what is nearest to it (k-means)
+    init : "summaries" asks each site for one summary and starts from a coreset of a synthetic
+        union (from moments if all sites refuse); "moments" draws points around the pooled mean; an
+        array (size, features) is the start itself
+    clients_per_round : number of random sites asked in a round; None asks all
+    tol : stop when the bounds on the squared distance differ by less than this fraction and moving
+        the atoms gains less than it
+    """
+
+    name: ClassVar[str] = "union"
+    about: ClassVar[str] = "all sites' data together"
+
+    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
+    weights: Masses = field(default="equal", metadata=described(_WEIGHTS, _WEIGHTS_HELP))
+    init: Any = field(default="summaries", metadata=described(_INIT, _INIT_HELP))
+    clients_per_round: int | None = field(
+        default=None, metadata=described(Whole(), _PER_ROUND_HELP)
+    )
+    tol: float = field(
+        default=1e-4,
+        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
+    )
+
+
+@dataclass(frozen=True)
+class SummaryCoreset(Method):
+    """A coreset from one summary of each site: less exact, with a wider interval, and less sent.
+
+    Parameters
+    ----------
+    weights : "equal" masses, or "free": each atom weighs what is nearest to it (k-means)
+    """
+
+    name: ClassVar[str] = "summary"
+    about: ClassVar[str] = "from one summary of each site"
+
+    weights: Masses = field(default="equal", metadata=described(_WEIGHTS, _WEIGHTS_HELP))
+
+
+@dataclass(frozen=True)
+class FedWaDCoreset(Method):
+    """The paper's coreset: gradient steps on the mean FedWaD distance to a few random sites.
+
+    Parameters
+    ----------
+    rounds : largest number of epochs
+    init : "moments", "summaries", or an array (size, features), as for `UnionCoreset`
+    clients_per_round : number of random sites asked in an epoch
+    tol : stop when an epoch moves the atoms by less than this fraction of the distance
+    support : number of points of each FedWaD's support
+    inner_rounds : rounds of each FedWaD
+    optimizer : "adam" or "sgd"
+    learning_rate : by default a tenth of the data's scale for "adam", 0.5 for "sgd"
+    """
+
+    name: ClassVar[str] = "fedwad"
+    about: ClassVar[str] = "the paper's"
+
+    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
+    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
+    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
+    tol: float = field(
+        default=0.0,
+        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
+    )
+    support: int = field(
+        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
+    )
+    inner_rounds: int = field(default=20, metadata=described(Whole(), "Rounds of each FedWaD."))
+    optimizer: Literal["adam", "sgd"] = field(
+        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
+    )
+    learning_rate: float | None = field(
+        default=None, metadata=described(Number(positive=True), _RATE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class DirectCoreset(Method):
+    """The paper's coreset with the coreset itself as the support that travels.
+
+    Parameters
+    ----------
+    rounds, init, clients_per_round, tol, optimizer, learning_rate : as for `FedWaDCoreset`
+    """
+
+    name: ClassVar[str] = "direct"
+    about: ClassVar[str] = "the coreset itself travels"
+
+    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
+    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
+    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
+    tol: float = field(
+        default=0.0,
+        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
+    )
+    optimizer: Literal["adam", "sgd"] = field(
+        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
+    )
+    learning_rate: float | None = field(
+        default=None, metadata=described(Number(positive=True), _RATE_HELP)
+    )
+
+
+DISTANCE_METHODS = (Summary, FedWaD)
+MATRIX_METHODS = (Summary, Hub, Pairs)
+CORESET_METHODS = (UnionCoreset, SummaryCoreset, FedWaDCoreset, DirectCoreset)
