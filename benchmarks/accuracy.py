@@ -44,11 +44,11 @@ def measure() -> list[dict[str, Any]]:
     rows = []
     for name, (x, y) in problems().items():
         exact = fedwad.wasserstein(x, y)
-        small = fedwad.distance(x, y, support=10)
-        large = fedwad.distance(x, y, support=100)
-        summary = fedwad.distance(x, y, method="summary", support=10)
+        small = fedwad.distance(x, y, method="fedwad", support=10)
+        large = fedwad.distance(x, y, method="fedwad", support=100)
+        summary = fedwad.distance(x, y, method="summary", cells=10)
         diagonal = fedwad.distance(
-            x, y, method="summary", support=10, covariance_type="diag"
+            x, y, method="summary", covariance_type="diag", cells=10
         )  # as the ready policies tell it
         assert small.fedwad is not None
         assert large.fedwad is not None

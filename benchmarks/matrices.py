@@ -17,6 +17,7 @@ from benchmarks import plain
 from fedwad.clusters import cluster, suggest
 from fedwad.datasets import load, partition, random_code
 from fedwad.federation import SummaryRequest, payload
+from fedwad.methods import Hub, Summary
 from fedwad.ot import Measure, labelled, solve
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
@@ -48,10 +49,10 @@ def datasets() -> list[dict[str, Any]]:
         summary_s, summary = seconds(lambda data=data: fedwad.matrix(data, labels=True))
         paper_s, paper = 0.0, {}
         for support in (10, 100):
-            paper_s, found = seconds(  # the seconds of S=100 are told
+            paper_s, found = seconds(
                 lambda data=data, support=support: fedwad.matrix(
                     data,
-                    "pairs",
+                    method="pairs",
                     support=support,
                     rounds=20,
                     labels=True,
@@ -134,7 +135,7 @@ def clusters() -> list[dict[str, Any]]:
         for method, options in runs:
             taken, m = seconds(
                 lambda fed=fed, method=method, options=options: fedwad.matrix(
-                    fed, method, labels=True, **options
+                    fed, method=method, labels=True, **options
                 )
             )
             assert (
@@ -216,7 +217,7 @@ def hundred() -> list[dict[str, Any]]:
     rival = min(one_thread, both)
     fed = fedwad.local(parts)
     fedwad.matrix(
-        fed, "hub", labels=True, clients=list(parts)[:3]
+        fed, method="hub", labels=True, sites=list(parts)[:3]
     )  # compiles what is compiled at first use
     rows = [
         {
@@ -226,13 +227,9 @@ def hundred() -> list[dict[str, Any]]:
             "MB up": float("nan"),
         }
     ]
-    for method, rounds in (("summary", 5), ("hub", 5), ("hub", 3)):
-        taken, m = seconds(
-            lambda method=method, rounds=rounds: fedwad.matrix(
-                fed, method, rounds=rounds, labels=True
-            )
-        )
-        name = method if method == "summary" else f"{method}, {rounds} rounds"
+    for method in (Summary(), Hub(rounds=5), Hub(rounds=3)):
+        taken, m = seconds(lambda method=method: fedwad.matrix(fed, method, labels=True))
+        name = f"hub, {method.rounds} rounds" if isinstance(method, Hub) else method.name
         rows.append(
             {"method": name, "s": taken, "times faster": rival / taken, "MB up": m.traffic.up / 1e6}
         )
@@ -255,6 +252,6 @@ def many() -> list[dict[str, Any]]:
         row = {"clients": count, "client s": taken, "client ms each": 1000 * taken / count}
         row["kB up each"] = sum(map(payload, answers.values())) / count / 1000
         if count <= 100:
-            row["whole matrix s"] = seconds(lambda fed=fed: fedwad.matrix(fed, support=4))[0]
+            row["whole matrix s"] = seconds(lambda fed=fed: fedwad.matrix(fed, cells=4))[0]
         rows.append(row)
     return rows

@@ -26,7 +26,7 @@ def measure() -> list[dict[str, Any]]:
     images, labels = fedwad.datasets.load("digits")
     x, y = images[labels < 5], images[labels >= 5]
     exact = fedwad.wasserstein(x, y)
-    asked = [{"method": "summary", "support": 10}]
+    asked = [{"method": "summary", "cells": 10}]
     asked += [{"method": "fedwad", "support": S, "rounds": k} for S in SUPPORTS for k in ROUNDS]
     rows = []
     for options in asked:
@@ -34,7 +34,7 @@ def measure() -> list[dict[str, Any]]:
         rows.append(
             {
                 "method": options["method"],
-                "S": options["support"],
+                "S": options.get("support", options.get("cells")),
                 "messages each": result.traffic.messages // 2,
                 "kB each": result.traffic.up / 2000,
                 "paper": float("nan") if result.fedwad is None else result.fedwad / exact - 1,

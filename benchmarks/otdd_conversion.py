@@ -244,7 +244,8 @@ def row(a: Side, b: Side) -> dict[str, Any]:
         fedwad.ot.dataset_distance(a.X, a.y, b.X, b.y, covariance=form) ** 2 / 2 for form in forms
     )
     messages = [
-        fedwad.otdd((a.X, a.y), (b.X, b.y), covariance=form).value ** 2 / 2 for form in forms
+        fedwad.distance((a.X, a.y), (b.X, b.y), class_covariance=form, labels=True).value ** 2 / 2
+        for form in forms
     ]
     usual = costs(a, b, gaussian(bures))
     default, single = theirs(usual), exact(usual.across)

@@ -61,7 +61,8 @@ def measure() -> list[dict[str, Any]]:
         for epsilon in EPSILONS:
             promise = fedwad.DP(epsilon, 1e-5, clip_norm)
             found = [
-                fedwad.distance(x, y, "summary", privacy=promise, seed=k) for k in range(RELEASES)
+                fedwad.distance(x, y, method="summary", privacy=promise, seed=k)
+                for k in range(RELEASES)
             ]
             errors = np.array([r.value / exact - 1 for r in found])
             rows.append(
@@ -77,7 +78,7 @@ def measure() -> list[dict[str, Any]]:
                     ),
                 }
             )
-        none = fedwad.distance(x, y, "summary")
+        none = fedwad.distance(x, y, method="summary")
         rows.append(
             {
                 "problem": name,

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import fedwad
 import ot
 from benchmarks import plain
-from fedwad._distance.rounds import FedWaD
+from fedwad._distance.rounds import FedWaDLoop
 from fedwad.federation import (
     Client,
     Dataset,
@@ -22,6 +22,7 @@ from fedwad.federation import (
     Policy,
     TransportReply,
 )
+from fedwad.methods import FedWaD
 from fedwad.ot import Measure, solve
 from fedwad.ot._assignment import assignment
 from fedwad.ot._cost import squared_distances
@@ -143,7 +144,7 @@ def loops() -> list[dict[str, Any]]:
 
 def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     """The paper's estimate alone, as the plain loop computes it: without the cells and the twin."""
-    line, loop = MeteredFederation(fed), FedWaD(Measure(start), reveal="every")
+    line, loop = MeteredFederation(fed), FedWaDLoop(Measure(start), FedWaD(reveal="every"))
     for _ in range(rounds):
         replies = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
         loop.advance(*(replies[name] for name in fed.names))

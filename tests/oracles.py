@@ -91,3 +91,11 @@ def small_measures(draw, count=2, largest=7):
             weights = None
         found.append(Measure(scale * (points + offset), weights))
     return tuple(found)
+
+
+def options_of(method, size=None, rounds=None):
+    """Keywords of a method of `distance` or `matrix` with this many cells, or points and rounds."""
+    if method == "summary":
+        return {"method": method} | ({} if size is None else {"cells": size})
+    given = {"support": size, "rounds": rounds}
+    return {"method": method} | {name: value for name, value in given.items() if value is not None}

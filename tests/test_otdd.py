@@ -15,6 +15,7 @@ import ot
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import Client, Dataset, LocalFederation
 from fedwad.ot import Measure
+from oracles import options_of
 
 ROUNDING = 1e-9
 
@@ -188,8 +189,13 @@ class TestInterval:
         ):
             covariance_type = "auto"
         a, b = pair
-        found = fedwad.otdd(
-            a.data, b.data, method, 4, 2, covariance, covariance_type=covariance_type
+        found = fedwad.distance(
+            a.data,
+            b.data,
+            covariance_type=covariance_type,
+            class_covariance=covariance,
+            labels=True,
+            **options_of(method, 4, rounds=2),
         )
         exact = a.exact(b, covariance)
         assert found.lower <= exact * (1 + ROUNDING) + a.noise + b.noise
@@ -210,7 +216,9 @@ class TestInterval:
             for s in (0, 1)
         ]
         exact = exact_distance(*(written_out(*side, covariance) for side in sides))
-        found = fedwad.otdd(*sides, method=method, support=12, rounds=3, covariance=covariance)
+        found = fedwad.distance(
+            *sides, class_covariance=covariance, labels=True, **options_of(method, 12, rounds=3)
+        )
         assert found.lower <= exact * (1 + ROUNDING)
         assert found.upper >= exact * (1 - ROUNDING)
         assert found.lower <= found.value <= found.upper
@@ -218,7 +226,7 @@ class TestInterval:
     @pytest.mark.parametrize("covariance", ["diag", "full"])
     def test_bound_is_tight_for_translated_copies(self, covariance):
         X, y = random_labelled(np.random.default_rng(0), 200, 4, 3)
-        found = fedwad.otdd((X, y), (X + 5, y), covariance=covariance)
+        found = fedwad.distance((X, y), (X + 5, y), class_covariance=covariance, labels=True)
         exact = math.sqrt(2 * 4 * 25)  # samples and class means move by 5 in each of 4 features
         assert exact * (1 - 1e-7) <= found.lower <= exact * (1 + ROUNDING)
 
@@ -233,7 +241,13 @@ class TestInterval:
     ):
         rng = np.random.default_rng(0)
         X, y = rng.standard_normal((8, 6)), np.repeat([0, 1], 4)
-        found = fedwad.otdd((X, y), (X + shift, y), method, 4, 2, covariance)
+        found = fedwad.distance(
+            (X, y),
+            (X + shift, y),
+            class_covariance=covariance,
+            labels=True,
+            **options_of(method, 4, rounds=2),
+        )
         exact = exact_distance(written_out(X, y, covariance), written_out(X + shift, y, covariance))
         assert exact == pytest.approx(shift * math.sqrt(12), rel=1e-5)
         assert found.lower <= exact * (1 + ROUNDING) + 1e-14 * np.abs(X).max()
@@ -261,7 +275,12 @@ class TestInterval:
             for n, shift in ((45, 0), (30, 0.1))
         )
         exact = scale * exact_distance(written_out(*a), written_out(*b))
-        found = fedwad.otdd((scale * a[0], a[1]), (scale * b[0], b[1]), method, 4, 2)
+        found = fedwad.distance(
+            (scale * a[0], a[1]),
+            (scale * b[0], b[1]),
+            labels=True,
+            **options_of(method, 4, rounds=2),
+        )
         assert found.lower <= exact * (1 + ROUNDING)
         assert found.upper >= exact * (1 - ROUNDING)
 
@@ -271,7 +290,7 @@ class TestEstimate:
     def test_within_three_percent_on_classes_of_digits(self, covariance):
         X, y = fedwad.datasets.load("digits")
         a, b = (X[y < 5][:200], y[y < 5][:200]), (X[y >= 5][:200], y[y >= 5][:200])
-        found = fedwad.otdd(a, b, covariance=covariance)
+        found = fedwad.distance(a, b, class_covariance=covariance, labels=True)
         points = [written_out(*side, covariance).astype(np.float64) for side in (a, b)]
         exact = math.sqrt(ot.emd2([], [], ot.dist(*points), numItermax=10**7))
         assert found.value == pytest.approx(exact, rel=0.03)
@@ -281,27 +300,23 @@ class TestEstimate:
     def test_labels_count(self):
         X = np.random.default_rng(0).standard_normal((100, 2))
         same_label, by_side = np.zeros(100), X[:, 0] > 0
-        assert fedwad.otdd((X, same_label), (X, by_side)).lower > 0.5
+        assert fedwad.distance((X, same_label), (X, by_side), labels=True).lower > 0.5
         assert fedwad.distance((X, same_label), (X.copy(), by_side), method="summary").value == 0.0
-
-    def test_is_distance_with_labels(self):
-        rng = np.random.default_rng(0)
-        a, b = random_labelled(rng, 60, 3, 2), random_labelled(rng, 50, 3, 3)
-        for method in ("summary", "fedwad"):
-            left = fedwad.otdd(a, b, method, support=5, rounds=2, covariance="full", seed=3)
-            right = fedwad.distance(a, b, method, 5, 2, seed=3, labels=True, covariance="full")
-            assert (left.value, left.lower, left.upper) == (right.value, right.lower, right.upper)
-            assert left.classes == right.classes == "full"
 
     def test_saved_and_loaded_bit_for_bit(self, tmp_path):
         rng = np.random.default_rng(0)
-        found = fedwad.otdd(
-            random_labelled(rng, 60, 3, 2), random_labelled(rng, 50, 3, 3), "fedwad", 5, 2
+        found = fedwad.distance(
+            random_labelled(rng, 60, 3, 2),
+            random_labelled(rng, 50, 3, 3),
+            rounds=2,
+            support=5,
+            method="fedwad",
+            labels=True,
         )
         found.save(tmp_path / "r.json")
         again = fedwad.DistanceResult.load(tmp_path / "r.json")
         assert again == found
-        assert again.classes == "diag"
+        assert again.class_covariance == "diag"
 
 
 class TestSameData:
@@ -310,10 +325,18 @@ class TestSameData:
     def test_a_client_is_at_distance_zero_from_itself(self, method, covariance):
         data = random_labelled(np.random.default_rng(0), 60, 3, 3)
         fed = fedwad.local({"a": data, "b": (data[0].copy(), data[1].copy())})
-        itself = fedwad.otdd(fed["a"], fed["a"], method, covariance=covariance)
+        itself = fedwad.distance(
+            fed["a"], fed["a"], method=method, class_covariance=covariance, labels=True
+        )
         assert itself.value == itself.lower == itself.upper == 0.0
         assert itself.traffic.messages == 0
-        copy = fedwad.otdd(fed["a"], fed["b"], method, 5, 2, covariance)
+        copy = fedwad.distance(
+            fed["a"],
+            fed["b"],
+            class_covariance=covariance,
+            labels=True,
+            **options_of(method, 5, rounds=2),
+        )
         assert copy.value == copy.lower == 0.0
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
@@ -322,7 +345,13 @@ class TestSameData:
         rng = np.random.default_rng(0)
         X, y = random_labelled(rng, 60, 3, 3)
         order = rng.permutation(60)
-        found = fedwad.otdd((X, y), (X[order], y[order]), method, 5, 2, covariance)
+        found = fedwad.distance(
+            (X, y),
+            (X[order], y[order]),
+            class_covariance=covariance,
+            labels=True,
+            **options_of(method, 5, rounds=2),
+        )
         assert found.value == found.lower == 0.0
 
     # Once failed. Sums over classes run in the order of the label names (masses.sum() in
@@ -335,7 +364,13 @@ class TestSameData:
         rng = np.random.default_rng(seed)
         X, y = random_labelled(rng, 60, 6, 5)
         names = np.array(["q", "a", "zz", "m", "b"])
-        found = fedwad.otdd((X, y), (X, names[y]), method, 5, 2, covariance)
+        found = fedwad.distance(
+            (X, y),
+            (X, names[y]),
+            class_covariance=covariance,
+            labels=True,
+            **options_of(method, 5, rounds=2),
+        )
         assert found.value == found.lower == 0.0
 
     # Once failed with "summary"; classes of exactly equal means stand in the order of their names.
@@ -346,21 +381,27 @@ class TestSameData:
         X, y = np.concatenate([half[0], -half[0], half[1], -half[1]]), np.repeat([0, 1], 64)
         assert not X[y == 0].mean(axis=0).any()
         assert not X[y == 1].mean(axis=0).any()
-        found = fedwad.otdd((X, y), (X, 1 - y), method, 2, 2)
+        found = fedwad.distance((X, y), (X, 1 - y), labels=True, **options_of(method, 2, rounds=2))
         assert found.value == found.lower == 0.0
 
     def test_symmetric(self):
         rng = np.random.default_rng(0)
         a, b = random_labelled(rng, 60, 3, 2), random_labelled(rng, 50, 3, 4)
-        one, two = fedwad.otdd(a, b), fedwad.otdd(b, a)
+        one, two = fedwad.distance(a, b, labels=True), fedwad.distance(b, a, labels=True)
         assert (one.lower, one.upper) == pytest.approx((two.lower, two.upper), rel=1e-9)
         assert one.value == pytest.approx(two.value, rel=0.1)  # an estimate: other draws
 
     def test_same_seed_same_bits(self):
         rng = np.random.default_rng(0)
         a, b = random_labelled(rng, 60, 3, 2), random_labelled(rng, 50, 3, 4)
-        assert fedwad.otdd(a, b, seed=4).value == fedwad.otdd(a, b, seed=4).value
-        assert fedwad.otdd(a, b, seed=4).value != fedwad.otdd(a, b, seed=5).value
+        assert (
+            fedwad.distance(a, b, seed=4, labels=True).value
+            == fedwad.distance(a, b, seed=4, labels=True).value
+        )
+        assert (
+            fedwad.distance(a, b, seed=4, labels=True).value
+            != fedwad.distance(a, b, seed=5, labels=True).value
+        )
 
 
 class TestWrongInput:
@@ -370,26 +411,26 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            ({"covariance": "half"}, "covariance is 'half'; choose 'diag' or 'full'"),
+            ({"class_covariance": "half"}, "class_covariance is 'half'; choose 'diag' or 'full'"),
             ({"p": 1}, "p is 1; a dataset distance has p = 2"),
-            ({"method": "hub"}, "method is 'hub'; choose 'fedwad' or 'summary'"),
+            ({"method": "hub"}, "method is 'hub'; choose 'summary' or 'fedwad'"),
             ({"covariance_type": "spherical"}, "standard deviations"),
             (
-                {"covariance_type": "diag", "covariance": "full"},
+                {"covariance_type": "diag", "class_covariance": "full"},
                 "full covariance, but covariance_type is 'diag'",
             ),
-            ({"support": 0}, "support is 0"),
+            ({"cells": 0}, "cells is 0"),
             ({"seed": -1}, "seed is -1"),
         ],
     )
     def test_options(self, options, sentence):
         with pytest.raises(InputError, match=sentence):
-            fedwad.otdd((self.X, self.y), (self.X + 1, self.y), **options)
+            fedwad.distance((self.X, self.y), (self.X + 1, self.y), labels=True, **options)
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
     def test_data_without_labels(self, method):
         with pytest.raises(InputError, match=r"Site 'b'.*no labels"):
-            fedwad.otdd((self.X, self.y), self.X + 1, method)
+            fedwad.distance((self.X, self.y), self.X + 1, method=method, labels=True)
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
     def test_different_features(self, method):
@@ -397,7 +438,7 @@ class TestWrongInput:
         # have 2 and 3.
         wider = np.random.default_rng(1).standard_normal((30, 3))
         with pytest.raises(InputError, match="a has 2 features and b has 3"):
-            fedwad.otdd((self.X, self.y), (wider, self.y), method)
+            fedwad.distance((self.X, self.y), (wider, self.y), method=method, labels=True)
 
     # Once failed. np.asarray in `reading.read` makes the word 'nan' of a missing label among words,
     # which becomes a class; pd.NA raises TypeError; masked labels are taken for labels.
@@ -410,11 +451,11 @@ class TestWrongInput:
             "masked": np.ma.array(self.y, mask=self.y == 1),
         }[kind]
         with pytest.raises(InputError, match=r"10 labels are missing \(the first in row 1"):
-            fedwad.otdd((self.X, self.y), (self.X, labels))
+            fedwad.distance((self.X, self.y), (self.X, labels), labels=True)
 
     def test_wrong_number_of_labels(self):
         with pytest.raises(InputError, match="one label per sample"):
-            fedwad.otdd((self.X, self.y[:-1]), (self.X, self.y))
+            fedwad.distance((self.X, self.y[:-1]), (self.X, self.y), labels=True)
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
     @pytest.mark.parametrize(
@@ -428,7 +469,7 @@ class TestWrongInput:
             }
         )
         with pytest.raises(PolicyError, match="classes"):
-            fedwad.otdd(fed["a"], fed["b"], method)
+            fedwad.distance(fed["a"], fed["b"], method=method, labels=True)
         assert fed.ledgers["a"].queries == 0
 
     def test_a_policy_that_tells_too_little_for_classes(self):
@@ -442,4 +483,4 @@ class TestWrongInput:
             )
             fed = fedwad.local({"a": (self.X, self.y), "b": (self.X + 1, self.y)}, policy)
             with pytest.raises(PolicyError, match="compared"):
-                fedwad.otdd(fed["a"], fed["b"], covariance=covariance)
+                fedwad.distance(fed["a"], fed["b"], class_covariance=covariance, labels=True)

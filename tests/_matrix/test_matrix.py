@@ -26,6 +26,7 @@ from fedwad.federation import (
     SummaryRequest,
 )
 from fedwad.ot import Measure, dataset_distance
+from oracles import options_of
 from test_otdd import ROUNDING, exact_distance, parties, random_labelled, some, written_out
 
 METHODS = ["summary", "hub", "pairs"]
@@ -78,9 +79,11 @@ class TestInterval:
             )
         ):
             covariance_type = "auto"
-        options = {} if covariance is None else {"labels": True, "covariance": covariance}
+        options = {} if covariance is None else {"labels": True, "class_covariance": covariance}
         data = {f"c{k}": party.data for k, party in enumerate(found)}
-        m = fedwad.matrix(data, method, 4, 2, covariance_type=covariance_type, **options)
+        m = fedwad.matrix(
+            data, covariance_type=covariance_type, **options_of(method, 4, rounds=2), **options
+        )
         check_shape(m, data)
         for i, j in itertools.combinations(range(len(found)), 2):
             exact = found[i].exact(found[j], covariance)
@@ -94,8 +97,8 @@ class TestInterval:
     @pytest.mark.parametrize("method", METHODS)
     def test_holds_on_random_classes(self, method, covariance):
         data = sites(5, 30, 4, 3)
-        options = {} if covariance is None else {"labels": True, "covariance": covariance}
-        m = fedwad.matrix(data, method, 8, 3, **options)
+        options = {} if covariance is None else {"labels": True, "class_covariance": covariance}
+        m = fedwad.matrix(data, **options_of(method, 8, rounds=3), **options)
         check_shape(m, data)
         for (i, a), (j, b) in itertools.combinations(enumerate(data.values()), 2):
             points = [X if covariance is None else written_out(X, y, covariance) for X, y in (a, b)]
@@ -107,7 +110,7 @@ class TestInterval:
     @pytest.mark.parametrize("p", [1, 1.5, 3])
     def test_other_orders(self, p):
         data = {name: X for name, (X, _) in sites(3, 30).items()}
-        m = fedwad.matrix(data, p=p, support=5)
+        m = fedwad.matrix(data, p=p, cells=5)
         check_shape(m, data)
         assert m.p == p
         for (i, X), (j, Y) in itertools.combinations(enumerate(data.values()), 2):
@@ -133,7 +136,9 @@ class TestInterval:
             else fedwad.wasserstein(a[0], b[0])
         )
         m = fedwad.matrix(
-            {"a": (scale * a[0], a[1]), "b": (scale * b[0], b[1])}, method, 4, 2, labels=labels
+            {"a": (scale * a[0], a[1]), "b": (scale * b[0], b[1])},
+            labels=labels,
+            **options_of(method, 4, rounds=2),
         )
         assert m.lower[0, 1] <= exact * (1 + ROUNDING)
         assert m.upper[0, 1] >= exact * (1 - ROUNDING)
@@ -148,7 +153,7 @@ class TestInterval:
         for _ in range(8):
             X = rng.integers(-3, 4, (3, 2)) + 1e-6 * rng.standard_normal((3, 2))
             data = {"a": (X, [0, 0, 0]), "b": (np.repeat(X, 4, axis=0), [0] * 12)}
-            m = fedwad.matrix(data, method, 4, 2, labels=labels)
+            m = fedwad.matrix(data, labels=labels, **options_of(method, 4, rounds=2))
             assert m.lower[0, 1] <= 1e-13
 
 
@@ -157,7 +162,7 @@ class TestBits:
     @pytest.mark.parametrize("method", METHODS)
     def test_same_seed_same_bits_whatever_the_threads(self, method, labels):
         data = sites()
-        options = {"method": method, "support": 5, "rounds": 2, "labels": labels}
+        options = {**options_of(method, 5, rounds=2), "labels": labels}
         one = fedwad.matrix(data, seed=3, n_jobs=1, **options)
         assert same_bits(one, fedwad.matrix(data, seed=3, n_jobs=4, **options))
         assert same_bits(one, fedwad.matrix(data, seed=3, **options))
@@ -166,7 +171,7 @@ class TestBits:
     @pytest.mark.parametrize("method", METHODS)
     def test_a_federation_and_its_data_give_the_same(self, method):
         data = sites(3)
-        options = {"method": method, "support": 5, "rounds": 2, "labels": True}
+        options = {**options_of(method, 5, rounds=2), "labels": True}
         assert same_bits(
             fedwad.matrix(fedwad.local(data), **options), fedwad.matrix(data, **options)
         )
@@ -176,7 +181,7 @@ class TestBits:
         data, rng = sites(3), np.random.default_rng(1)
         orders = {name: rng.permutation(len(y)) for name, (_, y) in data.items()}
         shuffled = {name: (X[orders[name]], y[orders[name]]) for name, (X, y) in data.items()}
-        options = {"method": method, "support": 5, "rounds": 2, "labels": True}
+        options = {**options_of(method, 5, rounds=2), "labels": True}
         assert same_bits(fedwad.matrix(shuffled, **options), fedwad.matrix(data, **options))
 
     # Once failed in the last bits with "summary" and "hub": sums over classes run in the order of
@@ -186,7 +191,7 @@ class TestBits:
         data = sites(3, classes=5, d=6)
         names = np.array(["q", "a", "zz", "m", "b"])
         renamed = {name: (X, names[y]) for name, (X, y) in data.items()}
-        options = {"method": method, "support": 5, "rounds": 2, "labels": True}
+        options = {**options_of(method, 5, rounds=2), "labels": True}
         one, two = fedwad.matrix(renamed, **options), fedwad.matrix(data, **options)
         for a, b in zip(numbers(one), numbers(two), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9)
@@ -197,11 +202,11 @@ class TestBits:
     def test_identical_clients_are_at_distance_zero(self, method, labels):
         data = sites(3)
         data["twin"] = tuple(array.copy() for array in data["site1"])
-        m = fedwad.matrix(data, method, 5, 2, labels)
+        m = fedwad.matrix(data, labels=labels, **options_of(method, 5, rounds=2))
         check_shape(m, data)
         assert m.value[1, 3] == m.lower[1, 3] == 0.0
         assert np.count_nonzero(m.value == 0) == 4 + 2
-        assert m.nearest("twin", 1)[0].id == "site1"
+        assert m.nearest("twin", 1)[0].site == "site1"
 
     # Once failed. With more than 64 features a few clients of a hub tell main directions and the
     # others a diagonal, so that two summaries of the same data differ in form and are not
@@ -210,14 +215,22 @@ class TestBits:
     def test_identical_clients_of_a_hub_with_many_features(self, labels):
         rng = np.random.default_rng(0)
         kinds = [(rng.standard_normal((30, 70)) + k, np.arange(30) % 2) for k in range(4)]
-        m = fedwad.matrix({f"c{k}": kinds[k % 4] for k in range(8)}, "hub", 3, 1, labels)
+        m = fedwad.matrix(
+            {f"c{k}": kinds[k % 4] for k in range(8)},
+            labels=labels,
+            rounds=1,
+            support=3,
+            method="hub",
+        )
         assert [m.value[k, k + 4] for k in range(4)] == [0.0] * 4
 
     def test_only_identical_clients(self):
         X, y = random_labelled(np.random.default_rng(0), 40, 3, 2)
         for method in METHODS:
             m = fedwad.matrix(
-                {"a": (X, y), "b": (X.copy(), y), "c": (X.copy(), y)}, method, 5, 2, labels=True
+                {"a": (X, y), "b": (X.copy(), y), "c": (X.copy(), y)},
+                labels=True,
+                **options_of(method, 5, rounds=2),
             )
             assert not m.value.any()
 
@@ -231,7 +244,7 @@ class TestBits:
         data = {f"s{k}": random_labelled(rng, size, 3, 2, k / 3) for k, size in enumerate(sizes)}
         whole = fedwad.matrix(data, labels=labels)
         for names in (["s0", "s1"], ["s2", "s0"], ["s1", "s0", "s2"]):
-            part = fedwad.matrix(data, labels=labels, clients=names)
+            part = fedwad.matrix(data, labels=labels, sites=names)
             assert part.sites == tuple(names)
             index = np.ix_(*[[whole.sites.index(name) for name in names]] * 2)
             for a, b in zip(numbers(part), numbers(whole), strict=True):
@@ -253,7 +266,7 @@ class TestBits:
         exact = fedwad.wasserstein(X, Y)
         for names in (("a", "b"), ("plumless", "buckeroo")):
             m = fedwad.matrix(
-                dict(zip(names, (X, Y), strict=True)), support=1, covariance_type="diag"
+                dict(zip(names, (X, Y), strict=True)), covariance_type="diag", cells=1
             )
             assert m.value[0, 1] == pytest.approx(exact, rel=0.05)
 
@@ -263,17 +276,17 @@ class TestShape:
     @pytest.mark.parametrize("count", [2, 3, 6])
     def test_any_number_of_clients(self, method, count):
         data = sites(count, 20, 2)
-        m = fedwad.matrix(data, method, 3, 2)
+        m = fedwad.matrix(data, **options_of(method, 3, rounds=2))
         check_shape(m, data)
         assert m.method == method
-        assert (m.rounds, len(m.history)) == ((0, 0) if method == "summary" else (2, 2))
+        assert len(m.history) == (0 if method == "summary" else m.options["rounds"])
         assert (m.fedwad is None) == (method != "pairs")
         assert (np.triu(m.value, 1) > 0).sum() == count * (count - 1) // 2
 
     @pytest.mark.parametrize("method", METHODS)
     def test_some_of_the_clients_in_the_order_wanted(self, method):
         fed = fedwad.local(sites())
-        m = fedwad.matrix(fed, method, 4, 1, clients=["site3", "site0"])
+        m = fedwad.matrix(fed, sites=["site3", "site0"], **options_of(method, 4, rounds=1))
         check_shape(m, ["site3", "site0"])
         assert fed.ledgers["site1"].queries == 0
         assert fed.ledgers["site3"].queries > 0
@@ -284,7 +297,7 @@ class TestShape:
         data = sites(2, 20)
         data["lonely"] = (np.zeros((1, 3)), ["x"])
         data["other"] = (np.ones((1, 3)), ["x"])
-        m = fedwad.matrix(data, method, 4, 2, labels)
+        m = fedwad.matrix(data, labels=labels, **options_of(method, 4, rounds=2))
         check_shape(m, data)
         apart = math.sqrt(6 if labels else 3)
         assert m.value[2, 3] == pytest.approx(apart, rel=1e-9)
@@ -292,7 +305,9 @@ class TestShape:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_constant_clients(self, method):
-        m = fedwad.matrix({k: np.full((20, 2), float(k)) for k in (0, 1, 3)}, method, 3, 2)
+        m = fedwad.matrix(
+            {k: np.full((20, 2), float(k)) for k in (0, 1, 3)}, **options_of(method, 3, rounds=2)
+        )
         check_shape(m, ["0", "1", "3"])
         expected = math.sqrt(2) * np.abs(np.subtract.outer([0, 1, 3], [0, 1, 3]))
         np.testing.assert_allclose(m.value, expected, rtol=1e-7)
@@ -302,14 +317,16 @@ class TestShape:
     @pytest.mark.parametrize("method", METHODS)
     def test_translated_copies_in_a_row(self, method):
         X, _ = random_labelled(np.random.default_rng(0), 60, 3, 2)
-        m = fedwad.matrix({f"c{k}": X + 4.0 * k for k in range(4)}, method, 8, 4)
+        m = fedwad.matrix(
+            {f"c{k}": X + 4.0 * k for k in range(4)}, **options_of(method, 8, rounds=4)
+        )
         expected = 4 * math.sqrt(3) * np.abs(np.subtract.outer(range(4), range(4)))
         np.testing.assert_allclose(m.lower, expected, rtol=1e-6)
         assert (m.upper >= expected * (1 - ROUNDING)).all()
 
     def test_histories_tell_how_supports_settle(self):
         for method in ("hub", "pairs"):
-            m = fedwad.matrix(sites(), method, 5, 8)
+            m = fedwad.matrix(sites(), **options_of(method, 5, rounds=8))
             assert [record.number for record in m.history] == list(range(1, 9))
             shifts = [record.shift for record in m.history]
             assert all(0 <= shift < math.inf for shift in shifts)
@@ -321,19 +338,21 @@ class TestShape:
     # file, and so m != load(save(m)).
     def test_shifts_are_numbers_where_supports_shrink(self, tmp_path):
         X = np.random.default_rng(0).standard_normal((6, 2))
-        m = fedwad.matrix({"a": X, "b": X + 1, "c": X[:3]}, "pairs", support=10, rounds=2)
+        m = fedwad.matrix({"a": X, "b": X + 1, "c": X[:3]}, method="pairs", support=10, rounds=2)
         assert all(math.isfinite(record.shift) for record in m.history)
         m.save(tmp_path / "m.json")
         assert MatrixResult.load(tmp_path / "m.json") == m
 
     def test_forms_are_told(self):
         data = sites(3)
-        assert fedwad.matrix(data).covariance_types == ("full",)
-        assert fedwad.matrix(data, covariance_type="lowrank", labels=True).covariance_types == (
-            "lowrank",
-        )
-        assert fedwad.matrix(data, "hub", 4, 1, covariance_type="spherical").covariance_types == (
-            "spherical",
+        assert fedwad.matrix(data).covariance_types == ("full",) * 3
+        m = fedwad.matrix(data, covariance_type="lowrank", labels=True)
+        assert m.covariance_types == ("lowrank",) * 3
+        assert (
+            fedwad.matrix(
+                data, rounds=1, support=4, method="hub", covariance_type="spherical"
+            ).covariance_types
+            == ("spherical",) * 3
         )
         fed = LocalFederation(
             {
@@ -347,7 +366,7 @@ class TestShape:
             }
         )
         m = fedwad.matrix(fed)
-        assert m.covariance_types == ("diag", "full", "spherical")
+        assert m.covariance_types == ("full", "diag", "spherical")
         check_shape(m, data)
         for (i, (X, _)), (j, (Y, _)) in itertools.combinations(enumerate(data.values()), 2):
             assert m.lower[i, j] <= fedwad.wasserstein(X, Y) <= m.upper[i, j]
@@ -357,17 +376,20 @@ class TestShape:
         data = {"one": (X, np.zeros(60)), "two": (X, X[:, 0] > 0)}
         assert fedwad.matrix(data).value[0, 1] == 0.0
         for method in METHODS:
-            m = fedwad.matrix(data, method, 6, 2, labels=True)
-            assert m.labels
+            m = fedwad.matrix(data, labels=True, **options_of(method, 6, rounds=2))
+            assert m.class_covariance == "diag"
             assert m.lower[0, 1] > 0.5
 
     def test_pairs_are_what_distance_would_say(self):
         """The paper's protocol between all: not better than exact, and near what `distance` finds
         for the pair."""
         data = {name: X for name, (X, _) in sites(3, 40).items()}
-        m = fedwad.matrix(data, "pairs", 10, 10)
+        m = fedwad.matrix(data, rounds=10, support=10, method="pairs")
         for (i, X), (j, Y) in itertools.combinations(enumerate(data.values()), 2):
-            exact, alone = fedwad.wasserstein(X, Y), fedwad.distance(X, Y, support=10, rounds=10)
+            exact, alone = (
+                fedwad.wasserstein(X, Y),
+                fedwad.distance(X, Y, method="fedwad", support=10, rounds=10),
+            )
             assert m.fedwad[i, j] >= exact
             assert m.upper[i, j] <= m.fedwad[i, j]
             assert m.fedwad[i, j] == pytest.approx(alone.fedwad, rel=0.1)
@@ -407,7 +429,7 @@ class TestMany:
         monkeypatch.setattr("fedwad._matrix.hub._BEST_COUPLINGS", 0)
         data = sites(30, 20, 4)
         data["again"] = data["site0"]
-        m = fedwad.matrix(data, "hub", 5, 2, labels)
+        m = fedwad.matrix(data, labels=labels, rounds=2, support=5, method="hub")
         for i, j in itertools.combinations(range(0, 31, 6), 2):
             a, b = (list(data.values())[k] for k in (i, j))
             exact = dataset_distance(*a, *b) if labels else fedwad.wasserstein(a[0], b[0])
@@ -426,7 +448,7 @@ class TestPrice:
         messages = {"summary": 1, "hub": rounds + 2, "pairs": rounds + 2}
         for method in METHODS:
             fed = fedwad.local(sites(count, 20))
-            m = fedwad.matrix(fed, method, 3, rounds, labels)
+            m = fedwad.matrix(fed, labels=labels, **options_of(method, 3, rounds=rounds))
             assert m.traffic.messages == count * messages[method]
             assert {ledger.queries for ledger in fed.ledgers.values()} == {queries[method]}
             assert all(
@@ -447,35 +469,37 @@ class TestPrice:
             for name in "abc"
         }
         for covariance_type, numbers_told in (("full", 16), ("diag", 4), ("spherical", 1)):
-            m = fedwad.matrix(data, support=3, covariance_type=covariance_type)
+            m = fedwad.matrix(data, covariance_type=covariance_type, cells=3)
             assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4)
 
     def test_bytes_of_a_summary_by_class(self):
         """The same for each class, its mass, and the word for what classes are compared by."""
         data = {name: (X, np.arange(len(X)) % 2) for name, (X, _) in sites(3, 60, 4).items()}
         for covariance_type, numbers_told in (("full", 16), ("diag", 4)):
-            m = fedwad.matrix(data, support=2, covariance_type=covariance_type, labels=True)
+            m = fedwad.matrix(data, covariance_type=covariance_type, labels=True, cells=2)
             assert m.traffic.up == 3 * (2 * 8 + 2 * 8 * (1 + 4 + numbers_told + 4) + len("diag"))
 
     def test_bytes_of_a_hub(self):
         count, rounds, support, d = 3, 4, 5, 2
         data = {name: X for name, (X, _) in sites(count, 30, d).items()}
-        m = fedwad.matrix(data, "hub", support, rounds, covariance_type="diag")
+        m = fedwad.matrix(
+            data, rounds=rounds, support=support, method="hub", covariance_type="diag"
+        )
         summary = support + support * d + 4 + 1  # and the distance to the support
         up = (1 + 2 * d) + rounds * (summary + 1) + summary + d
         assert m.traffic.up == count * 8 * up
 
     def test_smallest_cell_is_told(self):
         data = sites(3, 60)
-        assert fedwad.matrix(data, support=3).min_cell_size >= 10
-        assert fedwad.matrix(data, "hub", 60, 1).min_cell_size == 1
+        assert fedwad.matrix(data, cells=3).min_cell_size >= 10
+        assert fedwad.matrix(data, rounds=1, support=60, method="hub").min_cell_size == 1
 
     @pytest.mark.parametrize("method", METHODS)
     def test_progress_reaches_its_total(self, method):
         # Once failed. "asking clients" is told once, at 0, and the "rounds" of "pairs" stop one
         # short.
         told = []
-        fedwad.matrix(sites(4, 20), method, 3, 3, callback=told.append)
+        fedwad.matrix(sites(4, 20), callback=told.append, **options_of(method, 3, rounds=3))
         stages = {}
         for bit in told:
             assert 0 <= bit.done <= bit.total
@@ -497,8 +521,8 @@ class TestPrice:
             raise EnoughError
 
         with pytest.raises(EnoughError):
-            fedwad.matrix(sites(3, 20), method, 3, 2, callback=stop)
-        fedwad.matrix(sites(2, 20), method, 3, 1)
+            fedwad.matrix(sites(3, 20), callback=stop, **options_of(method, 3, rounds=2))
+        fedwad.matrix(sites(2, 20), **options_of(method, 3, rounds=1))
 
 
 class TestRefusals:
@@ -515,13 +539,14 @@ class TestRefusals:
     def test_a_client_that_refuses_is_lost_and_the_others_go_on(self, method):
         everything, nothing = fedwad.Policy.open(), fedwad.Policy()
         fed = self.federation([everything, nothing, everything, everything])
-        m = fedwad.matrix(fed, method, 4, 2)
+        m = fedwad.matrix(fed, **options_of(method, 4, rounds=2))
         check_shape(m, ["site0", "site2", "site3"])
-        assert list(m.lost) == ["site1"]
-        assert "not allowed" in m.lost["site1"]
+        assert list(m.failed) == ["site1"]
+        assert "not allowed" in m.failed["site1"]
         assert fed.ledgers["site1"].queries == 0
         alone = fedwad.matrix(
-            {name: X for name, (X, _) in sites(4, 30).items() if name != "site1"}, method, 4, 2
+            {name: X for name, (X, _) in sites(4, 30).items() if name != "site1"},
+            **options_of(method, 4, rounds=2),
         )
         assert "without site1" in repr(m)
         if method != "pairs":  # whose starts are drawn by place
@@ -532,9 +557,9 @@ class TestRefusals:
         everything = fedwad.Policy.open()
         tired = fedwad.Policy(KINDS, min_cell_size=1, max_queries=answers)
         fed = self.federation([everything, everything, tired, everything])
-        m = fedwad.matrix(fed, "hub", 4, 2)
+        m = fedwad.matrix(fed, rounds=2, support=4, method="hub")
         check_shape(m, ["site0", "site1", "site3"])
-        assert str(answers) in m.lost["site2"]
+        assert str(answers) in m.failed["site2"]
         assert m.traffic.messages == 3 * 4 + answers
         self.check_bounds(m)
 
@@ -543,9 +568,9 @@ class TestRefusals:
         everything = fedwad.Policy.open()
         tired = fedwad.Policy(KINDS, min_cell_size=1, max_queries=answers)
         fed = self.federation([everything, everything, tired, everything])
-        m = fedwad.matrix(fed, "pairs", 4, 2)
+        m = fedwad.matrix(fed, rounds=2, support=4, method="pairs")
         check_shape(m, ["site0", "site1", "site3"])
-        assert list(m.lost) == ["site2"]
+        assert list(m.failed) == ["site2"]
         self.check_bounds(m)
 
     def check_bounds(self, m):
@@ -557,26 +582,32 @@ class TestRefusals:
     def test_fewer_than_two_left(self, method):
         everything, nothing = fedwad.Policy.open(), fedwad.Policy()
         with pytest.raises((PolicyError, FederationError), match="site1"):
-            fedwad.matrix(self.federation([everything, nothing, nothing]), method, 4, 2)
+            fedwad.matrix(
+                self.federation([everything, nothing, nothing]), **options_of(method, 4, rounds=2)
+            )
         tired = fedwad.Policy(KINDS, min_cell_size=1, max_queries=2)
         if method != "summary":
             with pytest.raises((PolicyError, FederationError), match="site1"):
-                fedwad.matrix(self.federation([everything, tired, tired]), method, 4, 3)
+                fedwad.matrix(
+                    self.federation([everything, tired, tired]), **options_of(method, 4, rounds=3)
+                )
 
     def test_a_policy_without_classes_is_lost_with_labels_only(self):
         everything = fedwad.Policy.open()
         shy = fedwad.Policy(KINDS, min_cell_size=1)
         fed = self.federation([everything, shy, everything])
         for method in METHODS:
-            assert list(fedwad.matrix(fed, method, 3, 1, labels=True).lost) == ["site1"]
-            assert not fedwad.matrix(fed, method, 3, 1).lost
+            assert list(
+                fedwad.matrix(fed, labels=True, **options_of(method, 3, rounds=1)).failed
+            ) == ["site1"]
+            assert not fedwad.matrix(fed, **options_of(method, 3, rounds=1)).failed
 
     @pytest.mark.parametrize("method", METHODS)
     def test_a_client_without_labels(self, method):
         data = sites(3, 20)
         data["site1"] = data["site1"][0]
         with pytest.raises(InputError, match=r"Site 'site1'.*no labels"):
-            fedwad.matrix(data, method, 3, 1, labels=True)
+            fedwad.matrix(data, labels=True, **options_of(method, 3, rounds=1))
 
     def test_garbage_is_lost_not_computed_with(self):
         class Liar(LocalFederation):
@@ -589,7 +620,7 @@ class TestRefusals:
         honest = fedwad.local(sites(3, 20))
         m = fedwad.matrix(Liar(honest._clients))
         assert m.sites == ("site0", "site2")
-        assert "site1" in m.lost
+        assert "site1" in m.failed
 
     # Once failed with LinAlgError. A reply whose parts do not tell what its word says they do
     # passes the checks.
@@ -603,7 +634,7 @@ class TestRefusals:
                 return {**answers, "site1": wrong}
 
         honest = fedwad.local(sites(3, 20))
-        m = fedwad.matrix(Liar(honest._clients), labels=True, covariance="full")
+        m = fedwad.matrix(Liar(honest._clients), labels=True, class_covariance="full")
         assert m.sites == ("site0", "site2")
 
 
@@ -612,15 +643,15 @@ class TestWrongInput:
         ("options", "sentence"),
         [
             ({"method": "all"}, "method is 'all'; choose 'summary', 'hub' or 'pairs'"),
-            ({"support": 0}, "support is 0; give a whole number of at least 1"),
-            ({"support": 2.5}, "support is 2.5"),
-            ({"support": np.zeros((3, 3))}, "support is a ndarray"),
-            ({"rounds": 0}, "rounds is 0; give a whole number of at least 1"),
-            ({"rounds": "many"}, "rounds is 'many'"),
+            ({"method": "hub", "support": 0}, "support is 0; give a whole number of at least 1"),
+            ({"method": "pairs", "support": 2.5}, "support is 2.5"),
+            ({"cells": np.zeros((3, 3))}, "cells is a ndarray"),
+            ({"method": "hub", "rounds": 0}, "rounds is 0; give a whole number of at least 1"),
+            ({"method": "hub", "rounds": "many"}, "rounds is 'many'"),
             ({"labels": "yes"}, "labels is 'yes'; give True or False"),
             ({"labels": None}, "labels is None"),
             ({"seed": -1}, "seed is -1"),
-            ({"covariance": "half"}, "covariance is 'half'"),
+            ({"class_covariance": "half"}, "class_covariance is 'half'"),
             ({"covariance_type": "half"}, "covariance_type is 'half'"),
             ({"p": 0.5}, "p is 0.5"),
             ({"p": 1, "labels": True}, "p = 2"),
@@ -628,16 +659,16 @@ class TestWrongInput:
             ({"p": 3, "method": "pairs"}, "p = 2"),
             ({"n_jobs": 0}, "n_jobs is 0"),
             (
-                {"clients": ["site0", "nobody"]},
+                {"sites": ["site0", "nobody"]},
                 "no client 'nobody'; the clients are site0, site1, site2",
             ),
-            ({"clients": ["site0"]}, "at least two"),
-            ({"clients": []}, "at least two"),
-            ({"clients": ["site0", "site0"]}, "twice"),
+            ({"sites": ["site0"]}, "at least two"),
+            ({"sites": []}, "at least two"),
+            ({"sites": ["site0", "site0"]}, "twice"),
             ({"labels": True, "covariance_type": "spherical"}, "standard deviations"),
             (
-                {"labels": True, "covariance": "full", "covariance_type": "lowrank"},
-                "full covariance, but form is 'lowrank'",
+                {"labels": True, "class_covariance": "full", "covariance_type": "lowrank"},
+                "full covariance, but covariance_type is 'lowrank'",
             ),
         ],
     )
@@ -651,7 +682,7 @@ class TestWrongInput:
         # rounds.
         fed = fedwad.local(sites(3, 20))
         with pytest.raises(InputError, match="covariance_type is 'half'"):
-            fedwad.matrix(fed, method, 3, 2, covariance_type="half")
+            fedwad.matrix(fed, covariance_type="half", **options_of(method, 3, rounds=2))
         assert fed.ledgers["site0"].queries == 0
 
     # Once failed with AttributeError.
@@ -676,7 +707,7 @@ class TestWrongInput:
         data = sites(3, 20)
         data["flat"] = (np.zeros((20, 2)), np.zeros(20))
         with pytest.raises(InputError, match="site0 has 3 features and flat has 2"):
-            fedwad.matrix(data, method, 3, 1, labels)
+            fedwad.matrix(data, labels=labels, **options_of(method, 3, rounds=1))
 
     def test_missing_labels_matter_with_labels_only(self):
         # Once failed. The client looks at its labels when it is made, though nobody asked for them.
@@ -690,14 +721,14 @@ class TestWrongInput:
 
 @pytest.fixture(scope="module")
 def m():
-    return fedwad.matrix(sites(4, 20), "pairs", 3, 2, labels=True, seed=7)
+    return fedwad.matrix(sites(4, 20), rounds=2, support=3, method="pairs", labels=True, seed=7)
 
 
 class TestResult:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("labels", [False, True])
     def test_saved_and_loaded_bit_for_bit(self, method, labels, tmp_path):
-        m = fedwad.matrix(sites(3, 20), method, 3, 2, labels)
+        m = fedwad.matrix(sites(3, 20), labels=labels, **options_of(method, 3, rounds=2))
         m.save(tmp_path / "m.json")
         again = MatrixResult.load(tmp_path / "m.json")
         assert again == m
@@ -712,7 +743,7 @@ class TestResult:
         fed = TestRefusals().federation([fedwad.Policy.open()] * 2 + [fedwad.Policy()])
         m = fedwad.matrix(fed)
         m.save(tmp_path / "m.json")
-        assert MatrixResult.load(tmp_path / "m.json").lost == m.lost != {}
+        assert MatrixResult.load(tmp_path / "m.json").failed == m.failed != {}
 
     def test_equality(self, m):
         assert m == MatrixResult.from_dict(m.to_dict())
@@ -725,14 +756,14 @@ class TestResult:
             hash(m)
 
     def test_repr(self, m):
-        assert repr(m) == "<dataset distances between 4 clients, method pairs>"
+        assert repr(m) == "<dataset distances between 4 sites, method pairs>"
         assert (
             repr(fedwad.matrix(sites(2, 20), p=1))
-            == "<W1 distances between 2 clients, method summary>"
+            == "<W1 distances between 2 sites, method summary>"
         )
 
     def damaged(self, m, **changes):
-        return json.dumps({"format": "fedwad matrix 1", **m.to_dict(), **changes})
+        return json.dumps({"format": "fedwad matrix 2", **m.to_dict(), **changes})
 
     @pytest.mark.parametrize(
         "changes",
@@ -757,7 +788,7 @@ class TestResult:
             {"sites": "abcd"},
             {"sites": [1, 2, 3, 4]},
         ],
-        sites=str,
+        ids=str,
     )
     def test_damaged_files(self, m, changes, tmp_path):
         path = tmp_path / "m.json"
@@ -772,7 +803,7 @@ class TestResult:
         ["value", "sites", "method", "traffic", "history", "covariance_types", "seed", "fedwad"],
     )
     def test_missing_parts(self, m, key, tmp_path):
-        content = {"format": "fedwad matrix 1", **m.to_dict()}
+        content = {"format": "fedwad matrix 2", **m.to_dict()}
         del content[key]
         (tmp_path / "m.json").write_text(json.dumps(content))
         with pytest.raises(InputError, match="damaged"):
@@ -817,16 +848,16 @@ class TestResult:
         assert [type(one) for one in found] == [Neighbour] * 3
         assert [one.value for one in found] == sorted(np.delete(m.value[2], 2).tolist())
         for one in found:
-            k = m.sites.index(one.id)
+            k = m.sites.index(one.site)
             assert (one.value, one.lower, one.upper) == (
                 m.value[2, k],
                 m.lower[2, k],
                 m.upper[2, k],
             )
-        assert [one.id for one in m.nearest("site2", 2)] == [one.id for one in found[:2]]
+        assert [one.site for one in m.nearest("site2", 2)] == [one.site for one in found[:2]]
         assert m.nearest("site2", 100) == found
         with pytest.raises(
-            InputError, match="no client 'mars' in this matrix; it has site0, site1, site2, site3"
+            InputError, match="no site 'mars' in this matrix; it has site0, site1, site2, site3"
         ):
             m.nearest("mars")
         with pytest.raises(InputError, match="count is 0"):
@@ -836,9 +867,9 @@ class TestResult:
         m = fedwad.matrix(
             {name: np.full((3, 1), x) for name, x in (("b", 1.0), ("x", 0.0), ("a", -1.0))}
         )
-        assert [one.id for one in m.nearest("x")] == ["b", "a"]
+        assert [one.site for one in m.nearest("x")] == ["b", "a"]
         same = fedwad.matrix({name: np.zeros((3, 1)) for name in "xyz"})
-        assert [one.id for one in same.nearest("y")] == ["x", "z"]
+        assert [one.site for one in same.nearest("y")] == ["x", "z"]
 
     def test_clusters(self):
         rng = np.random.default_rng(0)
@@ -884,7 +915,7 @@ class TestRealData:
         )
         exact = exact_matrix(clients)
         for method, least in (("summary", 0.985), ("hub", 0.98)):
-            m = fedwad.matrix(clients, method, labels=True)
+            m = fedwad.matrix(clients, method=method, labels=True)
             for affinity, n_neighbors in WAYS:
                 assert (
                     adjusted_rand_score(clients.groups, m.cluster(5, affinity, n_neighbors)) == 1.0
@@ -912,7 +943,7 @@ class TestRealData:
         clients = fedwad.datasets.partition.class_pairs(X, y, clients=20, samples=300, seed=0)
         exact = exact_matrix(clients)
         for method, least in (("summary", 0.985), ("hub", 0.98)):
-            m = fedwad.matrix(clients, method, labels=True)
+            m = fedwad.matrix(clients, method=method, labels=True)
             for affinity, n_neighbors in WAYS:
                 assert (
                     adjusted_rand_score(clients.groups, m.cluster(5, affinity, n_neighbors)) == 1.0

@@ -28,21 +28,21 @@ def told(monkeypatch):
 def test_a_number_of_patients_is_noticed(told):
     """The distance would be about it alone, and nothing in the answer would show that."""
     table = TABLE.assign(patient=np.arange(80) + 10_000)
-    scales.note_scales([read(table), read(table.assign(patient=table.patient + 10_000))])
+    scales.warn_dominant_column([read(table), read(table.assign(patient=table.patient + 10_000))])
     assert told.getvalue().startswith("Mind: column 'patient' makes nearly all of the spread")
     assert "Drop it if it is no measurement (--drop patient), or scale" in told.getvalue()
 
 
 def test_small_units_are_noticed_and_comparable_columns_are_not(told):
-    scales.note_scales([read(TABLE), read(TABLE + 1)])
+    scales.warn_dominant_column([read(TABLE), read(TABLE + 1)])
     assert told.getvalue() == ""
-    scales.note_scales([read(TABLE.assign(age=TABLE.age * 3))])
+    scales.warn_dominant_column([read(TABLE.assign(age=TABLE.age * 3))])
     assert "column 'age' makes 9" in told.getvalue()
 
 
 @pytest.mark.parametrize("data", [[], [read(TABLE.to_numpy() * [1000, 1])], [read(TABLE[["age"]])]])
 def test_arrays_and_single_columns_are_left_alone(told, data):
-    scales.note_scales(data)
+    scales.warn_dominant_column(data)
     assert told.getvalue() == ""
 
 

@@ -60,7 +60,7 @@ needs_flare = pytest.mark.skipif(
     find_spec("nvflare") is None, reason="NVIDIA FLARE is not installed"
 )
 DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 10, "rounds": 8})
-MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
+MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"cells": 10})
 LONG = {"method": "fedwad", "support": 10, "rounds": 2000}
 
 
@@ -669,8 +669,8 @@ def test_real_processes_give_the_same_bits(federation):
     assert [entry.kind for entry in read_ledger(federation.folder / "rome.ledger.jsonl")] == [
         "summary"
     ]
-    assert list(there["lost"]) == ["lima"]
-    assert "could not open its data" in there["lost"]["lima"]
+    assert list(there["failed"]) == ["lima"]
+    assert "could not open its data" in there["failed"]["lima"]
     assert "secret-place" not in json.dumps(there)
     assert holds(federation.kit("localhost"), "secret-place") == []
     assert holds(federation.kit("lima"), "secret-place") != []
@@ -684,7 +684,7 @@ def test_the_commands_of_the_guide_lead_to_a_distance():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "W2 between paris and oslo, method fedwad" in done.stdout + done.stderr
-    assert "W2 distances between 2 parties" in done.stdout + done.stderr
+    assert "W2 distances between 2 sites" in done.stdout + done.stderr
 
 
 @needs_flare
@@ -792,7 +792,7 @@ def test_a_site_that_loses_power_is_named_and_comes_back(federation):
 @needs_flare
 @pytest.mark.slow
 def test_a_matrix_goes_on_without_a_site_that_froze(federation):
-    job = Job("matrix", ("paris", "oslo", "rome"), {"support": 10})
+    job = Job("matrix", ("paris", "oslo", "rome"), {"cells": 10})
     frozen = federation.processes("rome")
     for process in frozen:
         process.suspend()
@@ -802,7 +802,7 @@ def test_a_matrix_goes_on_without_a_site_that_froze(federation):
         for process in frozen:
             process.resume()
     assert result["sites"] == ["paris", "oslo"]
-    assert list(result["lost"]) == ["rome"]
+    assert list(result["failed"]) == ["rome"]
     assert np.isfinite(result["value"]).all()
 
 

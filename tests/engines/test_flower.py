@@ -39,7 +39,7 @@ from fedwad.federation import Failure, describe_message, open_client, read_ledge
 
 DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 5, "rounds": 3})
 SETTINGS = {"round-timeout": 5.0, "patience": 5.0, "resume": False}
-MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"support": 5})
+MATRIX = Job("matrix", ("paris", "oslo", "rome"), {"cells": 5})
 
 
 def numbers(result):
@@ -232,8 +232,8 @@ def test_a_matrix_goes_on_without_a_node_that_dies_and_says_so(honest, expected)
     nodes = honest | {4: helpers.after_describe(honest[4], helpers.silent)}
     result = run(MATRIX, federation(helpers.InProcessGrid(nodes), timeout=1.0))
     assert result["sites"] == ["paris", "oslo"]
-    assert list(result["lost"]) == ["rome"]
-    assert "no reply came within 1 seconds" in result["lost"]["rome"]
+    assert list(result["failed"]) == ["rome"]
+    assert "no reply came within 1 seconds" in result["failed"]["rome"]
     assert result["value"][0][1] == expected["matrix"]["value"][0][1]
 
 

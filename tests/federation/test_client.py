@@ -270,7 +270,7 @@ def test_a_refusal_reaches_the_caller_of_distance():
     fed = local(data, policy=Policy(["summary"]))
     assert fedwad.distance(fed["paris"], fed["oslo"], method="summary").value > 0
     with pytest.raises(PolicyError, match="kind 'moments'"):
-        fedwad.distance(fed["paris"], fed["oslo"])
+        fedwad.distance(fed["paris"], fed["oslo"], method="fedwad")
 
 
 def test_wrong_requests():

@@ -377,7 +377,9 @@ def test_tables_with_a_label_column_in_python():
     assert fedwad.distance(fed["a"], fed["b"], method="summary").value == 0.0
 
 
-@pytest.mark.parametrize("options", [{"method": "summary"}, {"support": 4, "rounds": 3}])
+@pytest.mark.parametrize(
+    "options", [{"method": "summary"}, {"method": "fedwad", "support": 4, "rounds": 3}]
+)
 def test_the_order_of_rows_makes_no_difference(options):
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((120, 3)), rng.standard_normal((90, 3)) + 1

@@ -42,11 +42,11 @@ def test_wrong_names(federation, clients, least, sentence):
     ("door", "needs"),
     [
         (
-            lambda federation, clients: fedwad.matrix(federation, clients=clients),
+            lambda federation, clients: fedwad.matrix(federation, sites=clients),
             "a matrix needs at least two",
         ),
         (
-            lambda federation, clients: fedwad.coreset(federation, 2, clients=clients),
+            lambda federation, clients: fedwad.coreset(federation, 2, sites=clients),
             "a coreset needs at least one",
         ),
         (

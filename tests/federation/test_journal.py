@@ -15,6 +15,7 @@ from fedwad.federation import (
     Policy,
 )
 from fedwad.ot import Measure
+from oracles import options_of
 
 RNG = np.random.default_rng(0)
 DATA = {
@@ -57,7 +58,9 @@ def plain(result):
 
 
 RUNS = {
-    "distance": lambda fed: fedwad.distance(fed["paris"], fed["oslo"], support=5, rounds=6),
+    "distance": lambda fed: fedwad.distance(
+        fed["paris"], fed["oslo"], method="fedwad", support=5, rounds=6
+    ),
     "summary": lambda fed: fedwad.matrix(fed),
     "hub": lambda fed: fedwad.matrix(fed, method="hub", support=4),
     "pairs": lambda fed: fedwad.matrix(fed, method="pairs", support=4, rounds=3),
@@ -125,7 +128,7 @@ def test_a_client_lost_on_the_way_stays_lost(tmp_path):
     path = tmp_path / "run.journal"
     with Journal(Fragile(mute=("rome",)), path) as fed:
         result = RUNS["hub"](fed)
-    assert list(result.lost) == ["rome"]
+    assert list(result.failed) == ["rome"]
     with Journal(Fragile(0), path, resume=True) as fed:
         assert plain(RUNS["hub"](fed)) == plain(result)
 
@@ -152,10 +155,10 @@ def test_other_data_are_another_run(tmp_path, method):
     ):
         with Journal(fedwad.local(data), path, resume=path.exists()) as fed:
             if sentence is None:
-                fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
+                fedwad.distance(fed["paris"], fed["oslo"], **options_of(method, 3))
             else:
                 with pytest.raises(InputError, match=sentence):
-                    fedwad.distance(fed["paris"], fed["oslo"], method=method, support=3)
+                    fedwad.distance(fed["paris"], fed["oslo"], **options_of(method, 3))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ TASKS = {
         fedwad.matrix(fed),
     ),
     "classes": lambda fed: fedwad.matrix(fed, labels=True),
-    "rounds": lambda fed: fedwad.distance(fed["a"], fed["b"], support=10),
+    "rounds": lambda fed: fedwad.distance(fed["a"], fed["b"], method="fedwad", support=10),
     "classifier": lambda fed: fedwad.CoresetClassifier(size=10).fit(fed),
     "hub": lambda fed: fedwad.matrix(fed, method="hub"),
     "private": lambda fed: fedwad.matrix(fed, privacy=fedwad.DP(3, clip_norm=5)),
@@ -66,7 +66,7 @@ def test_a_ready_policy_refuses_other_tasks(name, other):
 
 
 def test_the_policy_to_start_with_serves_a_coreset_too():
-    assert len(fedwad.coreset(federation("summary"), 10, "summary")) == 10
+    assert len(fedwad.coreset(federation("summary"), 10, method="summary")) == 10
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def test_pages_about_private_releases_claim_no_certificate(clients, tmp_path):
     fed = fedwad.local({f"site{k}": rng.normal(k, 1, (200, 2)) for k in range(clients)})
     promise = fedwad.DP(3, clip_norm=8)
     if clients == 2:
-        result = fedwad.distance(fed["site0"], fed["site1"], "summary", privacy=promise)
+        result = fedwad.distance(fed["site0"], fed["site1"], method="summary", privacy=promise)
     else:
         result = fedwad.matrix(fed, privacy=promise)
     write_report(result, tmp_path / "page.html")

@@ -120,7 +120,7 @@ def test_the_effect_of_noise_shrinks_with_it(points):
 def test_a_distance_under_privacy_is_close(points):
     other = points[:2500] + np.array([1.0, 1.0, 0.0])
     exact = fedwad.wasserstein(points[:1000], other[:1000])
-    result = fedwad.distance(points, other, "summary", privacy=DP(3, clip_norm=12))
+    result = fedwad.distance(points, other, method="summary", privacy=DP(3, clip_norm=12))
     assert result.value == pytest.approx(exact, rel=0.15)
     assert result.lower < result.value < result.upper
     assert not result.certified
@@ -133,11 +133,11 @@ def test_one_release_of_each_client_serves_distances_and_matrices(points):
     fed = fedwad.local({"a": points, "b": points + 1, "c": points + 4})
     promise = DP(3, clip_norm=15)
     m = fedwad.matrix(fed, privacy=promise)
-    r = fedwad.distance(fed["a"], fed["c"], "summary", privacy=promise)
+    r = fedwad.distance(fed["a"], fed["c"], method="summary", privacy=promise)
     assert r.value == pytest.approx(m.value[0, 2], rel=0.05)
     assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3
     assert not m.certified
-    assert m.nearest("a")[0].id == "b"
+    assert m.nearest("a")[0].site == "b"
     assert fedwad.MatrixResult.from_dict(m.to_dict()) == m
 
 
@@ -199,9 +199,9 @@ def test_labels_that_cannot_be_asked_for(points):
 
 @pytest.mark.parametrize("options", [{"method": "fedwad"}, {"p": 1}, {"labels": True}])
 def test_what_privacy_cannot_have_is_refused(points, options):
-    with pytest.raises(InputError, match="method='summary'"):
+    with pytest.raises(InputError, match="method 'summary'"):
         fedwad.distance(
-            points, points + 1, **({"method": "summary"} | options), privacy=DP(1, clip_norm=5)
+            points, points + 1, privacy=DP(1, clip_norm=5), **{"method": "summary"} | options
         )
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from fedwad.errors import InputError
-from fedwad.federation.message import Classes
+from fedwad.federation.needs import Classes
 
 __all__ = ["client_key", "same_features"]
 

@@ -201,7 +201,7 @@ def test_the_page_never_scrolls_sideways(show, make_matrix, size, width):
 def test_a_distance_never_scrolls_sideways(show, width):
     rng = np.random.default_rng(0)
     result = fedwad.distance(
-        rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), support=5, rounds=4
+        rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3)), method="fedwad", support=5, rounds=4
     )
     page = show(result, width, exact=2.0)
     page.execute_script("document.querySelectorAll('.fold > input').forEach((box) => box.click())")
@@ -252,7 +252,7 @@ def test_the_map_tells_the_nearest(show, make_matrix):
 
 
 def test_hostile_names_stay_names(show, make_matrix):
-    matrix, clusters = make_matrix(len(NASTY), names=NASTY, lost={NASTY[0]: NASTY[1]})
+    matrix, clusters = make_matrix(len(NASTY), names=NASTY, failed={NASTY[0]: NASTY[1]})
     page = show(matrix, clusters=clusters, command=NASTY[2], title=NASTY[0])
     for place in range(len(NASTY)):
         hover(page, *place_of(page, place, 0, len(NASTY)))

@@ -101,7 +101,7 @@ def test_two_features_are_the_axes_and_both_have_the_same_scale():
 def test_lost_clients_and_title(result, tmp_path):
     import dataclasses
 
-    lost = dataclasses.replace(result, lost={"<oslo>": "no reply came."})
+    lost = dataclasses.replace(result, failed={"<oslo>": "no reply came."})
     write_report(lost, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "&lt;oslo&gt;" in page

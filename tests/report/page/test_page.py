@@ -17,6 +17,7 @@ from hostile import HOSTILE, NASTY
 import fedwad
 from fedwad.federation import Traffic
 from fedwad.report.page import Section, write_page, write_report
+from oracles import options_of
 
 VOID = {"meta", "link", "input"}
 WEB = re.compile(r"https?:|//\w+\.|@import|url\(", re.IGNORECASE)
@@ -145,7 +146,7 @@ def test_bounds_stay_bounds_in_the_csv(make_matrix, tmp_path):
 
 def test_names_are_harmless_everywhere(make_matrix, tmp_path):
     matrix, clusters = make_matrix(
-        len(NASTY), names=NASTY, lost={HOSTILE: f"said {HOSTILE}"}, covariance_types=(HOSTILE,)
+        len(NASTY), names=NASTY, failed={HOSTILE: f"said {HOSTILE}"}, covariance_types=(HOSTILE,)
     )
     write_report(
         matrix,
@@ -180,7 +181,7 @@ def test_names_are_harmless_on_a_distance(tmp_path):
 def test_a_distance_with_rounds(tmp_path, when, reveal):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(60, 3)), rng.normal(1, 1, (50, 3))
-    result = fedwad.distance(X, Y, support=5, rounds=4, reveal=reveal)
+    result = fedwad.distance(X, Y, method="fedwad", support=5, rounds=4, reveal=reveal)
     exact = fedwad.wasserstein(X, Y)
     write_report(
         result, tmp_path / "report.html", exact=exact, command="fedwad distance a b", when=when
@@ -204,7 +205,10 @@ def test_a_distance_with_rounds(tmp_path, when, reveal):
 
 def test_a_distance_without_rounds_and_from_itself(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    for result in (fedwad.distance(X, X + 1, method="summary"), fedwad.distance(X, X)):
+    for result in (
+        fedwad.distance(X, X + 1, method="summary"),
+        fedwad.distance(X, X, method="fedwad"),
+    ):
         write_report(result, tmp_path / "report.html")
         _, page = check(tmp_path / "report.html", 60_000)
         assert "The rounds" not in page.text
@@ -217,7 +221,7 @@ def test_a_real_matrix(tmp_path):
         for k, name in enumerate("abcd")
     }
     for method in ("summary", "hub", "pairs"):
-        matrix = fedwad.matrix(data, method=method, labels=True, support=4, rounds=2)
+        matrix = fedwad.matrix(data, labels=True, **options_of(method, 4, rounds=2))
         write_report(matrix, tmp_path / "report.html", clusters=matrix.cluster(2))
         _, page = check(tmp_path / "report.html", 90_000)
         assert ("The rounds" in page.text) == (method != "summary")
@@ -234,8 +238,8 @@ def test_few_samples_and_missing_clients_are_pointed_out(make_matrix, tmp_path):
     assert "a single sample as it is" in text(min_cell_size=1)
     for enough in (10, None):
         assert "real parties" not in text(min_cell_size=enough)
-    assert "1 client did not answer and is missing" in text(lost={"bergen": "took too long"})
-    assert "bergen: took too long" in text(lost={"bergen": "took too long"})
+    assert "1 client did not answer and is missing" in text(failed={"bergen": "took too long"})
+    assert "bergen: took too long" in text(failed={"bergen": "took too long"})
     assert "did not answer" not in text()
 
 
@@ -282,7 +286,7 @@ def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path)
         write_report(matrix, path, clusters=[0.5, 1, 2, 3])
     with pytest.raises(fedwad.InputError, match="give a distance for each pair"):
         write_report(matrix, path, exact=3.0)
-    result = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], support=2)
+    result = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], method="fedwad", support=2)
     with pytest.raises(fedwad.InputError, match="belong to a matrix"):
         write_report(result, path, clusters=[0, 1])
     with pytest.raises(fedwad.InputError, match="give one number"):
