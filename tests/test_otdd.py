@@ -259,7 +259,15 @@ class TestInterval:
     def test_bound_holds_where_most_features_are_constant(self, copies, covariance_type):
         X = np.repeat([[0.0, 0.0, 0.0]] * 4 + [[0.0, 0.0, -1.0]], copies, axis=0)
         y = ["a"] * len(X)
-        found = fedwad.otdd((X, y), (X + 1e-9, y), "fedwad", 4, 2, covariance_type=covariance_type)
+        found = fedwad.distance(
+            (X, y),
+            (X + 1e-9, y),
+            "fedwad",
+            labels=True,
+            support=4,
+            rounds=2,
+            covariance_type=covariance_type,
+        )
         exact = 1e-9 * math.sqrt(6)  # samples and class means move by 1e-9 in each of 3 features
         assert found.lower <= exact * (1 + 1e-6)
         assert found.upper >= exact

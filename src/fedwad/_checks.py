@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwad.errors import InputError
 
-__all__ = ["check_callback", "check_choice", "check_flag", "check_number", "check_whole"]
+__all__ = ["check_callback", "check_choice", "check_flag", "check_number", "check_whole", "shown"]
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -18,7 +18,7 @@ C = TypeVar("C", bound=Callable[..., None])
 def check_whole(number: Any, name: str, least: int = 1) -> int:
     """Return a whole number of at least `least` as a Python integer."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise InputError(f"{name} is {_shown(number)}; give a whole number of at least {least}.")
+        raise InputError(f"{name} is {shown(number)}; give a whole number of at least {least}.")
     return int(number)
 
 
@@ -26,9 +26,9 @@ def check_number(number: Any, name: str, least: float = 0.0, positive: bool = Fa
     """Return a finite number of at least `least`, or above zero if `positive`, as a float."""
     known = isinstance(number, int | float | np.integer | np.floating)
     if not known or isinstance(number, bool) or not least <= number < math.inf:
-        raise InputError(f"{name} is {_shown(number)}; give a number of at least {least:g}.")
+        raise InputError(f"{name} is {shown(number)}; give a number of at least {least:g}.")
     if positive and number <= 0:
-        raise InputError(f"{name} is {_shown(number)}; give a number above 0.")
+        raise InputError(f"{name} is {shown(number)}; give a number above 0.")
     return float(number)
 
 
@@ -37,23 +37,24 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     if type(value) not in (str, np.str_) or value not in choices:
         words = [f"'{choice}'" for choice in choices]
         among = f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
-        raise InputError(f"{name} is {_shown(value)}; choose {among}.")
+        raise InputError(f"{name} is {shown(value)}; choose {among}.")
     return str(value)
 
 
 def check_flag(value: Any, name: str) -> bool:
     """Return True or False; nothing else counts as a truth value here."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {_shown(value)}; give True or False.")
+        raise InputError(f"{name} is {shown(value)}; give True or False.")
     return bool(value)
 
 
 def check_callback(callback: C | None) -> C | None:
     """Return a function to report progress to, or None."""
     if callback is not None and not callable(callback):
-        raise InputError(f"callback is {_shown(callback)}; give a function, or leave it out.")
+        raise InputError(f"callback is {shown(callback)}; give a function, or leave it out.")
     return callback
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value as an error shows it: scalars as they are, other objects by their type."""
     return repr(value) if np.isscalar(value) or value is None else f"a {type(value).__name__}"

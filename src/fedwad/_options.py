@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from fedwad._checks import check_choice, check_number, check_whole
+from fedwad._checks import check_choice, check_number, check_whole, shown
 from fedwad.errors import InputError
 from fedwad.ot import Measure
 
@@ -91,7 +91,7 @@ class Position:
         real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
         if not real or not 0 < value < 1:
             raise InputError(
-                f"{name} is {value!r}; give a number strictly between 0 and 1, or 'random'."
+                f"{name} is {shown(value)}; give a number strictly between 0 and 1, or 'random'."
             )
         return float(value)
 

@@ -37,11 +37,13 @@ def test_distance_prints_the_same_numbers_as_the_library(files):
         expected.lower,
         expected.upper,
     )
-    assert content["clients"] == ["paris", "oslo"]
+    assert content["sites"] == ["paris", "oslo"]
 
 
 def test_distance_saves_plots_and_tells(files, tmp_path):
     options = [
+        "--method",
+        "fedwad",
         "--support",
         8,
         "--rounds",
@@ -85,12 +87,14 @@ def test_columns_in_another_order_are_the_same_columns(files, tmp_path):
 
 
 def test_sending_single_samples_is_said(files):
-    done = run("distance", files / "paris.npy", files / "oslo.csv", "--rounds", 2)
+    done = run(
+        "distance", files / "paris.npy", files / "oslo.csv", "--method", "fedwad", "--rounds", 2
+    )
     assert "smallest cell     1 sample" in done.stdout
     assert "single samples were sent as they are" in done.stdout
     quiet = run("distance", files / "paris.npy", files / "oslo.csv", "--method", "summary")
     assert "smallest cell" in quiet.stdout
-    assert "Mind" not in quiet.stdout
+    assert "Warning" not in quiet.stdout
     assert quiet.stderr == ""
 
 
@@ -104,18 +108,22 @@ def test_a_file_is_at_distance_zero_from_itself(files):
     [
         (["paris.npy", "nowhere.npy"], "There is no file at nowhere.npy"),
         (["paris.npy", "flat.npy"], "paris has 3 features and flat has 2"),
-        (["paris.npy", "oslo.csv", "--rounds", "0"], "rounds is 0"),
+        (["paris.npy", "oslo.csv", "--method", "fedwad", "--rounds", "0"], "rounds is 0"),
         (["paris.npy", "oslo.csv", "--p", "0.5"], "p >= 1"),
-        (["paris.npy", "oslo.csv", "--t", "half"], "--t is 'half'"),
+        (["paris.npy", "oslo.csv", "--method", "fedwad", "--t", "half"], "t is 'half'"),
         (["paris.npy", "oslo.csv", "--label-column", "z"], "no named columns"),
-        (["paris.npy", "oslo.csv", "--rounds", "2", "--save", "no/where/r.json"], "no folder"),
+        (["paris.npy", "oslo.csv", "--save", "no/where/r.json"], "no folder"),
         (
-            ["paris.npy", "oslo.csv", "--rounds", "2", "--plot", "r.gif"],
+            ["paris.npy", "oslo.csv", "--method", "fedwad", "--rounds", "2", "--plot", "r.gif"],
             "pictures can be written as",
         ),
         (["paris.npy", "oslo.csv", "--save", "oslo.csv"], "give the name of a .json file"),
         (["paris.npy", "oslo.csv", "--method", "summary", "--plot", "r.png"], "no rounds to plot"),
         (["paris.npy", "oslo.csv", "--seed", "-1"], "seed is -1"),
+        (["paris.npy", "oslo.csv", "--rounds", "3"], "rounds is an option of method 'fedwad'"),
+        (["paris.npy", "oslo.csv", "--support", "3"], "support is an option of method 'fedwad'"),
+        (["paris.npy", "oslo.csv", "--method", "fedwad", "--cells", "3"], "of method 'summary'"),
+        (["paris.npy", "oslo.csv", "--class-covariance", "full"], "without labels"),
     ],
 )
 def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):

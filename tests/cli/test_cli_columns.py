@@ -107,15 +107,17 @@ def test_those_who_hold_data_see_the_same(folder, words):
             "distance",
             "FOLDER/paris.csv",
             "FOLDER/oslo.csv",
+            "--method",
+            "fedwad",
             "--support",
             4,
             "--rounds",
             2,
             "--exact",
         ],
-        ["matrix", "FOLDER", "--labels", "--cluster", 2],
+        ["matrix", "FOLDER", "--labels", "--k", 2],
         ["coreset", "FOLDER", "--size", 3, "--method", "summary"],
-        ["train", "FOLDER", "--cluster", "none", "--rounds", 1, "--epochs", 1],
+        ["train", "FOLDER", "--k", "none", "--rounds", 1, "--epochs", 1],
     ],
     ids=["distance", "matrix", "coreset", "train"],
 )
@@ -129,10 +131,12 @@ def test_those_who_ask_get_the_same(folder, words):
 @pytest.mark.slow
 def test_the_hint_leads_to_a_distance_without_the_column(folder):
     words = ["distance", "paris.csv", "oslo.csv", "--method", "summary", "--label-column", "kind"]
-    assert "Drop it if it is no measurement (--drop patient_id)" in run(*words, cwd=folder).stdout
+    assert (
+        "Drop it if it is not a measurement (--drop patient_id)" in run(*words, cwd=folder).stdout
+    )
     done = run(*words, "--drop", "patient_id", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Mind: column" not in done.stdout
+    assert "Warning: column" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -186,7 +190,7 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
                 "--drop",
                 "patient_id",
             ],
-            "--label-column and --drop are for files; at a site its node's settings name them.",
+            "--label-column and --drop are for files; a site's own settings name its columns.",
         ),
     ],
 )

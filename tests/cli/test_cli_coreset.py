@@ -35,13 +35,13 @@ def test_json_is_the_result_and_nothing_else(folder):
     found = fedwad.CoresetResult.from_dict(json.loads(done.stdout))
     parts = {name: folder / f"{name}.csv" for name in ("oslo", "paris", "rome")}
     assert found.points.tobytes() == fedwad.coreset(parts, 3).points.tobytes()
-    assert found.clients == ("oslo", "paris", "rome")
+    assert found.sites == ("oslo", "paris", "rome")
 
 
 def test_words_tell_the_distance_and_what_was_sent(folder):
     done = run(folder, "--size", 3, "--label-column", "diagnosis")
     assert done.returncode == 0, done.stderr
-    assert "Coreset of 3 points for 3 parties, method union" in done.stdout
+    assert "Coreset of 3 points for 3 sites, method union" in done.stdout
     assert "certified" in done.stdout
     assert re.search(r"\d kB", done.stdout)
 
@@ -85,12 +85,14 @@ def test_checkpoint_and_resume(folder, tmp_path):
     ("words", "sentence"),
     [
         (["--size", "0"], "size is 0"),
-        (["--against", "magic"], "method is 'magic'"),
+        (["--against", "magic"], "--against is 'magic'"),
         (["--shape", "3"], "shape is '3'"),
         (["--shape", "5x5", "--plot", "x.png"], "shape is"),
-        (["--save", "x.txt"], "x.txt ends in"),
-        (["--report", "x.txt"], "x.txt ends in"),
+        (["--save", "x.txt"], "is x.txt"),
+        (["--report", "x.txt"], "is x.txt"),
         (["--resume"], "--checkpoint"),
+        (["--method", "summary", "--rounds", "3"], "rounds is an option of methods"),
+        (["--optimizer", "sgd"], "optimizer is an option of methods"),
         (["--connect", "somewhere"], "--engine"),
     ],
 )

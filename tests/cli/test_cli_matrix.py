@@ -16,7 +16,7 @@ from fedwad.ot import Measure
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Typer about Click
-    from fedwad.cli import matrix as page
+    from fedwad.cli import matrix_table as page
 
 
 NAMES = ("elder_care_home", "heart_centre", "st_mary", "north_hospital")
@@ -38,7 +38,7 @@ def sites(tmp_path_factory):
 
 def test_a_folder_becomes_a_matrix_with_clusters_a_file_and_a_page(sites, tmp_path):
     save, page = tmp_path / "m.json", tmp_path / "m.html"
-    options = ["--label-column", "kind", "--cluster", "auto", "--save", save, "--report", page]
+    options = ["--label-column", "kind", "--k", "auto", "--save", save, "--report", page]
     done = run("matrix", sites, *options)
     assert done.returncode == 0, done.stderr
     m = fedwad.MatrixResult.load(save)
@@ -50,7 +50,7 @@ def test_a_folder_becomes_a_matrix_with_clusters_a_file_and_a_page(sites, tmp_pa
     ]
     assert "6 messages" in done.stdout
     assert "fedwad matrix" in page.read_text(encoding="utf-8")
-    assert "--cluster auto" in page.read_text(encoding="utf-8")
+    assert "--k auto" in page.read_text(encoding="utf-8")
 
 
 def test_json_is_one_object_with_the_numbers_of_the_library(sites):
@@ -78,7 +78,7 @@ def test_every_row_of_a_narrow_matrix_has_its_name(monkeypatch, width, columns):
     result = fedwad.matrix({name: rng.standard_normal((30, 2)) + k for k, name in enumerate(NAMES)})
     told = io.StringIO()
     monkeypatch.setattr(page, "screen", Console(file=told, width=width))
-    page._show(result, np.array([0, 0, 1, 1]))
+    page.show_matrix(result, np.array([0, 0, 1, 1]))
     lines = told.getvalue().splitlines()
     assert lines[1].split()[1 : 1 + len(columns)] == list(columns)
     assert [next(name for name in NAMES if name in line) for line in lines[2:6]] == list(NAMES)
@@ -129,8 +129,8 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
             "1 site came; a matrix needs at least two",
         ),
         (
-            ["matrix", "SITES", "--cluster", "few", "--label-column", "kind"],
-            "give a whole number or 'auto'",
+            ["matrix", "SITES", "--k", "few", "--label-column", "kind"],
+            "give a positive whole number or 'auto'",
         ),
         (["matrix", "SITES"], "Column 'kind' of"),
         (
@@ -143,7 +143,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         ),
         (["matrix", "SITES", "--label-column", "kind", "--resume"], "add --checkpoint FILE"),
         (
-            ["matrix", "SITES", "--label-column", "kind", "--cluster", "9"],
+            ["matrix", "SITES", "--label-column", "kind", "--k", "9"],
             "9 clusters were asked for among 6",
         ),
         (["matrix", "a", "b", "--connect", "here:1"], "add --engine flower or --engine flare"),

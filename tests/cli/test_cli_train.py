@@ -56,7 +56,7 @@ def test_table_models_and_page(folder, tmp_path):
 
 
 def test_json_is_one_object_without_weights(folder):
-    done = run("--data", folder, "--cluster", "none", "--algorithm", "fedrep", "--json", *FAST)
+    done = run("--data", folder, "--k", "none", "--algorithm", "fedrep", "--json", *FAST)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert list(content) == ["all_together"]
@@ -67,7 +67,7 @@ def test_json_is_one_object_without_weights(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--cluster", "some"], "--cluster is 'some'"),
+        (["--k", "some"], "--k is 'some'"),
         (["--report", "page.pdf"], "give the name of a .html file"),
         (["--model", "rnn"], "no model 'rnn'"),
         (["--body-epochs", "1"], "body_epochs is an option of fedrep"),
@@ -100,7 +100,7 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
     assert "There is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
     for words, sentence in (
-        (("--cluster", "0"), "positive whole number"),
+        (("--k", "0"), "positive whole number"),
         ((), "There is no file or folder"),
     ):
         done = run(

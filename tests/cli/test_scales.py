@@ -29,15 +29,15 @@ def test_a_number_of_patients_is_noticed(told):
     """The distance would be about it alone, and nothing in the answer would show that."""
     table = TABLE.assign(patient=np.arange(80) + 10_000)
     scales.warn_dominant_column([read(table), read(table.assign(patient=table.patient + 10_000))])
-    assert told.getvalue().startswith("Mind: column 'patient' makes nearly all of the spread")
-    assert "Drop it if it is no measurement (--drop patient), or scale" in told.getvalue()
+    assert told.getvalue().startswith("Warning: column 'patient' has nearly all of the variance")
+    assert "Drop it if it is not a measurement (--drop patient), or scale" in told.getvalue()
 
 
 def test_small_units_are_noticed_and_comparable_columns_are_not(told):
     scales.warn_dominant_column([read(TABLE), read(TABLE + 1)])
     assert told.getvalue() == ""
     scales.warn_dominant_column([read(TABLE.assign(age=TABLE.age * 3))])
-    assert "column 'age' makes 9" in told.getvalue()
+    assert "column 'age' has 9" in told.getvalue()
 
 
 @pytest.mark.parametrize("data", [[], [read(TABLE.to_numpy() * [1000, 1])], [read(TABLE[["age"]])]])

@@ -219,7 +219,7 @@ def test_a_client_that_restarts_between_rounds_changes_nothing():
     def restarted(client, message, sent):  # noqa: ARG001
         return Client(DATA["rome"], Policy.open()).respond(message)
 
-    one, two = distance(Wire(restarted), method="fedwad"), distance(Wire(), method="fedwad")
+    one, two = distance(Wire(restarted)), distance(Wire())
     assert (one.value, one.lower, one.upper, one.fedwad) == (
         two.value,
         two.lower,
@@ -238,7 +238,7 @@ def test_messages_and_the_process_give_the_same_bits():
         for table in ("value", "lower", "upper"):
             assert getattr(one, table).tobytes() == getattr(two, table).tobytes()
         assert one.traffic == two.traffic
-    one, two = distance(Wire(), method="fedwad"), distance(local, method="fedwad")
+    one, two = distance(Wire()), distance(local)
     assert (one.value, one.lower, one.upper, one.fedwad) == (
         two.value,
         two.lower,
@@ -260,7 +260,7 @@ def test_an_oversized_message_is_not_read(monkeypatch):
     with pytest.raises(
         FederationError, match=r"Site 'rome': A message of .* bytes arrived; up to 2000 are read"
     ):
-        distance(Wire(huge), method="fedwad")
+        distance(Wire(huge))
 
 
 def test_other_names_of_features_are_noticed():
@@ -291,7 +291,7 @@ def test_a_policy_that_refuses_is_named_and_recorded():
     with pytest.raises(
         PolicyError, match="Site 'rome': Requests of kind 'moments' are not allowed"
     ):
-        distance(Wire(clients=clients), method="fedwad")
+        distance(Wire(clients=clients))
     assert [entry.outcome for entry in clients["rome"].ledger.entries] == ["refused"]
     result = fedwad.matrix(Wire(clients=clients), method="hub", support=4)
     assert "not allowed" in result.failed["rome"]

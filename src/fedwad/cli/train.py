@@ -57,9 +57,7 @@ def train(
     ] = _DEFAULT.model,
     clusters: Annotated[
         str,
-        typer.Option(
-            "--cluster", help="Number of clusters by dataset distance.", metavar="auto|K|none"
-        ),
+        typer.Option("--k", help="Number of clusters by dataset distance.", metavar="auto|K|none"),
     ] = "auto",
     rounds: Annotated[int, typer.Option(help="Rounds of training.")] = _DEFAULT.rounds,
     fraction_train: Annotated[
@@ -165,9 +163,7 @@ def _wanted(clusters: str) -> Wanted:
     if clusters in ("auto", "none"):
         return "auto" if clusters == "auto" else None
     if not clusters.isdecimal() or int(clusters) < 1:
-        raise InputError(
-            f"--cluster is {clusters!r}; give a positive whole number, 'auto' or 'none'."
-        )
+        raise InputError(f"--k is {clusters!r}; give a positive whole number, 'auto' or 'none'.")
     return int(clusters)
 
 
