@@ -1,0 +1,109 @@
+"""The part of a squared distance that means and standard deviations determine, and its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad.ot._calibration import Calibration
+from fedwad.ot._measure import Floats
+
+__all__ = ["MomentParts", "Site", "moment_parts"]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What a server knows of a site besides its cells.
+
+    Attributes
+    ----------
+    count : float
+        Number of rows, Kish's effective number when they are weighted.
+    mean : array (d,)
+    covariance : array (d, d), (d,)
+        Covariance (population form), or the variances alone, which ignores that features correlate.
+    calibration : Calibration
+    """
+
+    count: float
+    mean: Floats
+    covariance: Floats
+    calibration: Calibration
+
+    @property
+    def variances(self) -> Floats:
+        return np.diag(self.covariance) if self.covariance.ndim == 2 else self.covariance
+
+
+@dataclass(frozen=True, eq=False)
+class MomentParts:
+    """(N, N) arrays for all pairs of sites.
+
+    Attributes
+    ----------
+    shift, mean_noise : squared distance of the means, and its expectation for one population
+    scale, scale_noise : squared distance of the standard deviations by feature, and the same
+    variance : of both together
+    covariance : largest covariance that a coupling can have with these standard deviations
+    """
+
+    shift: Floats
+    mean_noise: Floats
+    scale: Floats
+    scale_noise: Floats
+    variance: Floats
+    covariance: Floats
+
+    def amplification(self, noise2: Floats) -> Floats:
+        """What a difference that sampling attenuated is multiplied with: one over the reliability."""
+        known = self.covariance > 0
+        reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
+        return np.where(known, 1 / np.clip(reliability, 0.25, 1.0), 1.0)
+
+
+def moment_parts(sites: Sequence[Site]) -> MomentParts:
+    """Shift and scale of all pairs of sites."""
+    counts = np.array([max(float(s.count), 2.0) for s in sites])
+    means = np.array([s.mean for s in sites])
+    stds = np.sqrt(np.maximum(np.array([s.variances for s in sites]), 0.0))
+    totals = (stds**2).sum(axis=1)
+    of_means = [s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)]
+    count = len(sites)
+    shift, scale, shift_variance = (np.zeros((count, count)) for _ in range(3))
+    for i in range(count):
+        for j in range(i):
+            gap = means[i] - means[j]
+            shift[i, j] = shift[j, i] = gap @ gap
+            scale[i, j] = scale[j, i] = float(((stds[i] - stds[j]) ** 2).sum())
+            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(gap, of_means[i] + of_means[j])
+    at_mean = totals / (counts - 1)
+    scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
+    spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
+    excess = np.maximum(scale - scale_noise, 0.0)
+    # The scale part is noise of its own size plus, far from equality, a product with the spread's noise.
+    scale_variance = 4 * excess * spread_noise + 2 * scale_noise * spread_noise
+    return MomentParts(
+        shift=shift,
+        mean_noise=np.asarray(at_mean[:, None] + at_mean),
+        scale=scale,
+        scale_noise=scale_noise,
+        variance=shift_variance + scale_variance,
+        covariance=np.asarray(stds @ stds.T),
+    )
+
+
+def _shift_variance(gap: Floats, covariance: Floats) -> float:
+    """Variance of |gap|^2 when gap has this covariance, without what its noise adds to its length."""
+    if covariance.ndim == 1:
+        far, near = float(gap**2 @ covariance), float((covariance**2).sum())
+    else:
+        far, near = float(gap @ covariance @ gap), float((covariance**2).sum())
+    return max(4 * far - 2 * near, 2 * near)
+
+
+def _at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:
+    """Noise of squared standard deviations at both sizes of a pair, half from either site."""
+    halves = np.array([value * site.calibration.size / 2 for value, site in zip(noises, sites, strict=True)])
+    return np.asarray((halves / counts)[:, None] + halves / counts)

@@ -1,0 +1,155 @@
+"""From estimated distances between samples to distances between their populations.
+
+Sampling lowers the correlation that a transport can reach. W2^2 = |shift|^2 + V_a + V_b - 2 C, with
+the variances V and the largest covariance C of a coupling. Two samples of one population lose E / 2
+of it, which each client measures on its own rows. The loss scales with both spreads, so two
+populations of different spread lose the geometric mean, feature by feature. It also scales with the
+covariance that there is to lose: populations with F = C / sqrt(V_a V_b) < 1 lose about F times as
+much. Taking this away is Spearman's correction for attenuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad.ot._calibration import Calibration
+from fedwad.ot._measure import Floats
+from fedwad.ot._moment_parts import Site, moment_parts
+
+__all__ = ["Populations", "Site", "calibrated_square", "calibrated_value", "noise", "populations"]
+
+_Z = 1.959964
+#: Part of the estimator's correction that counts as one standard deviation of its error.
+_CALIBRATION_ERROR = 0.1
+#: Part of a calibrated square that does.
+_RELATIVE_ERROR = 0.005
+_SIGNIFICANT = 2.0  # errors
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """Distances between populations, (N, N) arrays with zeros on the diagonal.
+
+    Attributes
+    ----------
+    value : calibrated distance between the samples
+    noise : distance that two samples of these sizes of one population have
+    population : distance between the populations
+    lower, upper : 95% interval of `population`
+    square, std : the squared distance before negative values are cut off, and its standard deviation
+    """
+
+    value: Floats
+    noise: Floats
+    population: Floats
+    lower: Floats
+    upper: Floats
+    square: Floats
+    std: Floats
+
+
+def noise(a: Calibration, b: Calibration, count_a: float, count_b: float) -> float:
+    """Distance that samples of these sizes have when both come from one population.
+
+    Examples
+    --------
+    >>> c = Calibration(100, 4.0, 8.0, 0.1, 4, 200, 2.0, 4.0, 2.0)
+    >>> noise(c, c, 100, 100), noise(c, c, 200, 200) ** 2
+    (2.0, 2.0000000000000004)
+    """
+    return float(np.sqrt(_null([a, b], [count_a, count_b], Calibration.noise_at)[0, 1]))
+
+
+def calibrated_value(value: float, a: Calibration, b: Calibration, count_a: float, count_b: float) -> float:
+    """An estimated distance between two samples with the error taken away that both clients measured."""
+    squares = np.array([[0.0, value**2], [value**2, 0.0]])
+    return float(np.sqrt(calibrated_square(squares, [a, b], [count_a, count_b])[0, 1]))
+
+
+def calibrated_square(
+    squares: Floats, calibrations: Sequence[Calibration], counts: Sequence[float]
+) -> Floats:
+    """T (1 - (1 - kappa) u^gamma) for all pairs of estimated squared distances T, (N, N).
+
+    kappa = E0 / T0 compares the exact and the estimated square of samples of one population, and
+    u = min(1, T0 / T). Estimates near T0 are multiplied by kappa and those far above it stay.
+    """
+    exact = _null(calibrations, counts, Calibration.noise_at)
+    estimated = _null(calibrations, counts, Calibration.synthetic_at)
+    known = (estimated > 0) & (squares > 0)
+    kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
+    share = np.where(known, np.minimum(1.0, estimated / np.where(known, squares, 1.0)), 0.0)
+    gammas = np.array([c.gamma for c in calibrations])
+    gamma = (gammas[:, None] + gammas) / 2
+    return np.asarray(squares * np.maximum(1 - (1 - kappa) * share**gamma, 0.0))
+
+
+def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
+    """Distances between the populations of N sites from estimated squared distances (N, N).
+
+    Parameters
+    ----------
+    squares : array (N, N)
+        Squared distances that were estimated from summaries, before calibration.
+    sites : N of Site
+    """
+    calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
+    value2 = calibrated_square(squares, calibrations, counts)
+    null = _null(calibrations, counts, Calibration.noise_at)
+    parts = moment_parts(sites)
+    noise2 = np.maximum(null * _overlap(calibrations) - parts.mean_noise, 0.0)
+    rest = value2 - parts.shift - parts.scale - noise2 + parts.scale_noise
+    error = _error_of_rest(squares, value2, sites)
+    # Beyond means and spreads counts what exceeds its error.
+    weight = np.where(rest > 0, np.maximum(1 - (_SIGNIFICANT * error / np.where(rest > 0, rest, 1.0)) ** 2, 0.0), 0.0)
+    gain = parts.amplification(noise2)
+    moments = parts.shift - parts.mean_noise + parts.scale - parts.scale_noise
+    std = np.sqrt(parts.variance + error**2)
+    square = moments + weight * gain * rest
+    low = moments + np.maximum(rest - _Z * error, 0.0) - _Z * np.sqrt(parts.variance)
+    high = np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
+    off = ~np.eye(len(sites), dtype=bool)
+    roots = [np.where(off, np.sqrt(np.maximum(x, 0.0)), 0.0) for x in (value2, null, square, low, high)]
+    return Populations(*roots, square=np.where(off, square, 0.0), std=np.where(off, std, 0.0))
+
+
+def _null(calibrations, counts, law) -> Floats:  # type: ignore[no-untyped-def]
+    """Squares of one population at the sizes of each pair: the geometric mean of what both measured."""
+    table = np.array([[law(c, n) for n in counts] for c in calibrations])  # of i at the size of j
+    own = np.diag(table)
+    pair = (own[:, None] + table) / 2  # of i at both sizes
+    return np.asarray(np.sqrt(pair * pair.T))
+
+
+def _overlap(calibrations: Sequence[Calibration]) -> Floats:
+    """Sum over features of the geometric mean of both shares of noise, one where they are equal."""
+    if any(c.features is None for c in calibrations):
+        return np.ones((len(calibrations), len(calibrations)))
+    roots = np.sqrt(np.array([c.features for c in calibrations]))
+    return np.asarray(np.minimum(roots @ roots.T, 1.0))
+
+
+def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Floats:
+    """Standard deviation of what transport adds to means and spreads: its noise, and errors of calibration."""
+    calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
+    fluctuation = _null(calibrations, counts, _fluctuation)
+    measured = _null(calibrations, counts, _noise_error)
+    wrong = _CALIBRATION_ERROR * np.abs(squares - value2) + _RELATIVE_ERROR * value2
+    return np.asarray(np.sqrt(fluctuation**2 + measured**2 + wrong**2))
+
+
+def _fluctuation(c: Calibration, n: float) -> float:
+    """Standard deviation of the squared distance between two samples of n rows of one population."""
+    return float(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
+
+
+def _noise_error(c: Calibration, n: float) -> float:
+    """Standard error of noise_at(n), which the exponent's own error makes larger away from `size`."""
+    if not c.noise > 0:
+        return 0.0
+    doublings = abs(float(np.log2(n / c.size)))
+    relative = c.noise_std / c.noise / np.sqrt(max(c.splits, 1))
+    return float(c.noise_at(n) * relative * np.hypot(1 + doublings, doublings))
