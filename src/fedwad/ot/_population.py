@@ -10,7 +10,7 @@ much. Taking this away is Spearman's correction for attenuation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,11 +112,14 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     low = moments + np.maximum(rest - _Z * error, 0.0) - _Z * np.sqrt(parts.variance)
     high = np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
     off = ~np.eye(len(sites), dtype=bool)
-    roots = [np.where(off, np.sqrt(np.maximum(x, 0.0)), 0.0) for x in (value2, null, square, low, high)]
-    return Populations(*roots, square=np.where(off, square, 0.0), std=np.where(off, std, 0.0))
+    square, std = (np.where(off, (x + x.T) / 2, 0.0) for x in (square, std))
+    roots = [np.sqrt(np.maximum(np.where(off, (x + x.T) / 2, 0.0), 0.0)) for x in (value2, null, square, low, high)]
+    return Populations(*roots, square=square, std=std)
 
 
-def _null(calibrations, counts, law) -> Floats:  # type: ignore[no-untyped-def]
+def _null(
+    calibrations: Sequence[Calibration], counts: Sequence[float], law: Callable[[Calibration, float], float]
+) -> Floats:
     """Squares of one population at the sizes of each pair: the geometric mean of what both measured."""
     table = np.array([[law(c, n) for n in counts] for c in calibrations])  # of i at the size of j
     own = np.diag(table)

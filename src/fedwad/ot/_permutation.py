@@ -1,0 +1,181 @@
+"""An exact permutation test from block means, for two or more sites, and for all pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.ot._blocks import Blocks
+from fedwad.ot._measure import Floats
+
+__all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
+
+_ENUMERATED = 5000  # labellings of two sites that are all tried
+_CHUNK = 512
+#: Statistics and their weights: a rank counts as one so many times smaller.
+_WEIGHTS = {
+    "sum of mean": 3.0,
+    "largest mean": 3.0,
+    "sum of square": 2.0,
+    "largest square": 2.0,
+    "largest cosine": 1.0,
+    "sum of projection": 1.0,
+    "sum of fourier": 1.0,
+}
+_DIGITS = 1e-10  # relative differences of a statistic that are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationTest:
+    """Result of a permutation test.
+
+    Attributes
+    ----------
+    pvalue : float
+        Exact: at most alpha with probability at most alpha when all populations agree.
+    statistic : float
+        One minus the smallest weighted rank, between 0 and 1.
+    ranks : dict
+        Share of permutations with at least the value seen, for each statistic.
+    smallest : float
+        The smallest p-value that so few blocks can give.
+    """
+
+    pvalue: float
+    statistic: float
+    ranks: dict[str, float]
+    smallest: float
+
+
+def permutation_test(sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0) -> PermutationTest:
+    """Test whether two or more sites have the same population, by permuting blocks among sites.
+
+    Sums of squares between sites give seven statistics: the sum over the numbers of a kind, or the
+    largest of them. Each is ranked among the permutations. The smallest rank, divided by the
+    weight of its statistic, is ranked among those of the permutations in turn. The level is exact if the rows of a site are
+    exchangeable. Two sites with few blocks are permuted in all ways, others at random.
+
+    Examples
+    --------
+    >>> from fedwad.ot import Measure
+    >>> from fedwad.ot._blocks import block_means
+    >>> rng = np.random.default_rng(0)
+    >>> a, b, c = (block_means(Measure(rng.normal(s, 1, (200, 5))), 10) for s in (0, 0, 1))
+    >>> permutation_test([a, b]).pvalue > 0.05, permutation_test([a, c]).pvalue
+    (True, 0.0005)
+    """
+    rows, segments = {s.rows for s in sites}, {s.segments for s in sites}
+    if len(sites) < 2 or len(rows) > 1 or len(segments) > 1:
+        raise InputError("A permutation test needs two or more sites with blocks of the same size and kind.")
+    counts = [len(s.means) for s in sites]
+    values = np.concatenate([s.means for s in sites])
+    seen = _between(values, counts, _labellings(counts, permutations, seed), sites[0].segments)
+    ranks = _ranks(np.column_stack(list(seen.values())))
+    combined = (ranks / np.array([_WEIGHTS[name] for name in seen])).min(axis=1)
+    pvalue = float((combined <= combined[0]).mean())
+    smallest = max(_same_labellings(counts) / _all_labellings(counts), 1 / len(combined))
+    named = dict(zip(seen, (float(x) for x in ranks[0]), strict=True))
+    return PermutationTest(pvalue, 1 - float(combined[0]), named, float(smallest))
+
+
+def _all_labellings(counts: Sequence[int]) -> float:
+    total, found = sum(counts), 1.0
+    for count in counts:
+        found *= comb(total, count)
+        total -= count
+    return found
+
+
+def _same_labellings(counts: Sequence[int]) -> float:
+    """Labellings with the same statistics: sites of equal size may change places."""
+    return 2.0 if len(counts) == 2 and counts[0] == counts[1] else 1.0
+
+
+def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Site of each block, the true labelling first, in groups of some hundred labellings."""
+    true = np.repeat(np.arange(len(counts)), counts)
+    if len(counts) == 2 and _all_labellings(counts) <= _ENUMERATED:
+        chosen = np.array(list(combinations(range(len(true)), counts[0])))
+        labels = np.ones((len(chosen), len(true)), dtype=np.int64)
+        np.put_along_axis(labels, chosen, 0, axis=1)  # the first of them is the true one
+        yield labels
+        return
+    rng = np.random.default_rng(seed)
+    yield true[None]
+    for start in range(0, permutations, _CHUNK):
+        yield rng.permuted(np.tile(true, (min(_CHUNK, permutations - start), 1)), axis=1)
+
+
+def _between(
+    values: Floats,
+    counts: Sequence[int],
+    labellings: Iterator[NDArray[np.int64]],
+    segments: tuple[tuple[str, int], ...],
+) -> dict[str, Floats]:
+    """Every statistic for every labelling: sums of squares between sites, in units of the total."""
+    values = values - values.mean(axis=0)
+    total = (values**2).sum(axis=0)
+    standard = np.where(total > 0, values / np.sqrt(np.where(total > 0, total, 1.0)), 0.0)
+    parts: dict[str, list[Floats]] = {}
+    for labels in labellings:
+        squares = np.zeros((len(labels), values.shape[1]))
+        for site, count in enumerate(counts):
+            squares += ((labels == site).astype(np.float64) @ standard) ** 2 / count
+        start = 0
+        for name, size in segments:
+            part = squares[:, start : start + size]
+            weights = total[start : start + size] if name == "fourier" else np.ones(size)
+            for key, found in ((f"sum of {name}", part @ weights), (f"largest {name}", part.max(axis=1))):
+                if key in _WEIGHTS:
+                    parts.setdefault(key, []).append(found)
+            start += size
+    return {name: np.concatenate(found) for name, found in parts.items()}
+
+
+def _ranks(statistics: Floats) -> Floats:
+    """Share of labellings with at least this value, in each column; values that rounding separates are equal."""
+    count = len(statistics)
+    found = np.empty_like(statistics)
+    for column in range(statistics.shape[1]):
+        values = statistics[:, column]
+        ordered = np.sort(values)
+        slack = _DIGITS * float(ordered[-1])
+        found[:, column] = (count - np.searchsorted(ordered, values - slack, side="left")) / count
+    return found
+
+
+def pairwise_pvalues(sites: Sequence[Blocks], permutations: int | None = None, seed: int = 0) -> Floats:
+    """P-values of all pairs of sites, adjusted by Holm's method, (N, N) with ones on the diagonal.
+
+    The more pairs there are, the more permutations each gets, so that an adjusted p-value of 0.01
+    can be reached with up to some hundred pairs.
+    """
+    count = len(sites)
+    pairs = [(i, j) for i in range(count) for j in range(i)]
+    tries = permutations or int(np.clip(100 * len(pairs), 1999, 19_999))
+    found = np.array([permutation_test([sites[i], sites[j]], tries, seed).pvalue for i, j in pairs])
+    result = np.ones((count, count))
+    for (i, j), pvalue in zip(pairs, holm(found), strict=True):
+        result[i, j] = result[j, i] = pvalue
+    return result
+
+
+def holm(pvalues: Floats) -> Floats:
+    """P-values adjusted for multiplicity by Holm's method.
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(pvalues, kind="stable")
+    steps = np.asarray(pvalues)[order] * np.arange(len(pvalues), 0, -1)
+    adjusted = np.empty(len(pvalues))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted

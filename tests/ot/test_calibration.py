@@ -1,0 +1,98 @@
+"""Splits of one sample: deterministic, and right about the noise of independent samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedwad.ot import Measure, wasserstein
+from fedwad.ot._calibration import Calibration, calibrate, fit_gamma, power_law
+
+
+def independent_square(draw, repeats):
+    """Mean squared distance of independent pairs, by the exact solver."""
+    return float(np.mean([wasserstein(*draw(k)) ** 2 for k in range(repeats)]))
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 20), (300, 5)])
+def test_noise_is_that_of_independent_samples(n, d):
+    def draw(k):
+        rng = np.random.default_rng([k, n])
+        return rng.normal(size=(n, d)), rng.normal(size=(n, d))
+
+    measured = np.mean([calibrate(Measure(draw(k)[0])).noise_at(n) for k in range(4)])
+    assert measured == pytest.approx(independent_square(draw, 8), rel=0.05)
+
+
+def test_rows_in_any_order_give_the_same_numbers():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, 3))
+    one, two = calibrate(Measure(rows)), calibrate(Measure(rows[rng.permutation(90)]))
+    assert one.noise == two.noise
+    assert one.synthetic == two.synthetic
+    assert one.gamma == two.gamma
+    np.testing.assert_array_equal(one.features, two.features)
+
+
+def test_scales_and_shifts():
+    rows = np.random.default_rng(1).normal(size=(80, 4))
+    one, two = calibrate(Measure(rows)), calibrate(Measure(4 * rows))
+    assert calibrate(Measure(rows)).noise_at(100) < calibrate(Measure(rows)).noise_at(50)
+    # Other splits are drawn for other rows, so the numbers agree only about.
+    assert two.noise == pytest.approx(16 * one.noise, rel=0.15)
+
+
+def test_weights_of_one_are_no_weights_and_repeated_rows_are_weights():
+    rows = np.random.default_rng(2).normal(size=(60, 2))
+    assert calibrate(Measure(rows, np.ones(60))).noise == calibrate(Measure(rows)).noise
+    weights = np.r_[np.full(30, 3.0), np.full(30, 1.0)]
+    found = calibrate(Measure(rows, weights))
+    assert 15 < found.size < 30
+    assert found.noise > 0
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "lowrank"])
+def test_all_kinds_of_covariance(covariance_type):
+    rows = np.random.default_rng(3).normal(size=(80, 6))
+    found = calibrate(Measure(rows), covariance_type=covariance_type)
+    assert found.synthetic_at(80) == pytest.approx(found.noise_at(80), rel=0.25)
+
+
+@pytest.mark.parametrize("rows", [np.zeros((1, 2)), np.zeros((2, 2)), np.ones((50, 3)), np.repeat([[0.0], [1.0]], 30, 0)])
+def test_few_constant_and_repeated_rows(rows):
+    found = calibrate(Measure(rows))
+    assert np.isfinite(found.noise_at(len(rows)))
+    assert np.isfinite(found.synthetic_at(10 * len(rows)))
+    assert found.features.sum() == pytest.approx(1)
+    if np.ptp(rows) == 0:
+        assert found.noise == 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 19, 21, 39])
+def test_small_sites_have_finite_numbers(n):
+    found = calibrate(Measure(np.random.default_rng(n).normal(size=(n, 3))))
+    assert found.noise > 0
+    assert found.noise_at(n) > 0
+    assert found.synthetic_at(n) > 0
+
+
+def test_features_name_the_wide_one():
+    rows = np.random.default_rng(4).normal(size=(200, 5)) * [1, 1, 1, 1, 5]
+    shares = calibrate(Measure(rows)).features
+    assert shares.argmax() == 4
+    assert shares.sum() == pytest.approx(1)
+    assert calibrate(Measure(rows), features=False).features is None
+
+
+def test_message_is_small():
+    found = calibrate(Measure(np.random.default_rng(5).normal(size=(60, 100))))
+    numbers = sum(np.size(value) for value in vars(found).values())
+    assert 8 * numbers < 2000
+
+
+def test_power_law_and_gamma():
+    assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2 ** -1.0)
+    shares, kappas = np.array([0.9, 0.6, 0.4]), np.full(3, 0.6)
+    assert fit_gamma(kappas, shares, 1 - 0.4 * shares**3.5) == pytest.approx(3.5, abs=0.1)
+    assert fit_gamma(np.array([]), np.array([]), np.array([])) == 2.0
+    assert Calibration(10, 4.0, 4.0, 0, 1, 10, 1, 1, 2).exponent > 0
