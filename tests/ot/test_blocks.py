@@ -27,7 +27,10 @@ def test_one_row_more_deals_all_blocks_anew():
 
 def test_minus_zero_is_zero():
     rows = np.random.default_rng(2).integers(-1, 2, (40, 3)).astype(float)
-    np.testing.assert_array_equal(rows[data_order(Measure(rows), "x")[0]], (rows * -1 * -1)[data_order(Measure(-1 * (-1 * rows)), "x")[0]])
+    np.testing.assert_array_equal(
+        rows[data_order(Measure(rows), "x")[0]],
+        (rows * -1 * -1)[data_order(Measure(-1 * (-1 * rows)), "x")[0]],
+    )
 
 
 @pytest.mark.parametrize(("d", "rows"), [(1, 10), (2, 10), (2, 20), (20, 10), (784, 12)])
@@ -41,7 +44,9 @@ def test_first_numbers_are_means_of_standardised_rows():
     rows = np.random.default_rng(4).normal(5, 2, (100, 3))
     blocks = block_means(Measure(rows), 10, centre=np.full(3, 5.0), scale=np.full(3, 2.0))
     np.testing.assert_allclose(blocks.means[:, :3].mean(axis=0), ((rows - 5) / 2).mean(axis=0))
-    np.testing.assert_allclose(blocks.means[:, 3:6].mean(axis=0), (((rows - 5) / 2) ** 2).mean(axis=0))
+    np.testing.assert_allclose(
+        blocks.means[:, 3:6].mean(axis=0), (((rows - 5) / 2) ** 2).mean(axis=0)
+    )
 
 
 def test_refusals_and_limits():

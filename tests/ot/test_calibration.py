@@ -58,7 +58,9 @@ def test_all_kinds_of_covariance(covariance_type):
     assert found.synthetic_at(80) == pytest.approx(found.noise_at(80), rel=0.25)
 
 
-@pytest.mark.parametrize("rows", [np.zeros((1, 2)), np.zeros((2, 2)), np.ones((50, 3)), np.repeat([[0.0], [1.0]], 30, 0)])
+@pytest.mark.parametrize(
+    "rows", [np.zeros((1, 2)), np.zeros((2, 2)), np.ones((50, 3)), np.repeat([[0.0], [1.0]], 30, 0)]
+)
 def test_few_constant_and_repeated_rows(rows):
     found = calibrate(Measure(rows))
     assert np.isfinite(found.noise_at(len(rows)))
@@ -91,7 +93,7 @@ def test_message_is_small():
 
 
 def test_power_law_and_gamma():
-    assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2 ** -1.0)
+    assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2**-1.0)
     shares, kappas = np.array([0.9, 0.6, 0.4]), np.full(3, 0.6)
     assert fit_gamma(kappas, shares, 1 - 0.4 * shares**3.5) == pytest.approx(3.5, abs=0.1)
     assert fit_gamma(np.array([]), np.array([]), np.array([])) == 2.0

@@ -23,7 +23,12 @@ def exact(parts):
 
 @pytest.mark.parametrize(
     ("change", "truth"),
-    [(lambda y: y, 0.0), (lambda y: y + 0.3, 2.7), (lambda y: 1.3 * y, 2.7), (lambda y: y * np.r_[2, np.ones(29)], 1.0)],
+    [
+        (lambda y: y, 0.0),
+        (lambda y: y + 0.3, 2.7),
+        (lambda y: 1.3 * y, 2.7),
+        (lambda y: y * np.r_[2, np.ones(29)], 1.0),
+    ],
 )
 def test_known_distances_between_populations(change, truth):
     found, covered = [], []
@@ -31,7 +36,9 @@ def test_known_distances_between_populations(change, truth):
         rng = np.random.default_rng([k, 12])
         parts = [rng.normal(size=(200, 30)), change(rng.normal(size=(200, 30)))]
         # Exact distances need no correction of an estimator.
-        sites = [Site(s.count, s.mean, s.covariance, _exact(s.calibration)) for s in map(site, parts)]
+        sites = [
+            Site(s.count, s.mean, s.covariance, _exact(s.calibration)) for s in map(site, parts)
+        ]
         answer = populations(exact(parts), sites)
         found.append(answer.square[0, 1])
         covered.append(answer.lower[0, 1] ** 2 <= truth <= answer.upper[0, 1] ** 2)
@@ -46,7 +53,9 @@ def _exact(c: Calibration) -> Calibration:
 
 def test_calibration_leaves_far_estimates_and_corrects_near_ones():
     c = Calibration(100, 4.0, 4.0, 0.1, 4, 100, 8.0, 8.0, 2.0)
-    assert calibrated_value(np.sqrt(c.synthetic_at(100)), c, c, 100, 100) ** 2 == pytest.approx(4.0, rel=0.02)
+    assert calibrated_value(np.sqrt(c.synthetic_at(100)), c, c, 100, 100) ** 2 == pytest.approx(
+        4.0, rel=0.02
+    )
     assert calibrated_value(100.0, c, c, 100, 100) == pytest.approx(100.0, rel=1e-4)
     values = [calibrated_value(v, c, c, 100, 100) for v in np.linspace(0.1, 10, 60)]
     assert (np.diff(values) > 0).all()
@@ -69,7 +78,9 @@ def test_a_matrix_agrees_with_its_pairs():
     for i, j in [(0, 1), (0, 2), (1, 2)]:
         pair = populations(squares[np.ix_([i, j], [i, j])], [sites[i], sites[j]])
         for name in ("value", "noise", "population", "lower", "upper"):
-            assert getattr(whole, name)[i, j] == pytest.approx(getattr(pair, name)[0, 1], rel=1e-9, abs=1e-9)
+            assert getattr(whole, name)[i, j] == pytest.approx(
+                getattr(pair, name)[0, 1], rel=1e-9, abs=1e-9
+            )
             np.testing.assert_array_equal(getattr(whole, name), getattr(whole, name).T)
             assert not np.diag(getattr(whole, name)).any()
     assert (whole.lower <= whole.upper).all()

@@ -1,4 +1,4 @@
-"""What a client shares for a permutation test: means of public functions over blocks of its rows."""
+"""What a client shares for a permutation test: means of functions over blocks of its rows."""
 
 from __future__ import annotations
 
@@ -74,17 +74,15 @@ class Embedding:
     def __call__(self, points: Floats) -> Floats:
         """All functions of each row, (n, K)."""
         z = (points - self.centre) / self.scale
-        kinds = {"mean": lambda: z, "square": lambda: z**2, "cosine": lambda: np.cos(_WAVE * z)}
-        parts = []
-        for name, count in self.segments:
-            if name == "projection":
-                parts.append((z @ self._directions(count)) ** 2)
-            elif name == "fourier":
-                angles = z @ self._frequencies(count // 2)
-                parts += [np.cos(angles), np.sin(angles)]
-            else:
-                parts.append(kinds[name]())
-        return np.concatenate(parts, axis=1)
+        return np.concatenate([self._part(name, count, z) for name, count in self.segments], axis=1)
+
+    def _part(self, name: str, count: int, z: Floats) -> Floats:
+        if name == "projection":
+            return np.asarray((z @ self._directions(count)) ** 2)
+        if name == "fourier":
+            angles = z @ self._frequencies(count // 2)
+            return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        return {"mean": z, "square": z**2, "cosine": np.cos(_WAVE * z)}[name]
 
     def _directions(self, count: int) -> Floats:
         """Random signs, the first all equal: a correlation common to all features shows there."""
@@ -101,7 +99,7 @@ class Embedding:
 
 
 def block_size(counts: list[int], min_cell_size: int = 10) -> int:
-    """Rows in a block for sites with these numbers of rows: 20 blocks of the smallest, if they are large enough."""
+    """Rows in a block for sites with these numbers of rows: a twentieth of the smallest site."""
     return max(min_cell_size, min(counts) // USUAL_BLOCKS)
 
 
@@ -132,12 +130,16 @@ def block_means(
     ((10, 15), (('mean', 3), ('square', 3), ('cosine', 3), ('projection', 2), ('fourier', 4)))
     """
     if rows < min_cell_size:
-        raise InputError(f"Blocks of {rows} rows were asked for; give at least {min_cell_size} rows.")
+        raise InputError(
+            f"Blocks of {rows} rows were asked for; give at least {min_cell_size} rows."
+        )
     if not measure.is_uniform:
         raise InputError("The rows have weights; a permutation test needs rows of equal weight.")
     count = min(len(measure) // rows, MAX_BLOCKS)
     if count < 1:
-        raise InputError(f"There are {len(measure)} rows for blocks of {rows}; give smaller blocks.")
+        raise InputError(
+            f"There are {len(measure)} rows for blocks of {rows}; give smaller blocks."
+        )
     embedding = embedding_of(measure.dimension, rows, centre, scale)
     order, _ = data_order(measure, f"blocks of {rows}")
     values = embedding(measure.rows(order[: count * rows]))
@@ -145,7 +147,9 @@ def block_means(
     return Blocks(rows, np.asarray(means), embedding.segments)
 
 
-def embedding_of(dimension: int, rows: int, centre: Floats | None, scale: Floats | None) -> Embedding:
+def embedding_of(
+    dimension: int, rows: int, centre: Floats | None, scale: Floats | None
+) -> Embedding:
     """The functions for blocks of so many rows, with no more numbers than MAX_SHARE allows."""
     middle = np.zeros(dimension) if centre is None else np.asarray(centre, dtype=np.float64)
     unit = np.ones(dimension) if scale is None else np.asarray(scale, dtype=np.float64)

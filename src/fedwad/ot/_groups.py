@@ -41,7 +41,7 @@ def count_groups(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> Groups:
-    """The number of groups that `suggest` finds among population distances, if there is more than one.
+    """The number of groups that `suggest` finds, if anything differs by more than chance.
 
     With block means, one permutation test of all sites at once decides whether anything differs.
     Its level is exact for any number of sites. Without them, some pair must have an interval above
@@ -58,7 +58,8 @@ def count_groups(
     if count < 2:
         return Groups(1, float("nan"))
     if blocks is None:
-        differs, pvalue, small = bool((lower > 0).any()), float("nan"), ()
+        pvalue, small = float("nan"), tuple[int, ...]()
+        differs = bool((lower > 0).any())
     else:
         pvalue = permutation_test(blocks, seed=seed).pvalue
         differs, small = pvalue <= alpha, _too_small(blocks, alpha)

@@ -10,6 +10,8 @@ import numpy as np
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
 
+_MIN_RELIABILITY = 0.4  # below, there is too little to divide by
+
 __all__ = ["MomentParts", "Site", "moment_parts"]
 
 
@@ -57,10 +59,10 @@ class MomentParts:
     covariance: Floats
 
     def amplification(self, noise2: Floats) -> Floats:
-        """What a difference that sampling attenuated is multiplied with: one over the reliability."""
+        """One over the reliability, by which a difference that sampling attenuated is multiplied."""
         known = self.covariance > 0
         reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
-        return np.where(known, 1 / np.clip(reliability, 0.25, 1.0), 1.0)
+        return np.where(known, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
 
 
 def moment_parts(sites: Sequence[Site]) -> MomentParts:
@@ -77,12 +79,14 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
             gap = means[i] - means[j]
             shift[i, j] = shift[j, i] = gap @ gap
             scale[i, j] = scale[j, i] = float(((stds[i] - stds[j]) ** 2).sum())
-            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(gap, of_means[i] + of_means[j])
+            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(
+                gap, of_means[i] + of_means[j]
+            )
     at_mean = totals / (counts - 1)
     scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
     spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
     excess = np.maximum(scale - scale_noise, 0.0)
-    # The scale part is noise of its own size plus, far from equality, a product with the spread's noise.
+    # Noise of its own size and, far from equality, its product with the noise of the spread.
     scale_variance = 4 * excess * spread_noise + 2 * scale_noise * spread_noise
     return MomentParts(
         shift=shift,
@@ -95,7 +99,7 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
 
 
 def _shift_variance(gap: Floats, covariance: Floats) -> float:
-    """Variance of |gap|^2 when gap has this covariance, without what its noise adds to its length."""
+    """Variance of |gap|^2 when gap has this covariance, its own noise taken away."""
     if covariance.ndim == 1:
         far, near = float(gap**2 @ covariance), float((covariance**2).sum())
     else:
@@ -105,5 +109,7 @@ def _shift_variance(gap: Floats, covariance: Floats) -> float:
 
 def _at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:
     """Noise of squared standard deviations at both sizes of a pair, half from either site."""
-    halves = np.array([value * site.calibration.size / 2 for value, site in zip(noises, sites, strict=True)])
+    halves = np.array(
+        [value * site.calibration.size / 2 for value, site in zip(noises, sites, strict=True)]
+    )
     return np.asarray((halves / counts)[:, None] + halves / counts)

@@ -53,13 +53,16 @@ class PermutationTest:
     smallest: float
 
 
-def permutation_test(sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0) -> PermutationTest:
+def permutation_test(
+    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0
+) -> PermutationTest:
     """Test whether two or more sites have the same population, by permuting blocks among sites.
 
     Sums of squares between sites give seven statistics: the sum over the numbers of a kind, or the
     largest of them. Each is ranked among the permutations. The smallest rank, divided by the
-    weight of its statistic, is ranked among those of the permutations in turn. The level is exact if the rows of a site are
-    exchangeable. Two sites with few blocks are permuted in all ways, others at random.
+    weight of its statistic, is ranked among those of the permutations in turn. The level is exact
+    if the rows of a site are exchangeable. Two sites with few blocks are permuted in all ways,
+    others at random.
 
     Examples
     --------
@@ -72,7 +75,9 @@ def permutation_test(sites: Sequence[Blocks], permutations: int = 1999, seed: in
     """
     rows, segments = {s.rows for s in sites}, {s.segments for s in sites}
     if len(sites) < 2 or len(rows) > 1 or len(segments) > 1:
-        raise InputError("A permutation test needs two or more sites with blocks of the same size and kind.")
+        raise InputError(
+            "A permutation test needs two or more sites with blocks of the same size and kind."
+        )
     counts = [len(s.means) for s in sites]
     values = np.concatenate([s.means for s in sites])
     seen = _between(values, counts, _labellings(counts, permutations, seed), sites[0].segments)
@@ -131,7 +136,10 @@ def _between(
         for name, size in segments:
             part = squares[:, start : start + size]
             weights = total[start : start + size] if name == "fourier" else np.ones(size)
-            for key, found in ((f"sum of {name}", part @ weights), (f"largest {name}", part.max(axis=1))):
+            for key, found in (
+                (f"sum of {name}", part @ weights),
+                (f"largest {name}", part.max(axis=1)),
+            ):
                 if key in _WEIGHTS:
                     parts.setdefault(key, []).append(found)
             start += size
@@ -139,7 +147,7 @@ def _between(
 
 
 def _ranks(statistics: Floats) -> Floats:
-    """Share of labellings with at least this value, in each column; values that rounding separates are equal."""
+    """Share of labellings with at least this value in each column, up to rounding."""
     count = len(statistics)
     found = np.empty_like(statistics)
     for column in range(statistics.shape[1]):
@@ -150,7 +158,9 @@ def _ranks(statistics: Floats) -> Floats:
     return found
 
 
-def pairwise_pvalues(sites: Sequence[Blocks], permutations: int | None = None, seed: int = 0) -> Floats:
+def pairwise_pvalues(
+    sites: Sequence[Blocks], permutations: int | None = None, seed: int = 0
+) -> Floats:
     """P-values of all pairs of sites, adjusted by Holm's method, (N, N) with ones on the diagonal.
 
     The more pairs there are, the more permutations each gets, so that an adjusted p-value of 0.01

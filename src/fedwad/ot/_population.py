@@ -25,8 +25,8 @@ _Z = 1.959964
 #: Part of the estimator's correction that counts as one standard deviation of its error.
 _CALIBRATION_ERROR = 0.1
 #: Part of a calibrated square that does.
-_RELATIVE_ERROR = 0.005
-_SIGNIFICANT = 2.0  # errors
+_RELATIVE_ERROR = 0.0075
+_SIGNIFICANT = 2.5  # errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,8 @@ class Populations:
     noise : distance that two samples of these sizes of one population have
     population : distance between the populations
     lower, upper : 95% interval of `population`
-    square, std : the squared distance before negative values are cut off, and its standard deviation
+    square : squared distance before negative values are cut off
+    std : standard deviation of `square`
     """
 
     value: Floats
@@ -63,8 +64,10 @@ def noise(a: Calibration, b: Calibration, count_a: float, count_b: float) -> flo
     return float(np.sqrt(_null([a, b], [count_a, count_b], Calibration.noise_at)[0, 1]))
 
 
-def calibrated_value(value: float, a: Calibration, b: Calibration, count_a: float, count_b: float) -> float:
-    """An estimated distance between two samples with the error taken away that both clients measured."""
+def calibrated_value(
+    value: float, a: Calibration, b: Calibration, count_a: float, count_b: float
+) -> float:
+    """An estimated distance between two samples without the error that both clients measured."""
     squares = np.array([[0.0, value**2], [value**2, 0.0]])
     return float(np.sqrt(calibrated_square(squares, [a, b], [count_a, count_b])[0, 1]))
 
@@ -104,23 +107,44 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     rest = value2 - parts.shift - parts.scale - noise2 + parts.scale_noise
     error = _error_of_rest(squares, value2, sites)
     # Beyond means and spreads counts what exceeds its error.
-    weight = np.where(rest > 0, np.maximum(1 - (_SIGNIFICANT * error / np.where(rest > 0, rest, 1.0)) ** 2, 0.0), 0.0)
+    weight = np.where(
+        rest > 0,
+        np.maximum(1 - (_SIGNIFICANT * error / np.where(rest > 0, rest, 1.0)) ** 2, 0.0),
+        0.0,
+    )
     gain = parts.amplification(noise2)
     moments = parts.shift - parts.mean_noise + parts.scale - parts.scale_noise
     std = np.sqrt(parts.variance + error**2)
     square = moments + weight * gain * rest
     low = moments + np.maximum(rest - _Z * error, 0.0) - _Z * np.sqrt(parts.variance)
-    high = np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
+    high = (
+        np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
+    )
     off = ~np.eye(len(sites), dtype=bool)
-    square, std = (np.where(off, (x + x.T) / 2, 0.0) for x in (square, std))
-    roots = [np.sqrt(np.maximum(np.where(off, (x + x.T) / 2, 0.0), 0.0)) for x in (value2, null, square, low, high)]
-    return Populations(*roots, square=square, std=std)
+
+    def symmetric(x: Floats) -> Floats:
+        return np.where(off, (x + x.T) / 2, 0.0)
+
+    def root(x: Floats) -> Floats:
+        return np.asarray(np.sqrt(np.maximum(symmetric(x), 0.0)))
+
+    return Populations(
+        value=root(value2),
+        noise=root(null),
+        population=root(square),
+        lower=root(low),
+        upper=root(high),
+        square=symmetric(square),
+        std=symmetric(std),
+    )
 
 
 def _null(
-    calibrations: Sequence[Calibration], counts: Sequence[float], law: Callable[[Calibration, float], float]
+    calibrations: Sequence[Calibration],
+    counts: Sequence[float],
+    law: Callable[[Calibration, float], float],
 ) -> Floats:
-    """Squares of one population at the sizes of each pair: the geometric mean of what both measured."""
+    """Squares of one population at the sizes of each pair, geometric mean of both clients."""
     table = np.array([[law(c, n) for n in counts] for c in calibrations])  # of i at the size of j
     own = np.diag(table)
     pair = (own[:, None] + table) / 2  # of i at both sizes
@@ -136,7 +160,7 @@ def _overlap(calibrations: Sequence[Calibration]) -> Floats:
 
 
 def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Floats:
-    """Standard deviation of what transport adds to means and spreads: its noise, and errors of calibration."""
+    """Standard deviation of what transport adds to means and spreads."""
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
     fluctuation = _null(calibrations, counts, _fluctuation)
     measured = _null(calibrations, counts, _noise_error)
@@ -145,12 +169,12 @@ def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Fl
 
 
 def _fluctuation(c: Calibration, n: float) -> float:
-    """Standard deviation of the squared distance between two samples of n rows of one population."""
+    """Standard deviation of the squared distance of two samples of one population."""
     return float(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
 
 
 def _noise_error(c: Calibration, n: float) -> float:
-    """Standard error of noise_at(n), which the exponent's own error makes larger away from `size`."""
+    """Standard error of noise_at(n), larger away from `size` by the exponent's own error."""
     if not c.noise > 0:
         return 0.0
     doublings = abs(float(np.log2(n / c.size)))

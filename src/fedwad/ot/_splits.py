@@ -1,0 +1,156 @@
+"""Splits of one sample at random, and what a server makes of the summaries of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
+from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._order import data_order
+from fedwad.ot._plan import Plan
+from fedwad.ot._solve import solve
+from fedwad.ot._summary import Form, Summary, summarise
+from fedwad.ot._twin import Twin as Synthetic
+
+__all__ = ["MAX_HALF", "MIN_HALF", "Splits", "effective_count"]
+
+#: Largest number of rows in a half. More rows are represented by halves of this size.
+MAX_HALF = 400
+#: Fewest rows in a half for which the estimator's error is measured.
+MIN_HALF = 10
+_SCALE_SPLITS = 24  # they need no transport
+_ROWS, _MIN_SPLITS, _MAX_SPLITS, _DRAWS = 1600, 4, 16, 2
+_SHARES = (0.75, 1.0)
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Splits of one sample, and what a server makes of their summaries."""
+
+    measure: Measure
+    order: Indices
+    rng: np.random.Generator
+    cells: int
+    covariance_type: Form
+    min_cell_size: int
+    size: int
+
+    @classmethod
+    def of(cls, measure: Measure, cells: int, covariance_type: Form, min_cell_size: int) -> Splits:
+        order, rng = data_order(measure, "calibration")
+        size = min(len(measure) // 2, MAX_HALF)
+        return cls(measure, order, rng, cells, covariance_type, min_cell_size, size)
+
+    def halves(self) -> Iterator[tuple[Indices, Indices]]:
+        for _ in range(int(np.clip(_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
+            order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
+            yield order[: self.size], order[self.size :]
+
+    def quarters(self, half: tuple[Indices, Indices]) -> list[tuple[Indices, Indices]]:
+        size = self.size // 2
+        return [(rows[:size], rows[size : 2 * size]) for rows in half] if size else []
+
+    def scale_noises(self) -> tuple[float, float]:
+        """How far standard deviations of halves are apart, by feature and in total."""
+        found = []
+        for _ in range(_SCALE_SPLITS):
+            order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
+            one, two = (
+                _deviations(self.part(rows)) for rows in (order[: self.size], order[self.size :])
+            )
+            total = float(np.linalg.norm(one) - np.linalg.norm(two))
+            found.append((float(((one - two) ** 2).sum()), total**2))
+        by_feature, total = np.mean(found, axis=0)
+        return float(by_feature), float(total)
+
+    def part(self, rows: Indices) -> Measure:
+        return Measure(self.measure.rows(rows), self.measure.weights[rows])
+
+    def transport(self, a: Indices, b: Indices) -> Plan:
+        return solve(self.part(a), self.part(b))
+
+    def effective_size(self, halves: list[tuple[Indices, Indices]]) -> float:
+        return float(
+            np.mean(
+                [effective_count(self.measure.weights[rows]) for half in halves for rows in half]
+            )
+        )
+
+    def estimates(self, a: Indices, b: Indices, sizes: Sequence[int]) -> list[float]:
+        """Squares that a server estimates from the summaries of two parts, drawn at some sizes."""
+        one, two = (self._synthetic(self.part(rows)) for rows in (a, b))
+
+        def square(size: int) -> float:
+            return solve(one.draw(size, self.rng), two.draw(size, self.rng)).distance ** 2
+
+        return [float(np.mean([square(size) for _ in range(_DRAWS)])) for size in sizes]
+
+    def _synthetic(self, part: Measure) -> Synthetic:
+        if self.covariance_type not in ("auto", "full"):
+            return Synthetic.of(
+                summarise(part, self.cells, self.covariance_type, floor=self.min_cell_size)
+            )
+        # The deviations of the rows, or a triangle as small as their covariance, are a factor
+        # of it, which saves the covariance and its eigenvectors.
+        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0)
+        groups = int(labels.max()) + 1
+        weights = np.asarray(np.bincount(labels, part.weights, groups), dtype=np.float64)
+        means = group_sums(part.weights[:, None] * part.points, labels, groups) / weights[:, None]
+        factor = (part.points - means[labels]) * np.sqrt(part.weights)[:, None]
+        if len(factor) > part.dimension:
+            factor = np.asarray(np.linalg.qr(factor, mode="r"))
+        summary = Summary(
+            weights, means, np.zeros(part.dimension), len(part), 0.0, 2.0, self.min_cell_size
+        )
+        return Synthetic(summary, None, factor)
+
+    def uneven(self) -> Iterator[tuple[Indices, Indices]]:
+        """Pairs of parts with unequal shares of two groups of cells that lie apart."""
+        order = self.order[: 4 * self.size]
+        left, right = (
+            order[mask] for mask in _two_groups(self.part(order), self.cells, self.min_cell_size)
+        )
+        size = min(len(left), len(right), self.size)
+        for share in _SHARES if size >= MIN_HALF else ():
+            for _ in range(2):
+                many, few = round(share * size), size - round(share * size)
+                one, two = self.rng.permutation(left), self.rng.permutation(right)
+                yield (
+                    np.concatenate([one[:many], two[:few]]),
+                    np.concatenate([two[few : few + many], one[many : many + few]]),
+                )
+
+
+def _deviations(part: Measure) -> Floats:
+    return np.asarray(np.sqrt(part.weights @ (part.points - part.mean) ** 2))
+
+
+def effective_count(weights: Floats) -> int:
+    """Kish's effective number of rows."""
+    return max(
+        1, round(float(effective_counts(np.zeros(len(weights), dtype=np.int64), weights)[0]))
+    )
+
+
+def _two_groups(
+    part: Measure, cells: int, min_cell_size: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Cells dealt into two groups of about half the rows each, along their main direction."""
+    labels = kmeans_cells(part, cells, min_cell_size, 0)
+    groups = int(labels.max()) + 1
+    means = np.array([part.points[labels == cell].mean(axis=0) for cell in range(groups)])
+    if groups == 1:
+        means, labels = part.points, np.arange(len(part))
+    centred = means - means.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    along = np.argsort(centred @ axes[0], kind="stable")
+    before = np.cumsum(np.bincount(labels)[along])
+    cut = int(np.abs(before - len(part) / 2).argmin()) + 1
+    left = np.isin(labels, along[:cut])
+    return left, ~left
