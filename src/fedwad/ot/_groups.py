@@ -38,14 +38,15 @@ def count_groups(
     lower: Floats,
     suggest: Callable[[Floats], int],
     blocks: Sequence[Blocks] | None = None,
-    alpha: float = 0.05,
+    alpha: float = 0.025,
     seed: int = 0,
 ) -> Groups:
     """The number of groups that `suggest` finds, if anything differs by more than chance.
 
     With block means, one permutation test of all sites at once decides whether anything differs.
-    Its level is exact for any number of sites. Without them, some pair must have an interval above
-    zero after Bonferroni's correction for the number of pairs, which needs `lower` at that level.
+    Its level is exact for any number of sites, half of the usual 5% by default. Without them, some
+    pair must have an interval above zero after Bonferroni's correction for the number of pairs,
+    which needs `lower` at that level.
 
     Parameters
     ----------

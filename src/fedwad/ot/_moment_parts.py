@@ -59,7 +59,7 @@ class MomentParts:
     covariance: Floats
 
     def amplification(self, noise2: Floats) -> Floats:
-        """One over the reliability, by which a difference that sampling attenuated is multiplied."""
+        """One over the reliability, the factor of a difference that sampling attenuated."""
         known = self.covariance > 0
         reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
         return np.where(known, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
