@@ -20,7 +20,7 @@ from fedwad.ot._calibration import calibrate
 from fedwad.ot._moment_parts import Site
 from fedwad.ot._population import calibrated_value, populations
 
-TYPES: tuple[Any, ...] = ("full", "diagonal")
+TYPES: tuple[Any, ...] = ("full", "diag")
 Array = np.ndarray
 Row = dict[str, Any]
 
@@ -88,14 +88,14 @@ def overlap(quick: bool, given: int = 0) -> list[Row]:
 
 def _errors(x: Array, y: Array, kind: Any) -> tuple[float, float]:
     exact = wasserstein(x, y)
-    raw = estimate(*(summarise(Measure(z), form=kind) for z in (x, y)), among=20).value
+    raw = estimate(*(summarise(Measure(z), covariance_type=kind) for z in (x, y)), among=20).value
     a, b = (calibrate(Measure(z), covariance_type=kind) for z in (x, y))
     return raw / exact - 1, calibrated_value(raw, a, b, len(x), len(y)) / exact - 1
 
 
 def site(x: Array, kind: Any = "full") -> tuple[Any, Site]:
     found = calibrate(Measure(x), covariance_type=kind)
-    return summarise(Measure(x), form=kind), Site(
+    return summarise(Measure(x), covariance_type=kind), Site(
         len(x), x.mean(axis=0), np.cov(x.T, bias=True), found
     )
 

@@ -1,7 +1,9 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
 their bounds."""
 
+from fedwad.ot._blocks import Blocks, block_means, block_size
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
+from fedwad.ot._calibration import Calibration, calibrate
 from fedwad.ot._cells import effective_counts
 from fedwad.ot._classes import (
     ClassCovariance,
@@ -15,10 +17,13 @@ from fedwad.ot._classes import (
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
+from fedwad.ot._groups import Groups, count_groups
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
+from fedwad.ot._permutation import PermutationTest, pairwise_pvalues, permutation_test
 from fedwad.ot._plan import TOLERANCE, Plan
+from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._prototypes import (
     Atoms,
     LabelledAtoms,
@@ -41,10 +46,13 @@ from fedwad.ot._synthetic import (
 __all__ = [
     "TOLERANCE",
     "Atoms",
+    "Blocks",
+    "Calibration",
     "ClassCovariance",
     "CovarianceType",
     "Estimate",
     "Floats",
+    "Groups",
     "Interpolant",
     "LabelledAtoms",
     "LabelledMeasure",
@@ -53,15 +61,22 @@ __all__ = [
     "Masses",
     "Measure",
     "Per",
+    "PermutationTest",
     "Plan",
+    "Populations",
+    "Site",
     "Summary",
     "SyntheticSample",
     "as_labels",
     "as_points",
     "as_weights",
+    "block_means",
+    "block_size",
     "bures",
+    "calibrate",
     "check_order",
     "class_codes",
+    "count_groups",
     "dataset_distance",
     "distil",
     "distil_labelled",
@@ -75,6 +90,9 @@ __all__ = [
     "lower_bounds",
     "min_cell_size",
     "pair_distances",
+    "pairwise_pvalues",
+    "permutation_test",
+    "populations",
     "reduce_support",
     "rounding",
     "same",

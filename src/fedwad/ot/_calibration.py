@@ -14,7 +14,7 @@ import numpy as np
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 from fedwad.ot._splits import MIN_HALF, Splits, effective_count
-from fedwad.ot._summary import Form
+from fedwad.ot._summary import CovarianceType
 
 __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
 
@@ -100,7 +100,7 @@ def _exponent(half: float, quarter: float) -> float:
 def calibrate(
     measure: Measure,
     cells: int = 10,
-    covariance_type: Form = "auto",
+    covariance_type: CovarianceType = "auto",
     min_cell_size: int = 10,
     features: bool = True,
 ) -> Calibration:

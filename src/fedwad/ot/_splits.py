@@ -13,8 +13,8 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import data_order
 from fedwad.ot._plan import Plan
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import Form, Summary, summarise
-from fedwad.ot._twin import Twin as Synthetic
+from fedwad.ot._summary import CovarianceType, Summary, summarise
+from fedwad.ot._synthetic import SyntheticSample as Synthetic
 
 __all__ = ["MAX_HALF", "MIN_HALF", "Splits", "effective_count"]
 
@@ -37,12 +37,14 @@ class Splits:
     order: Indices
     rng: np.random.Generator
     cells: int
-    covariance_type: Form
+    covariance_type: CovarianceType
     min_cell_size: int
     size: int
 
     @classmethod
-    def of(cls, measure: Measure, cells: int, covariance_type: Form, min_cell_size: int) -> Splits:
+    def of(
+        cls, measure: Measure, cells: int, covariance_type: CovarianceType, min_cell_size: int
+    ) -> Splits:
         order, rng = data_order(measure, "calibration")
         size = min(len(measure) // 2, MAX_HALF)
         return cls(measure, order, rng, cells, covariance_type, min_cell_size, size)
@@ -94,7 +96,7 @@ class Splits:
     def _synthetic(self, part: Measure) -> Synthetic:
         if self.covariance_type not in ("auto", "full"):
             return Synthetic.of(
-                summarise(part, self.cells, self.covariance_type, floor=self.min_cell_size)
+                summarise(part, self.cells, self.covariance_type, 2.0, self.min_cell_size)
             )
         # The deviations of the rows, or a triangle as small as their covariance, are a factor
         # of it, which saves the covariance and its eigenvectors.
