@@ -812,7 +812,7 @@ app = ClientApp()
 
 @app.query()
 def steal(message, context):
-    pathlib.Path(helpers.node_config["data"]).with_suffix(".stolen").touch()
+    pathlib.Path(context.node_config["data"]).with_suffix(".stolen").touch()
     return Message(RecordDict(), reply_to=message)
 """
 _EVIL_SERVER = """
