@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
+DOCS := $(VENV)/.docs
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
 .PHONY: demo test test-all test-lowest lint format bench bench-json docs docs-serve clean
@@ -47,10 +48,15 @@ $(ENGINES): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,flower,flare,learn,oracles]"
 	touch $@
 
-docs: $(ENGINES)  ## the documentation as a site in build/site (search: make docs-serve); a broken link is an error
+$(DOCS): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+docs: $(DOCS)  ## the documentation as a site in build/site (search: make docs-serve); a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-docs-serve: $(ENGINES)  ## the same at http://127.0.0.1:8000
+docs-serve: $(DOCS)  ## the same at http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:

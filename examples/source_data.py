@@ -1,4 +1,4 @@
-"""Which public data set resembles a private one most? The private one sends one summary.
+"""Which public dataset resembles a private one most? The site with the private one sends a summary.
 
 Run it with `python examples/source_data.py`.
 """
@@ -23,7 +23,6 @@ candidates = {
 }
 m = fedwad.matrix({"private": (X[private], y[private]), **candidates}, labels=True)
 for near in m.nearest("private"):
-    print(
-        f"{near.id:>12}: {near.value:6.2f}   certainly between {near.lower:.2f} and {near.upper:.2f}"
-    )
-assert m.nearest("private")[0].id == "other digits"
+    bounds = f"certified between {near.lower:.2f} and {near.upper:.2f}"
+    print(f"{near.site:>12}: {near.value:6.2f}   {bounds}")
+assert m.nearest("private")[0].site == "other digits"

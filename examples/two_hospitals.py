@@ -1,7 +1,7 @@
-"""Two hospitals want to know how alike their patients are. Neither shows a row.
+"""Two hospitals measure how similar their patients are. Neither shows a row.
 
-Run it with `python examples/two_hospitals.py`. Patients are made up; put your own tables in their
-place.
+Run it with `python examples/two_hospitals.py`. The patients are simulated; use your own tables
+instead.
 """
 
 import numpy as np
@@ -12,8 +12,7 @@ rng = np.random.default_rng(0)
 
 
 def patients(count, age, pressure):
-    """Age, systolic pressure and glucose, each divided by a public reference so that they count
-    alike."""
+    """Age, systolic pressure and glucose, each divided by a public reference spread."""
     columns = [
         rng.normal(age, 15, count) / 15,
         rng.normal(pressure, 12, count) / 12,
@@ -24,8 +23,8 @@ def patients(count, age, pressure):
 
 paris, oslo = patients(900, 58, 128), patients(700, 64, 135)
 
-# 1. What each hospital answers: one kind of question, cells of at least twenty patients, ten
-# answers in all.
+# 1. What each hospital answers: one kind of request, cells of at least twenty patients, ten
+# queries in all.
 policy = fedwad.Policy(
     allow=["summary"],
     min_cell_size=20,
@@ -35,12 +34,11 @@ policy = fedwad.Policy(
 )
 fed = fedwad.local({"paris": paris, "oslo": oslo}, policy=policy)
 
-# 2. The question: one message from each.
-r = fedwad.distance(fed["paris"], fed["oslo"], method="summary")
-print(f"distance {r.value:.3f}, certainly between {r.lower:.3f} and {r.upper:.3f}")
-print(
-    f"{r.traffic.messages} messages, {r.traffic.up} bytes; the smallest cell averages {r.min_cell_size} patients"
-)
+# 2. The distance, from one message of each hospital.
+r = fedwad.distance(fed["paris"], fed["oslo"])
+print(f"distance {r.value:.3f}, certified between {r.lower:.3f} and {r.upper:.3f}")
+print(f"{r.traffic.messages} messages, {r.traffic.up} bytes")
+print(f"the smallest cell averages {r.min_cell_size} patients")
 
 # 3. What a data protection officer sees: every request, answered or not.
 for name, ledger in fed.ledgers.items():
@@ -53,7 +51,7 @@ try:
 except fedwad.PolicyError as error:
     print(error)
 
-# Only because these tables are made up can we check against the truth.
+# These tables are simulated, so we can compute the exact distance.
 exact = fedwad.wasserstein(paris, oslo)
 print(f"exact, rows pooled: {exact:.3f}")
 assert r.lower <= exact <= r.upper
