@@ -213,9 +213,9 @@ def test_other_data_are_dealt_out_alike(data, seed):
     p = partition.class_pairs(X, y, 8, 6, seed)
     again = np.concatenate([y, y])
     Z = np.arange(len(again))[:, None]
-    q = p.alike(Z, again, seed)
+    q = p.apply(Z, again, seed)
     check(q, Z, again)
-    same(q, p.alike(Z, again, seed))
+    same(q, p.apply(Z, again, seed))
     np.testing.assert_array_equal(q.groups, p.groups)
     assert q.sizes.sum() == len(again)
     np.testing.assert_array_equal(q.counts > 0, p.counts > 0)
@@ -225,10 +225,10 @@ def test_other_data_are_dealt_out_alike(data, seed):
 
 def test_alike_leaves_out_classes_that_nobody_has():
     p = partition.by_size(np.zeros((6, 1)), [1, 1, 1, 2, 2, 2], [3, 3])
-    q = p.alike(np.zeros((9, 1)), np.array([1, 1, 1, 1, 2, 2, 2, 2, 3], dtype=np.uint8))
+    q = p.apply(np.zeros((9, 1)), np.array([1, 1, 1, 1, 2, 2, 2, 2, 3], dtype=np.uint8))
     assert q.sizes.sum() == 8
     with pytest.raises(InputError, match=r"1 samples are too few .* client. would have none"):
-        p.alike([[0.0]], [1])
+        p.apply([[0.0]], [1])
 
 
 def test_it_goes_into_a_federation():

@@ -94,8 +94,8 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         """How many samples each client has, (clients,)."""
         return np.asarray(self.counts.sum(axis=1))
 
-    def alike(self, X: Any, y: Any, seed: int = 0) -> Partition:
-        """Deal out other data, say the test samples, to the same clients in the same proportions.
+    def apply(self, X: Any, y: Any, seed: int = 0) -> Partition:
+        """Partition other data, such as test samples, among the same clients in the same proportions.
 
         The samples of each class go to the clients that have that class here, in proportion to how
         many they have; every sample of such a class is used. Classes that no client has are left

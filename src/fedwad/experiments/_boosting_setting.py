@@ -83,7 +83,7 @@ def divided(setting: Setting) -> tuple[Partition, Partition]:
         deal = partition.class_pairs if setting.structure == "groups" else partition.random_pairs
         balanced = setting.structure == "none"
         train = deal(X, y, setting.clients, setting.samples, setting.seed, balanced=balanced)
-    return train, train.alike(*pixels(setting.data, "test"), seed=setting.seed)
+    return train, train.apply(*pixels(setting.data, "test"), seed=setting.seed)
 
 
 def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:

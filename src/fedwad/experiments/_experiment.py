@@ -55,7 +55,7 @@ class Experiment:
     measure : rows of one task
     draw : pictures of all rows, by file name without ending
     judge : what the paper claims, held against all rows
-    data : names of the data sets that it needs, for `fedwad.datasets.load`
+    data : names of the datasets that it needs, for `fedwad.datasets.load`
     leaves_out : why a task is not measured on this machine; None where it is
     """
 

@@ -266,7 +266,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             f" {100 * min(supports):+.1f} to {100 * max(supports):+.1f}%",
         ),
         Claim(
-            "FedWaD ends in a worse minimum than the exact distance, for both data sets.",
+            "FedWaD ends in a worse minimum than the exact distance, for both datasets.",
             min(min(found) for found in worse) > 0,
             f"W2 to all data is {100 * min(map(min, worse)):.1f} to {100 * max(map(max, worse)):.1f}% above the pooled"
             " optimum",

@@ -39,7 +39,7 @@ __all__ = ["EXPERIMENT"]
 _SUPPORTS = (2, 10, 100)
 #: The exact interpolating measure grows with the samples; beyond this its rounds take minutes.
 _LARGEST_EXACT = 1000
-_PANELS = ("seconds", "processor seconds"), ("error", "relative error to the laws' distance")
+_PANELS = ("seconds", "processor seconds"), ("error", "relative error to the populations' distance")
 _CAPPED = "POT, default iterations"
 _METHODS = {
     _CAPPED: (EXACT, ":"),
@@ -64,7 +64,7 @@ def _tasks(quick: bool) -> list[Settings]:
 
 
 def clouds(d: int, ratio: int, n: int, seed: int) -> tuple[Floats, Floats, float]:
-    """Samples of two Gaussians with the same covariance, and the distance of their laws: that of
+    """Samples of two Gaussians with the same covariance, and the distance of their populations: that of
     their means."""
     rng = np.random.default_rng([seed, d, n])
     shift = np.zeros(d)
@@ -232,7 +232,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "Below 1000 samples in two dimensions all methods have similar errors.",
             max(apart.values()) < 0.02,
-            "errors of FedWaD (S = 10) and of the exact distance, both to the laws', are apart by "
+            "errors of FedWaD (S = 10) and of the exact distance, both to the populations', are apart by "
             + ", ".join(f"{100 * value:.1f} points at n = {n}" for n, value in apart.items()),
         ),
         Claim(
@@ -255,7 +255,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "The approximated FedWaD is robust: its error is similar for small and large numbers of samples.",
             None if largest < 5000 else robust[largest] <= robust[sizes[0]],
-            "S = 10, to the laws' distance: "
+            "S = 10, to the populations' distance: "
             + percent({f"n = {n}": value for n, value in robust.items()}),
         ),
         Claim(
@@ -272,7 +272,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             f"{times[3]:.1f} s against {times[1]:.1f} s at n = {shared}, its support capped at 1000",
         ),
         Claim(
-            "In 50 dimensions no method is close to the laws' distance, FedWaD with S = 10 least of all.",
+            "In 50 dimensions no method is close to the populations' distance, FedWaD with S = 10 least of all.",
             high["FedWaD S=10"] > max(high["exact"], high["FedWaD exact"]) and high["exact"] > 0.05,
             f"errors at n = {shared}: " + percent(high),
         ),
