@@ -87,3 +87,9 @@ def room(module: str) -> int:
     parts = module.split(".")
     names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next(ROOMS.index(name) for name in names if name in ROOMS)
+
+
+def test_each_package_has_a_folder_of_tests_of_its_name():
+    tests = Path(__file__).parent
+    packages = [path.parent.name for path in Path(fedwad.__file__).parent.glob("*/__init__.py")]
+    assert [name for name in packages if not list((tests / name).glob("test_*.py"))] == []
