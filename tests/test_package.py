@@ -92,4 +92,4 @@ def room(module: str) -> int:
 def test_each_package_has_a_folder_of_tests_of_its_name():
     tests = Path(__file__).parent
     packages = [path.parent.name for path in Path(fedwad.__file__).parent.glob("*/__init__.py")]
-    assert [name for name in packages if not list((tests / name).glob("test_*.py"))] == []
+    assert [name for name in packages if not list((tests / name).rglob("test_*.py"))] == []
