@@ -471,7 +471,7 @@ def test_one_point_is_the_mean():
         ({"gap": 1.0}, "no option 'gap'"),
         ({"learning_rate": 0, "method": "fedwad"}, "learning_rate is 0"),
         ({"optimizer": "big", "method": "fedwad"}, "optimizer is 'big'"),
-        ({"sites": ["nobody"]}, "no client 'nobody'"),
+        ({"sites": ["nobody"]}, "no site 'nobody'"),
         ({"sites": []}, "0 sites came"),
     ],
 )

@@ -487,7 +487,7 @@ def test_clients_and_data_do_not_mix():
         fedwad.distance(fed["a"], other["b"], method="fedwad")
     with pytest.raises(InputError, match="cannot be mixed"):
         fedwad.distance(fed["a"], Y, method="fedwad")
-    with pytest.raises(FederationError, match="no client 'c'; the clients are a"):
+    with pytest.raises(FederationError, match="no site 'c'; the sites are a"):
         fed["c"]
 
 

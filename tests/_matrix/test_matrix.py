@@ -660,7 +660,7 @@ class TestWrongInput:
             ({"n_jobs": 0}, "n_jobs is 0"),
             (
                 {"sites": ["site0", "nobody"]},
-                "no client 'nobody'; the clients are site0, site1, site2",
+                "no site 'nobody'; the sites are site0, site1, site2",
             ),
             ({"sites": ["site0"]}, "at least two"),
             ({"sites": []}, "at least two"),

@@ -183,7 +183,7 @@ def test_a_policy_that_refuses(sites):
         ({"epochs": True}, "epochs is True"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast'"),
         ({"n_rounds": 3}, "no option 'n_rounds'"),
-        ({"clients": ["nobody"]}, "no client 'nobody'"),
+        ({"clients": ["nobody"]}, "no site 'nobody'"),
         ({"classes": [0, 1]}, "not among the classes"),
         ({"model": "rnn"}, "no model 'rnn'"),
     ],
