@@ -71,7 +71,7 @@ def test_it_is_the_nearest_neighbours_of_all_atoms(per, n_neighbors):
     assert model.score(*TEST) > 0.85
     assert len(model.points_) == 8 * 15
     assert model.classes_.tolist() == list(range(10))
-    assert model.clients_ == tuple(sorted(SITES))
+    assert model.sites_ == tuple(sorted(SITES))
 
 
 def test_as_many_atoms_as_samples_are_nearest_neighbours_on_the_pooled_data():
@@ -132,7 +132,7 @@ def test_a_dead_client_is_left_out_and_named():
     name = next(iter(SITES))
     model = fedwad.CoresetClassifier(size=6).fit(Wire(clients(), dead=[name]))
     assert list(model.failed_) == [name]
-    assert name not in model.clients_
+    assert name not in model.sites_
     with pytest.raises(FederationError, match="no reply"):
         fedwad.CoresetClassifier().fit(Wire(clients(), dead=list(SITES)))
 
@@ -191,7 +191,7 @@ def test_among_asks_for_some_classes_only():
     found = model.predict(TEST[0][pair], among=[3, 8])
     assert set(found.tolist()) == {3, 8}
     assert np.mean(found == TEST[1][pair]) >= model.score(TEST[0][pair], TEST[1][pair])
-    with pytest.raises(InputError, match="No client told a label 12"):
+    with pytest.raises(InputError, match="No site has the label 12"):
         model.predict(TEST[0], among=[3, 12])
 
 
@@ -207,8 +207,8 @@ def test_saved_copied_and_pickled_classifiers_predict_the_same(tmp_path):
         np.testing.assert_array_equal(other.predict_proba(TEST[0]), model.predict_proba(TEST[0]))
         assert other.get_params() == model.get_params()
         assert other.n_features_in_ == 64
-        assert (other.clients_, other.failed_, other.traffic_) == (
-            model.clients_,
+        assert (other.sites_, other.failed_, other.traffic_) == (
+            model.sites_,
             model.failed_,
             model.traffic_,
         )

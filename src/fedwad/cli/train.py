@@ -113,9 +113,7 @@ def train(
     data: there is no privacy guarantee.
     """
     _check_outputs(save, report)
-    sources = [*(files or ()), *(data or ())]
-    if not sources:
-        raise InputError("No data were named; give files or folders of them: fedwad train sites/.")
+    sources = _sources(files, data)
     wanted = _wanted(clusters)
     options = TrainingOptions(
         algorithm=algorithm,
@@ -148,6 +146,13 @@ def train(
         for title, path in (("Models", save), ("Report", report)):
             if path is not None:
                 screen.print(f"{title}: {path}", markup=False, soft_wrap=True)
+
+
+def _sources(files: list[str] | None, data: list[str] | None) -> list[str]:
+    sources = [*(files or ()), *(data or ())]
+    if not sources:
+        raise InputError("No data were named; give files or folders of them: fedwad train sites/.")
+    return sources
 
 
 def _check_outputs(save: Path | None, report: Path | None) -> None:

@@ -1,5 +1,4 @@
-"""Who holds what in the experiment `boosting`, how far clients are apart, and in which clusters
-that puts them."""
+"""Data, distances and clusters of the sites in the experiment `boosting`."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ _CLASSES = 10
 
 @dataclass(frozen=True)
 class Setting:
-    """A data set, dealt out to so many clients; `samples` of each, or all there are."""
+    """A dataset divided among clients, with `samples` for each, or all there are."""
 
     data: Data
     clients: int
@@ -67,15 +66,14 @@ def pixels(
 
 @cache
 def _codes(data: Data) -> NDArray[Any]:
-    """What distances are computed from: pixels, for CIFAR-10 the code of an untrained
-    autoencoder."""
+    """The features for distances: pixels, or for CIFAR-10 the code of an untrained autoencoder."""
     X, _ = pixels(data, "train")
     return random_code(X) if data == "cifar10" else X
 
 
 @lru_cache(maxsize=8)
 def divided(setting: Setting) -> tuple[Partition, Partition]:
-    """The training samples and all test samples, each dealt out to the clients."""
+    """The training samples and all test samples, each divided among the clients."""
     X, y = pixels(setting.data, "train")
     if setting.structure == "drawn":
         train = _drawn(X, y, setting.clients, setting.seed)
@@ -100,8 +98,8 @@ def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partiti
     return data.dealt(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
 
 
-def told(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
-    """What each client computes distances from."""
+def distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
+    """The data of each client that distances are computed from."""
     train, _ = divided(setting)
     codes, labels = _codes(setting.data), pixels(setting.data, "train")[1]
     count = min(_FOR_DISTANCES, int(train.sizes.min()))
@@ -116,14 +114,14 @@ def distances(setting: Setting, method: Distances, at_once: bool = False) -> Flo
     `at_once` computes the paper's for all pairs at once with an entropic solver, on a GPU.
     """
     if method == "summary":
-        return fedwad.matrix(told(setting), labels=True, seed=setting.seed).value
+        return fedwad.matrix(distance_data(setting), labels=True, seed=setting.seed).value
     support = int(method.split()[1])
     if at_once:
         from fedwad.experiments._boosting_pairs import all_pairs
 
-        return all_pairs(told(setting), support, _ROUNDS, setting.seed)
+        return all_pairs(distance_data(setting), support, _ROUNDS, setting.seed)
     result = fedwad.matrix(
-        told(setting),
+        distance_data(setting),
         method="pairs",
         support=support,
         rounds=_ROUNDS,
@@ -173,7 +171,7 @@ def _authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64
         warnings.simplefilter(
             "ignore", UserWarning
         )  # graphs in several parts: scikit-learn goes on all the same
-        by_affinity = SpectralClustering(affinity="linear", **common)
+        by_affinity = SpectralClustering(affinity="precomputed", **common)
         ways["affinity"] = by_affinity.fit_predict(np.maximum((unit - squares) / unit, 0.0))
         for n_neighbors in (3, 5):
             graph = SpectralClustering(

@@ -1,8 +1,8 @@
-"""All trainings of the experiment `boosting` in lockstep: every round of every run is one stack of
-small networks.
+"""All trainings of the experiment `boosting` in lockstep: a round of all runs is one stack of small
+networks.
 
-The plan of rounds is that of `fedwad.learning`; clients are rows of one pool of samples instead of
-a federation.
+The schedule of rounds is that of `fedwad.learning`. Clients are rows of one pool of samples instead
+of a federation.
 """
 
 from __future__ import annotations
@@ -71,12 +71,9 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
         for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)
     ]
     augment = _cropped if data == "cifar10" else None
-    while waiting := [
-        (group, step) for group in groups if (step := next(group.steps, None)) is not None
-    ]:
-        for phases in sorted({step.phases for _, step in waiting}):
-            for some in _portions([pair for pair in waiting if pair[1].phases == phases]):
-                _advance(network, pool, marks, some, augment)
+    while waiting := _next_steps(groups):
+        for some in _portions(waiting):
+            _advance(network, pool, marks, some, augment)
     for group in groups:
         _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
 
@@ -104,15 +101,24 @@ def _groups(
         yield _Group(run, places, schedule(options, members, label), start, heads, rows)
 
 
+def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, Step]]:
+    """The next round of each group that has one."""
+    steps = ((group, next(group.steps, None)) for group in groups)
+    return [(group, step) for group, step in steps if step is not None]
+
+
 def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Group, Step]]]:
-    """Groups whose weights fit into memory together, those with large clients first."""
-    some: list[tuple[_Group, Step]] = []
-    for group, step in sorted(waiting, key=lambda pair: pair[0].run.setting.clients):
-        if sum(other.count for _, other in some) + step.count > _MOST:
-            yield some
-            some = []
-        some.append((group, step))
-    yield some
+    """Groups with the same phases whose weights fit into memory together, those with large clients
+    first."""
+    for phases in sorted({step.phases for _, step in waiting}):
+        own = [(group, step) for group, step in waiting if step.phases == phases]
+        some: list[tuple[_Group, Step]] = []
+        for group, step in sorted(own, key=lambda pair: pair[0].run.setting.clients):
+            if sum(other.count for _, other in some) + step.count > _MOST:
+                yield some
+                some = []
+            some.append((group, step))
+        yield some
 
 
 def _advance(
@@ -122,32 +128,31 @@ def _advance(
     waiting: Sequence[tuple[_Group, Step]],
     augment: Augment | None,
 ) -> None:
-    """One round of these groups, all with the same phases."""
-    places, tasks = [], []
-    for group, step in waiting:
-        for name in step.ranking[: step.count]:
-            weights = group.weights
-            if group.heads and name in group.heads:
-                weights = weights.clone()
-                weights[marks] = group.heads[name]
-            places.append((group, name))
-            seed = client_seed(group.run.setting.seed, step.number, group.names[name])
-            tasks.append(Task(weights, group.train[name], seed))
+    """Run one round of these groups, all with the same phases."""
+    trainers = [
+        (group, name, step.number) for group, step in waiting for name in step.ranking[: step.count]
+    ]
+    tasks = [_client_task(group, name, number, marks) for group, name, number in trainers]
     phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
-    half = (
-        pool.X.is_cuda and augment is not None
-    )  # convolutions only, where it saves half of the time
+    half = pool.X.is_cuda and augment is not None  # convolutions, where it saves half of the time
     trained = train(network, pool, tasks, Recipe(phases), True, augment, half)
     found: dict[int, list[Tensor]] = {}
-    for (group, name), result in zip(places, trained, strict=True):
+    for (group, name, _), result in zip(trainers, trained, strict=True):
         if group.heads is not None:
             group.heads[name] = result.weights[marks]
         found.setdefault(id(group), []).append(result.weights)
     for group, step in waiting:
-        if not step.closing:
-            group.weights = torch.stack(found.pop(id(group))).mean(
-                0
-            )  # each counts the same, as in the authors' code
+        if not step.closing:  # all clients have the same weight, as in the authors' code
+            group.weights = torch.stack(found.pop(id(group))).mean(0)
+
+
+def _client_task(group: _Group, name: str, number: int, marks: Tensor) -> Task:
+    weights = group.weights
+    if group.heads and name in group.heads:
+        weights = weights.clone()
+        weights[marks] = group.heads[name]
+    seed = client_seed(group.run.setting.seed, number, group.names[name])
+    return Task(weights, group.train[name], seed)
 
 
 def _judge(

@@ -1,5 +1,5 @@
-"""Running an experiment: task by task, each kept as soon as it is measured, then table, pictures
-and judgement."""
+"""Runs an experiment task by task, keeps each result at once, and writes table, figures and
+claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -73,10 +73,9 @@ def run(
     """Measure what is not measured yet, and write everything into `out`/name (name-quick for the
     quick version).
 
-    Each task's rows go into rows.jsonl when they are there, so that an interrupted run goes on
-    where it was. `fresh` throws earlier rows away. Rows of another version of fedwad are never
-    mixed in: that is an error. Tasks that this machine leaves out are told, and their rows are used
-    where another machine has measured them.
+    Each task's rows are appended to rows.jsonl at once, so an interrupted run continues where it
+    stopped. `fresh` deletes earlier rows. Rows of another version of fedwad are an error. Tasks
+    that this machine leaves out are reported; rows that another machine measured are used.
     """
     folder = Path(out) / (experiment.name + ("-quick" if quick else ""))
     _make(folder)
@@ -85,31 +84,47 @@ def run(
         journal.unlink(missing_ok=True)
     tasks = list(experiment.tasks(quick))
     kept = _kept(journal)
-    reasons = {
-        _key(task): experiment.leaves_out(**task) for task in tasks if _key(task) not in kept
-    }
-    waiting = [task for task in tasks if _key(task) in reasons and reasons[_key(task)] is None]
-    spent = [kept[_key(task)].seconds for task in tasks if _key(task) in kept]
-    for number, task in enumerate(waiting):
-        if progress is not None:
-            rest = sum(spent) / len(spent) * (len(waiting) - number) if spent else None
-            progress(Progress(len(tasks) - len(waiting) + number, len(tasks), rest))
-        start = time.perf_counter()
-        rows = [task | row for row in experiment.measure(**task)]
-        kept[_key(task)] = _Kept(rows, round(time.perf_counter() - start, 3), _machine())
-        spent.append(kept[_key(task)].seconds)
-        _keep(journal, task, kept[_key(task)])
-    if progress is not None:
-        progress(Progress(len(tasks), len(tasks), 0.0))
-    left_out = Counter(reason for reason in reasons.values() if reason is not None)
-    sentences = tuple(
-        f"{count} of {len(tasks)} tasks were left out: {reason}"
-        for reason, count in left_out.items()
-    )
+    waiting, left_out = _divided(experiment, tasks, kept)
+    _measure(experiment, tasks, waiting, kept, journal, progress or (lambda _: None))
     found = [kept[_key(task)] for task in tasks if _key(task) in kept]
     if not found:
-        raise InputError(" ".join(sentences))
-    return _written(experiment, folder, found, quick, sentences)
+        raise InputError(" ".join(left_out))
+    return _written(experiment, folder, found, quick, left_out)
+
+
+def _divided(
+    experiment: Experiment, tasks: Sequence[Settings], kept: Mapping[str, _Kept]
+) -> tuple[list[Settings], tuple[str, ...]]:
+    """The tasks to measure, and a sentence for each reason to leave others out."""
+    missing = [task for task in tasks if _key(task) not in kept]
+    reasons = [experiment.leaves_out(**task) for task in missing]
+    waiting = [task for task, reason in zip(missing, reasons, strict=True) if reason is None]
+    return waiting, tuple(
+        f"{count} of {len(tasks)} tasks were left out: {reason}"
+        for reason, count in Counter(filter(None, reasons)).items()
+    )
+
+
+def _measure(
+    experiment: Experiment,
+    tasks: Sequence[Settings],
+    waiting: Sequence[Settings],
+    kept: dict[str, _Kept],
+    journal: Path,
+    progress: Callable[[Progress], None],
+) -> None:
+    """Measure the waiting tasks, and keep each at once."""
+    spent = [kept[_key(task)].seconds for task in tasks if _key(task) in kept]
+    for number, task in enumerate(waiting):
+        rest = sum(spent) / len(spent) * (len(waiting) - number) if spent else None
+        progress(Progress(len(tasks) - len(waiting) + number, len(tasks), rest))
+        start = time.perf_counter()
+        rows = [task | row for row in experiment.measure(**task)]
+        found = _Kept(rows, round(time.perf_counter() - start, 3), _machine())
+        spent.append(found.seconds)
+        kept[_key(task)] = found
+        _keep(journal, task, found)
+    progress(Progress(len(tasks), len(tasks), 0.0))
 
 
 def _written(

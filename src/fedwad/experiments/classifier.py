@@ -1,9 +1,8 @@
-"""A classifier made of coresets beside FedRep and FedPer, on autoencoded images with two classes a
-client.
+"""The coreset classifier beside FedRep and FedPer, on autoencoded images with two classes per site.
 
-Each client is judged by its own test samples, and the mean over clients is told. The coreset
-classifier is one for all clients and knows all classes; "own" is its accuracy where a client asks
-for its own two classes only, which is what the personal layers of FedRep and FedPer learn.
+Accuracies are means over sites, each on its own test samples. All sites share one coreset
+classifier, which knows all classes. "own" is its accuracy when a site asks for its own two classes
+only, which is what the personal layers of FedRep and FedPer learn.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from fedwad.learning import Algorithm, TrainingOptions, classifier_accuracy
 from fedwad.learning._train import train_with
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["EXPERIMENT", "codes"]
@@ -124,22 +124,7 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     figure, panels = axes(1, len(names), 5.4, 3.8)
     sizes = sorted({row["size"] for row in rows if row.get("size")})
     for panel, data in zip(panels, names, strict=True):
-        for size, shade in zip(sizes, np.linspace(0.4, 1.0, len(sizes)), strict=True):
-            for method, words, colour, style in (
-                ("coreset per client", "the paper's coresets", PAPER, "--"),
-                ("coreset per class", "coresets by class", OURS, "-"),
-            ):
-                places, values = mean_by(
-                    pick(rows, data=data, method=method, size=size), "clients", "own"
-                )
-                label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
-                panel.plot(
-                    places, values, style, marker=".", color=colour, alpha=shade, label=label
-                )
-        for method, style in (("fedrep", "-"), ("fedper", ":")):
-            places, values = mean_by(pick(rows, data=data, method=method), "clients", "own")
-            label = f"Fed{method.removeprefix('fed').title()}"
-            panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=label)
+        _plot(panel, pick(rows, data=data), sizes)
         counts = sorted({row["clients"] for row in rows})
         panel.set(
             xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data]
@@ -151,33 +136,52 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     return {"classifier": figure}
 
 
+def _plot(panel: Axes, rows: Sequence[Row], sizes: Sequence[int]) -> None:
+    for size, shade in zip(sizes, np.linspace(0.4, 1.0, len(sizes)), strict=True):
+        for method, words, colour, style in (
+            ("coreset per client", "the paper's coresets", PAPER, "--"),
+            ("coreset per class", "coresets by class", OURS, "-"),
+        ):
+            places, values = mean_by(pick(rows, method=method, size=size), "clients", "own")
+            label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
+            panel.plot(places, values, style, marker=".", color=colour, alpha=shade, label=label)
+    for method, style in (("fedrep", "-"), ("fedper", ":")):
+        places, values = mean_by(pick(rows, method=method), "clients", "own")
+        label = f"Fed{method.removeprefix('fed').title()}"
+        panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=label)
+
+
 def _judge(rows: Sequence[Row]) -> list[Claim]:
     def mean(what: str, **wanted: Any) -> float:
         return mean_by(pick(rows, **wanted), "data", what)[1][0]
 
     few, most = min(row["clients"] for row in rows), max(row["clients"] for row in rows)
     largest = max(row["size"] for row in rows if row.get("size"))
+
+    def compare(data: str, clients: int) -> tuple[bool, str]:
+        here = {"data": data, "clients": clients}
+        papers, ours = (
+            mean("own", **here, size=largest, method=f"coreset per {per}")
+            for per in ("client", "class")
+        )
+        shared = mean("accuracy", **here, size=largest, method="coreset per client")
+        rival = max(mean("own", **here, method=name) for name in ("fedrep", "fedper"))
+        sentence = (
+            f"{clients} clients: coresets {100 * papers:.1f}% as in the paper"
+            f" ({100 * shared:.1f}% among all classes), {100 * ours:.1f}% by class, the better of"
+            f" FedRep and FedPer {100 * rival:.1f}%"
+        )
+        return papers > (rival - _COMPETITIVE if clients == few else rival), sentence
+
     verdicts, found = [], []
     for data in dict.fromkeys(row["data"] for row in rows):
-        told = []
-        for clients in (few, most):
-            here = {"data": data, "clients": clients}
-            papers, ours = (
-                mean("own", **here, size=largest, method=f"coreset per {per}")
-                for per in ("client", "class")
-            )
-            shared = mean("accuracy", **here, size=largest, method="coreset per client")
-            rival = max(mean("own", **here, method=name) for name in ("fedrep", "fedper"))
-            told.append(
-                f"{clients} clients: coresets {100 * papers:.1f}% as in the paper ({100 * shared:.1f}% among all"
-                f" classes), {100 * ours:.1f}% by class, the better of FedRep and FedPer {100 * rival:.1f}%"
-            )
-            verdicts.append(papers > (rival - _COMPETITIVE if clients == few else rival))
-        found.append(f"{_NAMES[data]}, {'; '.join(told)}")
+        compared = [compare(data, clients) for clients in (few, most)]
+        verdicts += [held for held, _ in compared]
+        found.append(f"{_NAMES[data]}, {'; '.join(sentence for _, sentence in compared)}")
     return [
         Claim(
-            "A nearest-neighbour classifier of all clients' coresets is competitive with FedRep and FedPer, and"
-            " outperforms them when there are many clients.",
+            "A nearest-neighbour classifier of all clients' coresets is competitive with FedRep and"
+            " FedPer, and outperforms them when there are many clients.",
             all(verdicts),
             f"{largest} atoms a client, on each client's own two classes. {'. '.join(found)}",
         )

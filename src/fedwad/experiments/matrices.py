@@ -14,7 +14,7 @@ import fedwad
 from fedwad.datasets import Partition, load, partition, random_code
 from fedwad.experiments._boosting_setting import Data, Setting, clusterings
 from fedwad.experiments._experiment import Claim, Experiment, Row, Settings, axes, pick
-from fedwad.ot import Measure, labelled, solve
+from fedwad.ot import Floats, Measure, labelled, solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT"]
 
 _METHODS: dict[str, dict[str, Any]] = {
-    "exact": {},
     "pairs": {"method": "pairs", "support": 10, "rounds": 10},
     "hub": {"method": "hub", "support": 10},
     "summary": {"method": "summary"},
@@ -58,51 +57,52 @@ def _parts(data: str, groups: bool, clients: int, samples: int, seed: int) -> Pa
 
 
 def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) -> list[Row]:
-    from scipy.stats import spearmanr
-    from sklearn.metrics import adjusted_rand_score
-
     parts = _parts(data, groups, clients, samples, seed)
-    # By group, so that groups are blocks of the picture.
-    names = [
-        name for _, name in sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
-    ]
-    truth = sorted(parts.groups)
+    ranked = sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
+    names = [name for _, name in ranked]  # by group, so that groups are blocks of the figure
+    truth = [int(group) for group, _ in ranked]
     fed = fedwad.local({name: parts[name] for name in names})
     measures = {name: labelled(Measure(parts[name][0]), parts[name][1]) for name in names}
-    rows: list[Row] = []
     upper = np.triu_indices(clients, 1)
-    exact = np.zeros(0)
+    start = time.process_time()
+    pairs = combinations(measures.values(), 2)
+    exact = np.array([solve(a, b).distance for a, b in pairs])
+    rows = [_row("exact", exact, exact, time.process_time() - start, truth, {})]
     for method, options in _METHODS.items():
         start = time.process_time()
-        if method == "exact":
-            exact = np.array(
-                [solve(measures[a], measures[b]).distance for a, b in combinations(names, 2)]
-            )
-            values = exact
-            row: Row = {}
-        else:
-            m = fedwad.matrix(fed, labels=True, seed=seed, **options)
-            table = m.fedwad if method == "pairs" and m.fedwad is not None else m.value
-            values = table[upper]
-            row = {}
-            if groups:
-                labels = clusterings(Setting(data, clients, "groups", seed), "paper 10", table)
-                row = {
-                    f"ARI {way.removeprefix('paper 10 ')}": adjusted_rand_score(truth, found)
-                    for way, found in labels.items()
-                }
-        rows.append(
-            {
-                "method": method,
-                "seconds": time.process_time() - start,
-                "rank correlation": float(spearmanr(exact, values).statistic),
-                "mean error": float((values / exact - 1).mean()),
-                **row,
-                "matrix": [round(float(value), 4) for value in values],
-                "truth": [int(group) for group in truth],
-            }
-        )
+        m = fedwad.matrix(fed, labels=True, seed=seed, **options)
+        table = m.fedwad if method == "pairs" and m.fedwad is not None else m.value
+        setting = Setting(data, clients, "groups", seed)
+        scores = _rand_indices(setting, table, truth) if groups else {}
+        seconds = time.process_time() - start
+        rows.append(_row(method, exact, table[upper], seconds, truth, scores))
     return rows
+
+
+def _row(
+    method: str, exact: Floats, values: Floats, seconds: float, truth: list[int], scores: Row
+) -> Row:
+    from scipy.stats import spearmanr
+
+    return {
+        "method": method,
+        "seconds": seconds,
+        "rank correlation": float(spearmanr(exact, values).statistic),
+        "mean error": float((values / exact - 1).mean()),
+        **scores,
+        "matrix": [round(float(value), 4) for value in values],
+        "truth": truth,
+    }
+
+
+def _rand_indices(setting: Setting, table: Floats, truth: list[int]) -> Row:
+    """The adjusted Rand index of each way to cluster."""
+    from sklearn.metrics import adjusted_rand_score
+
+    return {
+        f"ARI {way.removeprefix('paper 10 ')}": adjusted_rand_score(truth, found)
+        for way, found in clusterings(setting, "paper 10", table).items()
+    }
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
@@ -110,7 +110,7 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     for data in dict.fromkeys(row["data"] for row in rows):
         figure, panels = axes(2, 4, 3.0, 2.9)
         for line, groups in enumerate((True, False)):
-            for column, method in enumerate(_METHODS):
+            for column, method in enumerate(_TITLES):
                 (row,) = pick(rows, data=data, groups=groups, method=method)
                 square = np.zeros((row["clients"], row["clients"]))
                 square[np.triu_indices(row["clients"], 1)] = row["matrix"]
@@ -124,7 +124,8 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 panel.set_ylabel("" if column else "groups" if groups else "no groups")
                 panel.set_xlabel(f"rank correlation {row['rank correlation']:.3f}")
         figure.suptitle(
-            f"Dataset distances among {row['clients']} clients of {_DATA[data]}, each with its own colours"
+            f"Dataset distances among {row['clients']} clients of {_DATA[data]}, each with its own"
+            " colours"
         )
         figures[f"matrices-{data}"] = figure
     return figures
@@ -148,12 +149,11 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         return float(values.std() / values.mean())
 
     def found(method: str, ways: Sequence[str]) -> str:
-        told = {
-            data: " / ".join(f"{chosen(data, method)[way]:.2f}" for way in ways) for data in names
-        }
-        return f"{_TITLES[method]} " + ", ".join(
-            f"{_DATA[data]} {numbers}" for data, numbers in told.items()
+        indices = (
+            f"{_DATA[data]} {' / '.join(f'{chosen(data, method)[way]:.2f}' for way in ways)}"
+            for data in names
         )
+        return f"{_TITLES[method]} {', '.join(indices)}"
 
     def listed(ways: Sequence[str]) -> str:
         return f"adjusted Rand index (1 is perfect), {' / '.join(way[4:] for way in ways)}: "
@@ -164,7 +164,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     uniform = {groups: spread("mnist", groups) for groups in (True, False)}
     return [
         Claim(
-            "The groups of clients are clearly visible in the matrix of MNIST but less in that of CIFAR-10.",
+            "The groups of clients are clearly visible in the matrix of MNIST but less in that of"
+            " CIFAR-10.",
             visible["mnist"] < 0.9 < visible["cifar10"],
             "mean distance within the groups by that between them: "
             + ", ".join(
@@ -175,8 +176,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "Without groups the matrix is more uniform, yet shows some variation.",
             0.01 < uniform[False] < uniform[True],
-            f"deviation / mean of FedWaD's distances on MNIST: {uniform[True]:.2f} in groups, {uniform[False]:.2f}"
-            " without",
+            f"deviation / mean of FedWaD's distances on MNIST: {uniform[True]:.2f} in groups,"
+            f" {uniform[False]:.2f} without",
         ),
         Claim(
             "FedWaD recovers a clear structure of clusters.",

@@ -1,15 +1,14 @@
 """Distances between four real datasets, and how rounds, support and samples change them.
 
-The paper averages over five draws of 5000 samples. So do we, but with 5000 support points and with
-500 rounds, each of which takes minutes a pair: there we have one draw. Times are those of the
-processor.
+The paper averages over five draws of 5000 samples, and so do we. With 5000 support points and with
+500 rounds a pair takes minutes, so there we have one draw. Times are processor times.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,26 +46,44 @@ def _tasks(quick: bool) -> list[Settings]:
     n, draws = (300, 1) if quick else (5000, _DRAWS)
     small, large, many = (60, 300, 20) if quick else (1000, 5000, 500)
     rounds = 5 if quick else 20
-    tasks: list[Settings] = []
+    one = {"part": "datasets", "n": n, "seed": 0, "method": "fedwad"}
+    return [
+        *_dataset_tasks(n, draws, small, rounds),
+        *_ablation_tasks(n, small, quick),
+        *_sample_tasks(quick),
+        *(one | {"pair": pair, "support": small, "rounds": many} for pair in _PAIRS),
+        *(one | {"pair": pair, "support": large, "rounds": rounds} for pair in _PAIRS),
+    ]
+
+
+def _dataset_tasks(n: int, draws: int, support: int, rounds: int) -> Iterator[Settings]:
     for pair in _PAIRS:
         for seed in range(draws):
             common = {"part": "datasets", "pair": pair, "n": n, "seed": seed}
-            tasks += [common | {"method": "exact"}, common | {"method": "summary"}]
-            tasks.append(common | {"method": "fedwad", "support": small, "rounds": rounds})
-    ablation = {"pair": _COMPARED[0], "seed": 0, "n": n, "method": "fedwad"}
+            yield common | {"method": "exact"}
+            yield common | {"method": "summary"}
+            yield common | {"method": "fedwad", "support": support, "rounds": rounds}
+
+
+def _ablation_tasks(n: int, support: int, quick: bool) -> Iterator[Settings]:
+    common = {"pair": _COMPARED[0], "seed": 0, "n": n, "method": "fedwad"}
     for k in (1, 5, 10, 20) if quick else (1, 2, 5, 10, 20, 50):
-        tasks.append(ablation | {"part": "rounds", "support": small, "rounds": k})
-    for support in (10, 60) if quick else (10, 50, 100, 500, 1000, 2000):
-        tasks.append(ablation | {"part": "support", "support": support, "rounds": 10})
-    for size in (100, 300) if quick else (100, 300, 1000, 3000, 5000):
+        yield common | {"part": "rounds", "support": support, "rounds": k}
+    for s in (10, 60) if quick else (10, 50, 100, 500, 1000, 2000):
+        yield common | {"part": "support", "support": s, "rounds": 10}
+
+
+def _sample_tasks(quick: bool) -> Iterator[Settings]:
+    sizes, supports = (
+        ((100, 300), (10, 100)) if quick else ((100, 300, 1000, 3000, 5000), (100, 1000))
+    )
+    for size in sizes:
         for pair in _COMPARED:
-            chosen = {"part": "samples", "pair": pair, "n": size, "seed": 0}
-            tasks += [chosen | {"method": "exact"}, chosen | {"method": "summary"}]
-            supports = (10, 100) if quick else (100, 1000)
-            tasks += [chosen | {"method": "fedwad", "support": s, "rounds": 10} for s in supports]
-    one = {"part": "datasets", "n": n, "seed": 0, "method": "fedwad"}
-    tasks += [one | {"pair": pair, "support": small, "rounds": many} for pair in _PAIRS]
-    return tasks + [one | {"pair": pair, "support": large, "rounds": rounds} for pair in _PAIRS]
+            common = {"part": "samples", "pair": pair, "n": size, "seed": 0}
+            yield common | {"method": "exact"}
+            yield common | {"method": "summary"}
+            for s in supports:
+                yield common | {"method": "fedwad", "support": s, "rounds": 10}
 
 
 def _measure(
@@ -242,8 +259,8 @@ def _samples(rows: Sequence[Row]) -> Figure:
 
 
 def _orders(exact: Floats, found: Floats) -> tuple[int, int, list[str]]:
-    """How many comparisons "is b or c closer to a?" come out as they should, of how many, and where
-    they do not."""
+    """How many comparisons "is b or c closer to a?" are right, how many there are, and the datasets
+    a at which they are wrong."""
     truth, other = _square(exact), _square(found)
     kept, wrong = 0, []
     for a in range(4):
@@ -263,11 +280,11 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
     exact = {title: _exact_beside(rows, wanted) for title, wanted in ways.items()}
     found = {title: _over_pairs(rows, wanted) for title, wanted in ways.items()}
     errors = {title: float(np.mean(found[title] / exact[title] - 1)) for title in ways}
-    told = []
+    lines = []
     for title in ways:
         kept, of, wrong = _orders(exact[title], found[title])
         words = f" (wrong from {', '.join(wrong)})" if wrong else ""
-        told.append(f"{title}: {kept} of {of} orders{words}, error {100 * errors[title]:+.1f}%")
+        lines.append(f"{title}: {kept} of {of} orders{words}, error {100 * errors[title]:+.1f}%")
     few, many, large = (title for title in ways if title.startswith("FedWaD"))
     kept, of, _ = _orders(exact[few], found[few])
     same = {"seed": 0}  # the draw that all settings have
@@ -279,89 +296,114 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
     bound = float(np.mean(_over_pairs(rows, ways[large], "upper") / exact[large] - 1))
     return [
         Claim(
-            "FedWaD keeps the order of most distances between datasets, except for two pairs in the row of USPS.",
+            "FedWaD keeps the order of most distances between datasets, except for two pairs in the"
+            " row of USPS.",
             kept >= of - 2,
-            "; ".join(told),
+            "; ".join(lines),
         ),
         Claim(
             "More rounds approximate slightly better, but few already uncover the order.",
             0 <= early - errors[many] < 0.1 * early and kept >= of - 2,
-            f"all pairs, one draw: {100 * early:+.3f}% ({few}), {100 * errors[many]:+.3f}% ({many})",
+            f"all pairs, one draw: {100 * early:+.3f}% ({few}), {100 * errors[many]:+.3f}%"
+            f" ({many})",
         ),
         Claim(
             "As many support points as samples give a very accurate distance.",
             errors[large] < 0.02,
             f"all pairs: {100 * errors[few]:+.1f}% ({few}), {100 * errors[large]:+.1f}% ({large}):"
-            " FedWaD stops at a matching that is not the best. With as many points as samples the server has every"
-            f" sample: our bound from the same messages is {100 * bound:+.2f}% off",
+            " FedWaD stops at a matching that is not the best. With as many points as samples the"
+            f" server has every sample: our bound from the same messages is {100 * bound:+.2f}% off",
         ),
     ]
 
 
 def _over_settings(rows: Sequence[Row]) -> list[Claim]:
+    sampled = pick(rows, part="samples")
+    return [
+        _few_rounds_suffice(rows),
+        _support_matters(rows),
+        _order_is_kept(sampled),
+        _accurate_below_the_support(sampled),
+        _time_grows(sampled),
+    ]
+
+
+def _few_rounds_suffice(rows: Sequence[Row]) -> Claim:
     by_rounds = dict(zip(*mean_by(pick(rows, part="rounds"), "rounds", "value"), strict=True))
     last = max(by_rounds)
     late = abs(by_rounds[10] / by_rounds[last] - 1)
-    supports, by_support = mean_by(pick(rows, part="support"), "support", "value")
-    sampled = pick(rows, part="samples")
-    sizes, widths = (
-        sorted({row["n"] for row in sampled}),
-        sorted({row["support"] for row in sampled if "support" in row}),
+    return Claim(
+        "The number of rounds has very little impact; 10 suffice.",
+        late < 0.01,
+        f"after 10 rounds the distance is {100 * late:.1f}% from where it is after {last}",
     )
 
-    def ratio(n: int, support: int, pair: str) -> float:
-        (estimate,) = pick(sampled, n=n, support=support, pair=pair, method="fedwad")
-        (exact,) = pick(sampled, n=n, pair=pair, method="exact")
-        return float(estimate["value"] / exact["value"])
 
+def _support_matters(rows: Sequence[Row]) -> Claim:
+    supports, values = mean_by(pick(rows, part="support"), "support", "value")
+    return Claim(
+        "The support is more critical: the estimate falls steadily as it grows.",
+        all(a >= b for a, b in pairwise(values)),
+        ", ".join(f"{value:.2f} for S = {s}" for s, value in zip(supports, values, strict=True)),
+    )
+
+
+def _sizes(sampled: Sequence[Row]) -> tuple[list[int], list[int]]:
+    """Numbers of samples, and of support points."""
+    sizes = sorted({row["n"] for row in sampled})
+    return sizes, sorted({row["support"] for row in sampled if "support" in row})
+
+
+def _order_is_kept(sampled: Sequence[Row]) -> Claim:
+    sizes, supports = _sizes(sampled)
+    methods: list[dict[str, Any]] = [{"method": "exact"}]
+    methods += [{"method": "fedwad", "support": s} for s in supports]
+    orders = []
+    for n, wanted in product(sizes, methods):
+        chosen = (pick(sampled, n=n, pair=pair, **wanted)[0] for pair in _COMPARED)
+        first, second = (row["value"] for row in chosen)
+        orders.append(first > second)
+    return Claim(
+        "Which of MNIST - KMNIST and MNIST - USPS is larger comes out the same for every number of"
+        " samples.",
+        len(set(orders)) == 1,
+        f"{max(orders.count(True), orders.count(False))} of {len(orders)} comparisons agree,"
+        f" n = {sizes[0]} to {sizes[-1]}",
+    )
+
+
+def _accurate_below_the_support(sampled: Sequence[Row]) -> Claim:
+    def error(n: int, support: int) -> float:
+        (estimate,) = pick(sampled, n=n, support=support, pair=_COMPARED[0], method="fedwad")
+        (exact,) = pick(sampled, n=n, pair=_COMPARED[0], method="exact")
+        return float(estimate["value"] / exact["value"]) - 1
+
+    cases = list(product(*_sizes(sampled)))
+    within = {f"n = {n}, S = {s}": error(n, s) for n, s in cases if n < s}
+    beyond = {f"n = {n}, S = {s}": error(n, s) for n, s in cases if n > s}
+    known = within and beyond
+    return Claim(
+        "FedWaD is accurate while there are fewer samples than support points, and too large"
+        " beyond.",
+        max(within.values()) < 0.05 and min(beyond.values()) > 0.05 if known else None,
+        "; ".join(f"{case}: {100 * value:+.1f}%" for case, value in (within | beyond).items()),
+    )
+
+
+def _time_grows(sampled: Sequence[Row]) -> Claim:
     def seconds(n: int, support: int) -> float:
         return float(np.mean([row["seconds"] for row in pick(sampled, n=n, support=support)]))
 
-    orders = []
-    for n in sizes:
-        for wanted in ({"method": "exact"}, *({"method": "fedwad", "support": s} for s in widths)):
-            first, second = (
-                pick(sampled, n=n, pair=pair, **wanted)[0]["value"] for pair in _COMPARED
-            )
-            orders.append(first > second)
-    cases = [(n, s) for n in sizes for s in widths]
-    within = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n < s}
-    beyond = {f"n = {n}, S = {s}": ratio(n, s, _COMPARED[0]) - 1 for n, s in cases if n > s}
+    sizes, supports = _sizes(sampled)
     more = sizes[-1] / sizes[0]
-    slower = {s: seconds(sizes[-1], s) / seconds(sizes[0], s) for s in widths}
-    return [
-        Claim(
-            "The number of rounds has very little impact; 10 suffice.",
-            late < 0.01,
-            f"after 10 rounds the distance is {100 * late:.1f}% from where it is after {last}",
-        ),
-        Claim(
-            "The support is more critical: the estimate falls steadily as it grows.",
-            all(a >= b for a, b in pairwise(by_support)),
-            ", ".join(
-                f"{value:.2f} for S = {s}" for s, value in zip(supports, by_support, strict=True)
-            ),
-        ),
-        Claim(
-            "Which of MNIST - KMNIST and MNIST - USPS is larger comes out the same for every number of samples.",
-            len(set(orders)) == 1,
-            f"{max(orders.count(True), orders.count(False))} of {len(orders)} comparisons agree,"
-            f" n = {sizes[0]} to {sizes[-1]}",
-        ),
-        Claim(
-            "FedWaD is accurate while there are fewer samples than support points, and too large beyond.",
-            max(within.values()) < 0.05 and min(beyond.values()) > 0.05
-            if within and beyond
-            else None,
-            "; ".join(f"{case}: {100 * value:+.1f}%" for case, value in (within | beyond).items()),
-        ),
-        Claim(
-            "With a small support the time grows as the samples do, with a large one 10-fold for 100 times as many.",
-            more / 3 < slower[widths[0]] < 3 * more and slower[widths[-1]] < more / 3,
-            f"{more:.0f} times the samples take "
-            + ", ".join(f"{value:.0f} times as long with S = {s}" for s, value in slower.items()),
-        ),
-    ]
+    slower = {s: seconds(sizes[-1], s) / seconds(sizes[0], s) for s in supports}
+    return Claim(
+        "With a small support the time grows as the samples do, with a large one 10-fold for 100"
+        " times as many.",
+        more / 3 < slower[supports[0]] < 3 * more and slower[supports[-1]] < more / 3,
+        f"{more:.0f} times the samples take "
+        + ", ".join(f"{value:.0f} times as long with S = {s}" for s, value in slower.items()),
+    )
 
 
 EXPERIMENT = Experiment(

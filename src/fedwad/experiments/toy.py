@@ -218,7 +218,8 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     grown = max((row["support"] for row in pick(rows, interpolant=_CAPPED)), default=0)
     same = mean_by(pick(rows, interpolant=_PROVED), "round", "paper error")[1]
     proved = f"from {_SUPPORT} points {lowest:.1e} at best, {exact[-1]:.1e} after {_ROUNDS} rounds"
-    proved = f"With plans that are proved optimal {f'{same[-1]:.1e} there, and ' if same else ''}{proved}"
+    there = f"{same[-1]:.1e} there, and " if same else ""
+    proved = f"With plans that are proved optimal {there}{proved}"
     return [
         Claim(
             "With the approximated interpolating measure the error reaches 10^-3.",
@@ -228,22 +229,25 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "With the exact one it drops to 10^-4.",
             lowest < 1e-3,
-            f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD can stop short of"
-            " the exact distance",
+            f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD can"
+            " stop short of the exact distance",
         ),
         Claim(
-            "With the exact one the error increases again after its minimum, by numerical errors as the support grows.",
+            "With the exact one the error increases again after its minimum, by numerical errors as"
+            " the support grows.",
             capped[-1] > 1.05 * min(capped) if capped else None,
-            f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after {len(capped)} rounds, when the"
-            f" support has {grown} points and POT stops at its cap of iterations with only a warning. {proved}"
+            f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after {len(capped)}"
+            f" rounds, when the support has {grown} points and POT stops at its cap of iterations"
+            f" with only a warning. {proved}"
             if capped
             else f"POT as it comes is left out of a quick run. {proved}",
         ),
         Claim(
             "The approximation is a more robust alternative to the exact interpolating measure.",
             barycentric <= exact[-1],
-            f"after {_ROUNDS} rounds {barycentric:.1e} against {exact[-1]:.1e}: what made the exact one fail was the"
-            " solver, not the method. It reveals every sample to the server, though",
+            f"after {_ROUNDS} rounds {barycentric:.1e} against {exact[-1]:.1e}: what made the exact"
+            " one fail was the solver, not the method. It reveals every sample to the server,"
+            " though",
         ),
     ]
 

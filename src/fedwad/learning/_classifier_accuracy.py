@@ -1,5 +1,4 @@
-"""How well the coreset classifier does on clients' own test data: rows for a table, one for each
-setting."""
+"""The accuracy of the coreset classifier on the sites' own test data, for many settings."""
 
 from __future__ import annotations
 
@@ -22,16 +21,17 @@ __all__ = ["ClassifierAccuracy", "classifier_accuracy"]
 
 @dataclass(frozen=True)
 class ClassifierAccuracy:
-    """One setting and what came of it.
+    """One setting and its accuracy.
 
     Attributes
     ----------
-    accuracy : float Share of its own test samples that the one classifier of all clients gets
-        right, averaged over clients.
-    own : float The same where each client asks only for the classes that its training samples have,
-        as a personal model does.
+    accuracy : float
+        Accuracy of the shared classifier on each site's own test samples, averaged over sites.
+    own : float
+        The same when each site asks only for the classes of its training samples, as a personal
+        model does.
     atoms, bytes_up, seconds
-        Atoms of the classifier, bytes that clients sent for it, and the time to fit it.
+        Atoms of the classifier, bytes that sites sent for it, and the time to fit it.
     """
 
     clients: int
@@ -56,11 +56,11 @@ def classifier_accuracy(
     weights: Sequence[str] = ("equal",),
     seed: int = 0,
 ) -> Iterator[ClassifierAccuracy]:
-    """Fit the classifier to all clients' training data in every setting, and yield its accuracy on
+    """Fit the classifier to all sites' training data in every setting, and yield its accuracy on
     their test data.
 
-    This is how a personalised model is judged (each client by its own test data, then the mean), so
-    the rows can stand beside those of FedRep and FedPer.
+    Each site tests on its own data, and the mean is taken, as for personalised models. So the rows
+    can be compared with FedRep and FedPer.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A nearest-neighbour classifier of a few labelled points from each client."""
+"""A nearest-neighbour classifier made of a few labelled points from each site."""
 
 from __future__ import annotations
 
@@ -40,41 +40,41 @@ _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
 
 class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from many clients in one message each, and classify by the nearest of the points they
-    sent.
+    """A nearest-neighbour classifier of points that many sites send, in one message each.
 
-    Each client distils its samples to `size` atoms, its Wasserstein coreset, and labels them; all
-    atoms together make one classifier by nearest neighbours, which every client can use. It follows
-    scikit-learn's conventions.
+    Each site reduces its samples to `size` labelled atoms, its Wasserstein coreset. All atoms
+    together make one nearest-neighbour classifier, which every site can use. It follows the
+    conventions of scikit-learn.
 
     Parameters
     ----------
-    size : atoms of each client, at most, unless it has more classes than that
-    per : "class": each client distils its classes one by one, with atoms in proportion to their
-        samples. "client": all its samples together, and an atom takes the label of the sample
+    size : maximal number of atoms per site, unless the site has more classes
+    per : "class": a site reduces each class by itself, with atoms in proportion to its samples.
+        "client": a site reduces all its samples together, and an atom takes the label of the sample
         nearest to it, as in the paper.
-    n_neighbors : atoms that vote on a sample, with one vote each
-    weights : "equal": all atoms of a class (or client) stand for equally many samples. "free": for
-        those that are nearest to them, which is k-means
+    n_neighbors : number of atoms that vote on a sample, with one vote each
+    weights : "equal": all atoms of a class (or site) represent equally many samples. "free": an
+        atom represents the samples nearest to it, which is k-means.
     seed : the same seed gives the same bits
-    privacy : fedwad.DP with the public names of classes as its `labels`: clients then tell noisy
-        means of their classes under differential privacy, one atom a class, and `size`, `per`,
-        `weights` and `seed` do not matter. The same promise in `fedwad.matrix` uses the same
-        release, which is paid for once.
+    privacy : fedwad.DP with the public names of classes as its `labels`. Sites then send noisy
+        means of their classes under differential privacy, one atom per class, and `size`, `per`,
+        `weights` and `seed` have no effect. The same guarantee in `fedwad.matrix` uses the same
+        release, whose budget is spent once.
 
     Attributes
     ----------
     classes_ : array
-        All labels that clients told, in ascending order.
-    points_, weights_, labels_, owners_ : arrays The atoms (S, d), the share of its client's samples
-        that each stands for, the place of its label in `classes_`, and the place of its client in
-        `clients_`.
-    clients_ : tuple of str
-        Clients that answered.
-    failed_, notes_ : mappings Clients that did not answer, each with the reason, and clients that
-        left something out, each with what.
+        All labels of the sites, in ascending order.
+    points_, weights_, labels_, owners_ : arrays
+        The atoms (S, d), the fraction of its site's samples that each represents, the index of its
+        label in `classes_`, and the index of its site in `sites_`.
+    sites_ : tuple of str
+        Sites that answered.
+    failed_, notes_ : mappings
+        Sites that did not answer, each with the reason, and sites that left something out, each
+        with what.
     traffic_ : Traffic
-        Bytes that travelled.
+        Bytes sent.
     n_features_in_ : int
 
     Examples
@@ -82,7 +82,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> import fedwad
     >>> from fedwad.datasets import load, partition
     >>> X, y = load("digits")
-    >>> sites = partition.classes_per_client(X[:1500], y[:1500], classes=2, clients=10, samples=None, seed=0)
+    >>> sites = partition.classes_per_client(
+    ...     X[:1500], y[:1500], classes=2, clients=10, samples=None, seed=0
+    ... )
     >>> model = fedwad.CoresetClassifier(size=20).fit(sites)
     >>> len(model.points_), round(model.score(X[1500:], y[1500:]), 1)
     (200, 0.9)
@@ -115,10 +117,10 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "y came beside a federation; its clients hold the labels, so leave y out."
                 )
             federation = X if hasattr(type(X), "ask") else local(X)
-            told = self._asked(federation)
-            names = agreed_names({name: reply.names for name, reply in told.items()})
+            replies = self._ask(federation)
+            names = agreed_names({name: reply.names for name, reply in replies.items()})
             self.classes_ = np.array(names)
-            self._pool(told, names)
+            self._pool(replies, names)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
             features = getattr(federation, "features", None)
             if features is not None:  # so that a table with columns in another order is noticed
@@ -127,36 +129,35 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples, labels = self._validated(X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self._pool(self._asked(local({"data": (samples, codes)})), tuple(range(len(self.classes_))))
+        self._pool(self._ask(local({"data": (samples, codes)})), tuple(range(len(self.classes_))))
         return self
 
-    def _asked(self, federation: Federation) -> dict[str, Prototypes]:
+    def _ask(self, federation: Federation) -> dict[str, Prototypes]:
         check_choice(self.per, "per", ("class", "client"))
         check_choice(self.weights, "weights", ("equal", "free"))
         check_whole(self.n_neighbors, "n_neighbors")
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
         if self.privacy is not None:
-            return self._released(federation, DP.of(self.privacy))
+            return self._release(federation, DP.of(self.privacy))
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
-        line = MeteredFederation(federation)
-        told = line.ask(dict.fromkeys(federation.names, request), Prototypes, tolerate=True)
-        self.failed_, self.traffic_ = dict(line.failed), line.traffic
-        return dict(
-            sorted(told.items())
-        )  # so that the order in which clients are listed changes nothing
+        metered = MeteredFederation(federation)
+        replies = metered.ask(dict.fromkeys(federation.names, request), Prototypes, tolerate=True)
+        self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
+        return dict(sorted(replies.items()))  # the order in which sites are listed has no effect
 
-    def _released(self, federation: Federation, promise: DP) -> dict[str, Prototypes]:
-        names = promise.class_names
+    def _release(self, federation: Federation, guarantee: DP) -> dict[str, Prototypes]:
+        names = guarantee.class_names
         if not names:
             raise InputError(
-                "privacy came without labels; give fedwad.DP(..., labels=[the public names of classes])."
+                "privacy came without labels; give fedwad.DP(..., labels=[the public names of"
+                " classes])."
             )
-        line = MeteredFederation(federation)
-        request = PrivateRequest.of(promise)
-        told = line.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
-        self.failed_, self.traffic_ = dict(line.failed), line.traffic
+        metered = MeteredFederation(federation)
+        request = PrivateRequest.of(guarantee)
+        replies = metered.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
+        self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         found = {}
-        for client, reply in sorted(told.items()):
+        for client, reply in sorted(replies.items()):
             order, weights, points = class_means(reply)
             if len(order):
                 known = sorted(names[place] for place in order)
@@ -164,50 +165,40 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 found[client] = Prototypes(points, weights, labels, tuple(known), complete=True)
         if not found:
             raise InputError(
-                "No class stands out of the noise at any client; ask for a larger epsilon, or fewer features."
+                "No class stands out of the noise at any site; take a larger epsilon, or fewer"
+                " features."
             )
         return found
 
-    def _pool(self, told: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
-        first, width = next((name, reply.points.shape[1]) for name, reply in told.items())
-        for name, reply in told.items():
-            if reply.points.shape[1] != width:
-                raise InputError(
-                    f"{first} has {width} features and {name} has {reply.points.shape[1]}; a classifier needs the same"
-                    " features at all clients."
-                )
+    def _pool(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
+        self.n_features_in_ = _common_width(replies)
         place = {name: index for index, name in enumerate(names)}
-        self.clients_ = tuple(told)
-        self.n_features_in_ = width
-        self.points_ = np.concatenate([reply.points for reply in told.values()])
-        self.weights_ = np.concatenate([reply.weights for reply in told.values()])
+        parts = replies.values()
+        self.sites_ = tuple(replies)
+        self.points_ = np.concatenate([reply.points for reply in parts])
+        self.weights_ = np.concatenate([reply.weights for reply in parts])
         self.labels_ = np.concatenate(
-            [
-                np.array([place[name] for name in reply.names])[reply.labels]
-                for reply in told.values()
-            ]
+            [np.array([place[name] for name in reply.names])[reply.labels] for reply in parts]
         )
-        self.owners_ = np.repeat(
-            np.arange(len(told)), [len(reply.points) for reply in told.values()]
-        )
+        self.owners_ = np.repeat(np.arange(len(parts)), [len(reply.points) for reply in parts])
         self.notes_ = {
             name: "left out classes of too few samples"
-            for name, reply in told.items()
+            for name, reply in replies.items()
             if not reply.complete
         }
 
     def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
-        """The label of each sample of X (n, d): the one most of its nearest atoms have, the first
-        of equally many.
+        """The label of each sample of X (n, d): the most frequent one of its nearest atoms, the first
+        of several.
 
-        `among` names the labels that come into question, if not all: a client that holds two
-        classes may know that its new samples are of these.
+        `among` restricts the labels: a site with two classes may know that its new samples belong
+        to these.
         """
         best = self.predict_proba(X, among).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any, among: Sequence[Any] | None = None) -> Floats:
-        """Share of the votes of nearest atoms for each class, shape (n, number of classes)."""
+        """Fraction of the votes of the nearest atoms for each class, shape (n, number of classes)."""
         check_is_fitted(self, "points_")
         samples = self._validated(X)
         chosen = np.arange(len(self.points_)) if among is None else self._atoms_of(among)
@@ -233,7 +224,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _atoms_of(self, among: Sequence[Any]) -> NDArray[np.int64]:
         unknown = [label for label in among if label not in self.classes_]
         if unknown:
-            raise InputError(f"No client told a label {unknown[0]!r}; the labels are in classes_.")
+            raise InputError(f"No site has the label {unknown[0]!r}; the labels are in classes_.")
         chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(among)))
         if not len(chosen):
             raise InputError(
@@ -272,12 +263,12 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not missing and not unknown:
             return " in their order; give X[list(model.feature_names_in_)]"
-        told = (
+        differences = (
             (f"{words} {', '.join(names[:4])}")
             for words, names in (("without", missing), ("beside", unknown))
             if names
         )
-        return f": X came {' and '.join(told)}"
+        return f": X came {' and '.join(differences)}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -298,7 +289,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plain = {
             "format": _FORMAT,
             "options": {name: _plain(value) for name, value in self.get_params().items()},
-            "clients": list(self.clients_),
+            "sites": list(self.sites_),
             "failed": self.failed_,
             "notes": self.notes_,
             "traffic": [self.traffic_.up, self.traffic_.down, self.traffic_.messages],
@@ -327,8 +318,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = cls(**about["options"])
             for name in _ARRAYS:
                 setattr(model, name, arrays[name])
-            model.clients_, model.failed_, model.notes_ = (
-                tuple(about["clients"]),
+            model.sites_, model.failed_, model.notes_ = (
+                tuple(about["sites"]),
                 about["failed"],
                 about["notes"],
             )
@@ -352,12 +343,24 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             and np.isfinite(self.points_).all()
             and self.weights_.shape == self.labels_.shape == self.owners_.shape == (count,)
             and 0 <= self.labels_.min() <= self.labels_.max() < len(self.classes_)
-            and 0 <= self.owners_.min() <= self.owners_.max() < len(self.clients_)
+            and 0 <= self.owners_.min() <= self.owners_.max() < len(self.sites_)
         )
 
 
+def _common_width(replies: Mapping[str, Prototypes]) -> int:
+    """The number of features, which must be the same at all sites."""
+    first, width = next((name, reply.points.shape[1]) for name, reply in replies.items())
+    for name, reply in replies.items():
+        if reply.points.shape[1] != width:
+            raise InputError(
+                f"{first} has {width} features and {name} has {reply.points.shape[1]}; a classifier"
+                " needs the same features at all sites."
+            )
+    return int(width)
+
+
 def _plain(value: Any) -> Any:
-    """A number of NumPy as one of Python, and a promise by its numbers: what JSON knows."""
+    """A NumPy number as a Python number, and a privacy guarantee as a dictionary, for JSON."""
     if isinstance(value, DP):
         return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,10 +85,7 @@ class Server:
         replies = self.federation.ask(requests, TrainReply, tolerate=True)
         for name in replies:
             self.turns[name] += 1
-        for label, step in steps.items():
-            own = [reply for name, reply in replies.items() if self.labels[name] == label]
-            if own and not step.closing:
-                self.weights[label] = self._average(own)
+        self._average({label for label, step in steps.items() if not step.closing}, replies)
         return float(np.mean([reply.loss for reply in replies.values()]))
 
     def _trainers(self, step: Step) -> list[str]:
@@ -111,10 +108,14 @@ class Server:
             **self.common,
         )
 
-    def _average(self, replies: Sequence[TrainReply]) -> Weights:
-        counts = [1 if self.equal_weights else reply.count for reply in replies]
-        mean = np.average([reply.weights for reply in replies], axis=0, weights=counts)
-        return mean.astype(np.float32)
+    def _average(self, groups: Collection[int], replies: Mapping[str, TrainReply]) -> None:
+        """Replace the weights of these groups by the means of what their clients sent."""
+        for label in groups:
+            own = [reply for name, reply in replies.items() if self.labels[name] == label]
+            if own:
+                counts = [1 if self.equal_weights else reply.count for reply in own]
+                mean = np.average([reply.weights for reply in own], axis=0, weights=counts)
+                self.weights[label] = mean.astype(np.float32)
 
     def _test(self) -> float:
         """Ask all clients to test; the result is their mean accuracy."""

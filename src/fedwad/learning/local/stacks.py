@@ -8,7 +8,7 @@ hand-written step, `_linear_step`, because their steps are so small that finding
 as long as computing it. `vmap` takes 1.7 to 3.3 times as long for stacks of one or two networks (2.8
 to 4.6 times when only the last layer learns), which is what a core gets when a tenth of twenty sites
 trains, and 1.1 to 2.1 times for stacks of ten and fifty (`python -m benchmarks gradients`, processor
-time of one thread). Autograd on the stacked weights takes 1.3 to 2.3 times as long.
+time of one thread).
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def train_stack(
         if phase.layers == "personal" or augment is None:
             step = _step(network.module, stack, half)
         else:
-            seed = tasks[0].seed + epochs[0]
-            generator = torch.Generator(device).manual_seed(seed)
+            generator = torch.Generator(device).manual_seed(tasks[0].seed + epochs[0])
             step = _augmented(_vmap_step(network.module, stack, half), augment, generator)
         losses = _descend(step, pool, tasks, recipe.batch_size, epochs)
-    return [
-        Trained(row, None if np.isnan(loss) else float(loss))
-        for row, loss in zip(network.flat(weights), losses, strict=True)
-    ]
+    return [_trained(*pair) for pair in zip(network.flat(weights), losses, strict=True)]
+
+
+def _trained(weights: Tensor, loss: float) -> Trained:
+    return Trained(weights, None if np.isnan(loss) else float(loss))
 
 
 def _train_last_layers(
