@@ -14,9 +14,9 @@ def measure(epochs: int = 3) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for method in METHODS:
         (row,) = measure_one("mnist", 2, method, clients=100, samples=200, epochs=epochs)
-        told = {key: value for key, value in row.items() if not isinstance(value, list)}
+        plain = {key: value for key, value in row.items() if not isinstance(value, list)}
         exact = rows[0]["W2"] if rows else row["W2"]
         rows.append(
-            {"method": method, "against pooled": f"{100 * (row['W2'] / exact - 1):+.2f}%", **told}
+            {"method": method, "against pooled": f"{100 * (row['W2'] / exact - 1):+.2f}%", **plain}
         )
     return rows

@@ -61,8 +61,8 @@ def datasets() -> list[dict[str, Any]]:
             )
             paper[f"S={support}"] = found.fedwad
         ranks = {
-            f"rank paper, {name}": spearmanr(exact, [told[pair] for pair in pairs]).statistic
-            for name, told in paper.items()
+            f"rank paper, {name}": spearmanr(exact, [table[pair] for pair in pairs]).statistic
+            for name, table in paper.items()
         } | {"rank ours": spearmanr(exact, [summary.value[pair] for pair in pairs]).statistic}
         for pair, distance in zip(pairs, exact, strict=True):
             assert summary.lower[pair] <= distance * (1 + 1e-9)
@@ -72,7 +72,10 @@ def datasets() -> list[dict[str, Any]]:
                     "n": samples,
                     "pair": f"{NAMES[pair[0]]} - {NAMES[pair[1]]}",
                     "exact": distance,
-                    **{f"paper, {name}": told[pair] / distance - 1 for name, told in paper.items()},
+                    **{
+                        f"paper, {name}": table[pair] / distance - 1
+                        for name, table in paper.items()
+                    },
                     "upper": summary.upper[pair] / distance - 1,
                     "value": summary.value[pair] / distance - 1,
                 }
@@ -179,8 +182,8 @@ def _exact_clusters(
     i, j = places
     whole = np.zeros((len(groups), len(groups)))
     whole[i, j] = whole[j, i] = exact
-    alike = np.asarray(groups)[i] == np.asarray(groups)[j]
-    return {"within": exact[alike].mean(), "between": exact[~alike].mean(), **_found(whole, groups)}
+    same = np.asarray(groups)[i] == np.asarray(groups)[j]
+    return {"within": exact[same].mean(), "between": exact[~same].mean(), **_found(whole, groups)}
 
 
 def hundred() -> list[dict[str, Any]]:

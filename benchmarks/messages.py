@@ -21,7 +21,7 @@ THEMES = {
 
 
 def measure() -> list[dict[str, Any]]:
-    """Handwritten digits, 0-4 at one party and 5-9 at the other; relative errors to the exact
+    """Handwritten digits, 0-4 at one site and 5-9 at the other; relative errors to the exact
     distance."""
     images, labels = fedwad.datasets.load("digits")
     x, y = images[labels < 5], images[labels >= 5]
@@ -98,11 +98,11 @@ def _draw(
         capsize=5,
         elinewidth=1.5,
     )
-    told = f"ours from ONE message: {100 * one['value']:+.1f}%\n(bar: proven to lie in it)"
-    axes.text(1.6, -19, told, color=ours, va="top", weight="bold")
+    note = f"ours from ONE message: {100 * one['value']:+.1f}%\n(bar: proven to lie in it)"
+    axes.text(1.6, -19, note, color=ours, va="top", weight="bold")
     most = max(row["kB each"] for row in rows)
     axes.set_xlabel(
-        f"messages from each party (1: {one['kB each']:.0f} kB, {end}: up to {most:.0f} kB)"
+        f"messages from each site (1: {one['kB each']:.0f} kB, {end}: up to {most:.0f} kB)"
     )
     axes.set_ylabel("error of the distance")
     axes.set_xticks([1, 5, 10, 15, 20])

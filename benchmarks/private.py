@@ -59,12 +59,13 @@ def measure() -> list[dict[str, Any]]:
     for name, (x, y, clip_norm) in problems().items():
         exact = fedwad.wasserstein(x, y)
         for epsilon in EPSILONS:
-            promise = fedwad.DP(epsilon, 1e-5, clip_norm)
+            guarantee = fedwad.DP(epsilon, 1e-5, clip_norm)
             found = [
-                fedwad.distance(x, y, method="summary", privacy=promise, seed=k)
+                fedwad.distance(x, y, method="summary", privacy=guarantee, seed=k)
                 for k in range(RELEASES)
             ]
             errors = np.array([r.value / exact - 1 for r in found])
+            held = sum(r.lower <= exact <= r.upper for r in found)
             rows.append(
                 {
                     "problem": name,
@@ -72,7 +73,7 @@ def measure() -> list[dict[str, Any]]:
                     "exact": exact,
                     "value, mean": float(errors.mean()),
                     "value, rms": float(np.sqrt((errors**2).mean())),
-                    "interval holds it": f"{sum(r.lower <= exact <= r.upper for r in found)} of {RELEASES}",
+                    "interval holds it": f"{held} of {RELEASES}",
                     "interval / value": float(
                         np.mean([(r.upper - r.lower) / r.value for r in found])
                     ),
@@ -105,8 +106,8 @@ def clusters(samples: int = 1500, pairs: int = 20) -> list[dict[str, Any]]:
     exact = [fedwad.wasserstein(data[names[i]], data[names[j]]) for i, j in chosen]
     rows = []
     for epsilon in (1.0, 3.0, None):
-        promise = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 6.0)
-        m = fedwad.matrix(data, privacy=promise)
+        guarantee = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 6.0)
+        m = fedwad.matrix(data, privacy=guarantee)
         value = np.array([m.value[pair] for pair in chosen])
         rows.append(
             {
@@ -133,8 +134,8 @@ def classifier(samples: int = 5000, releases: int = 3) -> list[dict[str, Any]]:
     for epsilon in (0.5, 1.0, 3.0, 10.0, None):
         scores = []
         for _ in range(releases if epsilon else 1):
-            promise = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 9.0, labels=range(10))
-            model = fedwad.CoresetClassifier(size=2, privacy=promise).fit(parts)
+            guarantee = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 9.0, labels=range(10))
+            model = fedwad.CoresetClassifier(size=2, privacy=guarantee).fit(parts)
             scores.append(model.score(test @ reduce, truth))
         rows.append(
             {

@@ -143,7 +143,7 @@ def loops() -> list[dict[str, Any]]:
 
 
 def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
-    """The paper's estimate alone, as the plain loop computes it: without the cells and the twin."""
+    """The paper's estimate alone, as the plain loop computes it."""
     line, loop = MeteredFederation(fed), FedWaDLoop(Measure(start), FedWaD(reveal="every"))
     for _ in range(rounds):
         replies = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)

@@ -1,4 +1,4 @@
-"""Training many small networks one by one and stacked, and the paper's three algorithms on MNIST."""
+"""Training many small networks one by one and stacked; the paper's three algorithms on MNIST."""
 
 from __future__ import annotations
 

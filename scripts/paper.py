@@ -58,8 +58,11 @@ def claims() -> str:
         ]
     verdicts = [claim["holds"] for one in facts() for claim in one["claims"]]
     held, failed, unknown = (verdicts.count(verdict) for verdict in VERDICTS)
-    told = f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be tested."
-    return table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + told
+    counts = (
+        f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be"
+        " tested."
+    )
+    return table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + counts
 
 
 def boosting(**wanted: str) -> list[Row]:
@@ -138,8 +141,8 @@ def worth() -> str:
                     column(pick(own, algorithm=algorithm), "accuracy") for algorithm in ALGORITHMS
                 ]
                 lead = "" if number else f"{name}, {clients} clients"
-                told = [f"{values.mean():.1f} ± {values.std():.1f}" for values in found]
-                lines.append([lead, words, f"{column(own, 'ARI').mean():.2f}", *told])
+                means = [f"{values.mean():.1f} ± {values.std():.1f}" for values in found]
+                lines.append([lead, words, f"{column(own, 'ARI').mean():.2f}", *means])
     return table(["", "clusters", "Rand index", *ALGORITHMS.values()], lines)
 
 

@@ -137,7 +137,10 @@ def test_what_cannot_be_loaded_gets_a_sentence(arguments, options, words):
 
 
 def test_importing_and_loading_digits_needs_neither_pooch_nor_pillow():
-    code = "import sys, fedwad; fedwad.datasets.load('digits'); print('pooch' in sys.modules, 'PIL' in sys.modules)"
+    code = (
+        "import sys, fedwad; fedwad.datasets.load('digits');"
+        " print('pooch' in sys.modules, 'PIL' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

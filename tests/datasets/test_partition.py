@@ -304,7 +304,8 @@ X10, Y10 = np.zeros((10, 1)), np.repeat([0, 1], 5)
         ),
         (
             lambda: partition.class_pairs(X10, Y10, clients=3, samples=4),
-            "Class 0 has 5 samples and the clients need 6 of them; ask for fewer samples or fewer clients",
+            "Class 0 has 5 samples and the clients need 6 of them; ask for fewer samples or fewer"
+            " clients",
         ),
         (
             lambda: partition.class_pairs(X10, Y10, clients=6, samples=None),

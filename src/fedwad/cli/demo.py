@@ -28,7 +28,7 @@ def demo(
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Two hospitals ask how alike their data are, without showing them to anyone."""
+    """Two hospitals ask how similar their data are, without showing them to anyone."""
     images, labels = fedwad.datasets.load("digits")
     data = {"north": images[labels < 5], "south": images[labels >= 5]}
     hospitals = fedwad.local(data)
@@ -59,7 +59,7 @@ def demo(
     if as_json:
         print_json(_as_dict(result, summary, exact, raw, picture))
     else:
-        _tell(data, result, summary, exact, raw, picture)
+        _show(data, result, summary, exact, raw, picture)
 
 
 def _as_dict(
@@ -78,7 +78,7 @@ def _as_dict(
     }
 
 
-def _tell(
+def _show(
     data: dict[str, np.ndarray],
     result: fedwad.DistanceResult,
     summary: fedwad.DistanceResult,
@@ -88,9 +88,10 @@ def _tell(
 ) -> None:
     north, south = data.values()
     screen.print(
-        "\n[bold]Two hospitals want to know how alike their data are before they train together.[/]\n"
-        f"The data may not leave the buildings: North holds {len(north)} scans and South {len(south)}, of\n"
-        f"{north.shape[1]} numbers each (handwritten digits 0-4 and 5-9 play the scans). A server asks\n"
+        "\n[bold]Two hospitals want to know how similar their data are before they train"
+        " together.[/]\nThe data may not leave the buildings: North holds"
+        f" {len(north)} scans and South {len(south)}, of\n{north.shape[1]} numbers each"
+        " (handwritten digits 0-4 and 5-9 play the scans). A server asks\n"
         "both, and only small point clouds travel.\n"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -116,7 +117,7 @@ def _tell(
     screen.print(table)
     screen.print(
         "\nThe distance is the 2-Wasserstein distance, the least root-mean-square effort to turn\n"
-        "one data set into the other. The interval is proven from what the hospitals sent, the\n"
+        "one dataset into the other. The interval is proven from what the hospitals sent, the\n"
         "estimate inside it is not. Small messages are no privacy guarantee: see the README.\n"
         f"\nPicture: {picture}\nNext:    fedwad distance A.csv B.csv, on files of your own",
         soft_wrap=True,

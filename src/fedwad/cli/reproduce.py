@@ -21,14 +21,14 @@ from fedwad.experiments import reproduce as reproduced
 
 __all__ = ["reproduce"]
 
-_VERDICTS = {True: "held", False: "did not hold", None: "cannot be told from this run"}
+_VERDICTS = {True: "held", False: "did not hold", None: "cannot be judged from this run"}
 
 
 @guarded
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or all.")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller and fewer settings: a first look.")
+        bool, typer.Option("--quick", help="Smaller and fewer settings, for a first impression.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", help="Folder of results, a folder in it each.")
@@ -40,22 +40,21 @@ def reproduce(
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Make the paper's figures and tables again, with our methods and the exact reference beside
-    the paper's.
+    """Reproduce the paper's figures and tables, beside our methods and the exact reference.
 
-    What is measured is kept at once: an interrupted run goes on where it was when the command is
-    given again. Data sets come from the folder FEDWAD_DATA names, or are downloaded.
+    Measurements are kept at once, so the same command continues an interrupted run. Datasets come
+    from the folder that FEDWAD_DATA names, or are downloaded.
     """
     names = NAMES if name == "all" else (name,)
     for wanted in names:
-        experiment(wanted)  # an unknown name is told before anything runs
+        experiment(wanted)  # refuse an unknown name before anything runs
     outcomes = []
     for wanted in names:
         try:
             outcome = _run(wanted, out, quick, fresh)
         except KeyboardInterrupt:
             errors.print(
-                "Interrupted; what was measured is kept, and the same command goes on from there."
+                "Interrupted; what was measured is kept, and the same command continues from there."
             )
             raise typer.Exit(130) from None
         outcomes.append(outcome)

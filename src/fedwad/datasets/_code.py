@@ -39,7 +39,8 @@ def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0)
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":
         raise InputError(
-            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per row."
+            f"X has shape {samples.shape} of {samples.dtype}; give numbers (n, d), one sample per"
+            " row."
         )
     kind = np.result_type(samples, np.float32)
     width, dimension = check_whole(hidden, "hidden"), check_whole(dimension, "dimension")

@@ -55,7 +55,8 @@ def fetch(data: str, remote: Remote, alternative: str) -> Path:
         ) as error:  # what the requests library raises is one, too, and knows the response
             if not hasattr(error, "response"):
                 raise InputError(
-                    f"The cache {cache(data)} cannot be written ({error.strerror or 'no permission'}); mend that, or"
+                    f"The cache {cache(data)} cannot be written"
+                    f" ({error.strerror or 'no permission'}); mend that, or"
                     f" set FEDWAD_DATA to a folder that has {alternative}."
                 ) from None
             answer = error.response
@@ -70,6 +71,7 @@ def fetch(data: str, remote: Remote, alternative: str) -> Path:
             return Path(found)
     why = ", ".join(dict.fromkeys(reasons))  # two places may be one host
     raise InputError(
-        f"{data} is not on this machine and cannot be downloaded ({why}); connect to the internet and try again,"
+        f"{data} is not on this machine and cannot be downloaded ({why}); connect to the internet"
+        " and try again,"
         f" or set FEDWAD_DATA to a folder that has {alternative}."
     )

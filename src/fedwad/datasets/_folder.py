@@ -43,7 +43,8 @@ class FolderArchive:
         )
         if not self._path.parent.is_dir():
             raise InputError(
-                f"FEDWAD_DATA names {folder}, which is no folder; correct it, or unset it to download {name}."
+                f"FEDWAD_DATA names {folder}, which is no folder; correct it, or unset it to"
+                f" download {name}."
             )
         if not self._path.is_file():
             raise InputError(
@@ -59,7 +60,8 @@ class FolderArchive:
             wanted = self._keys("train") + self._keys("test")
             found = ", ".join(sorted(keys)[:8]) or "none"
             raise InputError(
-                f"{self._path} needs the arrays {', '.join(dict.fromkeys(wanted))}; it holds {found}."
+                f"{self._path} needs the arrays {', '.join(dict.fromkeys(wanted))}; it holds"
+                f" {found}."
             )
 
     @property
@@ -124,7 +126,8 @@ class FolderArchive:
             raise
         except Exception:  # zipfile, lzma, numpy and Pillow each have their own ways to say it
             raise InputError(
-                f"{self._path} cannot be read; is it a complete .npz file, as numpy.savez writes it?"
+                f"{self._path} cannot be read; is it a complete .npz file, as numpy.savez writes"
+                " it?"
             ) from None
 
     def _refuse(self, key: str, array: NDArray[Any], wanted: str) -> None:

@@ -27,14 +27,16 @@ class Labelled:
             ) from None
         if self.X.ndim == 0 or self.y.ndim != 1 or len(self.X) != len(self.y):
             raise InputError(
-                f"Samples of shape {self.X.shape} came with labels of shape {self.y.shape}; give one label per sample."
+                f"Samples of shape {self.X.shape} came with labels of shape {self.y.shape}; give"
+                " one label per sample."
             )
         if len(self.y) == 0:
             raise InputError("There are no samples to deal out; give at least one.")
         self.classes, self.codes = _encoded(self.y)
         if any(_is_missing(label) for label in self.classes):
             raise InputError(
-                "Some labels are missing; leave those samples out, or give them a label of their own."
+                "Some labels are missing; leave those samples out, or give them a label of their"
+                " own."
             )
         self.supply = np.bincount(self.codes, minlength=len(self.classes))
 
@@ -69,7 +71,8 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
     ----------
     clients : names, "client00", "client01", ...
     indices : the rows of each client in the data that were dealt out, by name
-    groups : the true group of each client, (clients,); those of one group draw from the same law
+    groups : the true group of each client, (clients,); those of one group have the same
+        distribution
     classes : the labels that occur, in order
     counts : how many samples of each class each client has, (clients, classes)
     """
@@ -95,7 +98,7 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         return np.asarray(self.counts.sum(axis=1))
 
     def apply(self, X: Any, y: Any, seed: int = 0) -> Partition:
-        """Partition other data, such as test samples, among the same clients in the same proportions.
+        """Partition other data, such as test samples, in the same proportions.
 
         The samples of each class go to the clients that have that class here, in proportion to how
         many they have; every sample of such a class is used. Classes that no client has are left
@@ -133,7 +136,8 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         each = f"{least} samples each" if least == most else f"{least} to {most} samples each"
         groups = len(np.unique(self.groups))
         return (
-            f"Partition({len(self)} clients, {each}, {self.sizes.sum()} of {len(self._data.y)} samples,"
+            f"Partition({len(self)} clients, {each}, {self.sizes.sum()} of {len(self._data.y)}"
+            " samples,"
             f" {groups} group{'s' if groups > 1 else ''})"
         )
 

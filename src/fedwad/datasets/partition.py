@@ -126,7 +126,8 @@ def classes_per_client(
     )
     if classes > kinds:
         raise InputError(
-            f"y has {kinds} different labels and {classes} were asked for each client; ask for fewer."
+            f"y has {kinds} different labels and {classes} were asked for each client; ask for"
+            " fewer."
         )
     holds = np.zeros((clients, kinds), dtype=bool)
     for client in range(clients):
@@ -140,15 +141,16 @@ def classes_per_client(
 def dirichlet(
     X: Any, y: Any, alpha: float = 0.5, clients: int = 20, samples: int | None = 300, seed: int = 0
 ) -> Partition:
-    """Class proportions drawn from a Dirichlet law: small alpha, few classes a client; large alpha,
-    all alike.
+    """Class proportions drawn from a Dirichlet distribution.
+
+    With small alpha a client has few classes; with large alpha all clients are similar.
 
     With `samples`, client i draws its own proportions q_i ~ Dirichlet(alpha, ..., alpha) over the
     classes, and its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With
     samples=None everything is dealt out: class c draws proportions over the clients, r_c ~
     Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). Proportions that a
     class has too few samples for, or that leave a client empty, are drawn again, up to 100 times.
-    Every client has a law of its own, so every client is a group of its own.
+    Every client has a distribution of its own, so every client is a group of its own.
     """
     data, rng = Labelled(X, y), _generator(seed)
     clients, kinds = check_whole(clients, "clients"), len(data.classes)
@@ -180,7 +182,7 @@ def dirichlet(
 
 
 def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
-    """Clients that draw from the same law, the data at large, and differ in size alone: one group.
+    """Clients that draw from the same distribution and differ only in size: one group.
 
     Parameters
     ----------
@@ -216,7 +218,8 @@ def _demand(holds: NDArray[np.bool_], samples: int | None, data: Labelled) -> ND
         few = np.flatnonzero(holders > data.supply)
         if len(few):
             raise InputError(
-                f"Class {data.classes[few[0]]} has {data.supply[few[0]]} samples for {holders[few[0]]} clients;"
+                f"Class {data.classes[few[0]]} has {data.supply[few[0]]} samples for"
+                f" {holders[few[0]]} clients;"
                 " ask for fewer clients."
             )
         return _evenly(holds.T, data.supply).T

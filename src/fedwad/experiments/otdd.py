@@ -312,7 +312,8 @@ def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
             errors[large] < 0.02,
             f"all pairs: {100 * errors[few]:+.1f}% ({few}), {100 * errors[large]:+.1f}% ({large}):"
             " FedWaD stops at a matching that is not the best. With as many points as samples the"
-            f" server has every sample: our bound from the same messages is {100 * bound:+.2f}% off",
+            f" server has every sample: our bound from the same messages is {100 * bound:+.2f}%"
+            " off",
         ),
     ]
 

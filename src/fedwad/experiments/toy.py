@@ -229,14 +229,16 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "With the exact one it drops to 10^-4.",
             lowest < 1e-3,
-            f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD can"
+            f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD"
+            " can"
             " stop short of the exact distance",
         ),
         Claim(
             "With the exact one the error increases again after its minimum, by numerical errors as"
             " the support grows.",
             capped[-1] > 1.05 * min(capped) if capped else None,
-            f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after {len(capped)}"
+            f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after"
+            f" {len(capped)}"
             f" rounds, when the support has {grown} points and POT stops at its cap of iterations"
             f" with only a warning. {proved}"
             if capped

@@ -188,8 +188,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
-        """The label of each sample of X (n, d): the most frequent one of its nearest atoms, the first
-        of several.
+        """The most frequent label of the nearest atoms of each sample of X (n, d).
 
         `among` restricts the labels: a site with two classes may know that its new samples belong
         to these.
@@ -198,7 +197,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any, among: Sequence[Any] | None = None) -> Floats:
-        """Fraction of the votes of the nearest atoms for each class, shape (n, number of classes)."""
+        """Fraction of the votes of the nearest atoms for each class, (n, number of classes)."""
         check_is_fitted(self, "points_")
         samples = self._validated(X)
         chosen = np.arange(len(self.points_)) if among is None else self._atoms_of(among)

@@ -45,29 +45,28 @@ def train(
 ) -> TrainingResult:
     """Train a classifier on the data of sites that keep them, with one model for each group.
 
-        Rows stay at the sites, but trained weights reveal something about them. Training gives no
-        privacy guarantee.
+    Rows stay at the sites, but trained weights reveal something about them. Training gives no
+    privacy guarantee.
 
-        Parameters
-        ----------
-        fed : a federation, or a mapping from names to (X, y), which become local clients
-        options : a `TrainingOptions`, or the name of an algorithm: "fedavg", "fedrep" or "fedper"
-        groups : a label for each client, as `fedwad.matrix(...).cluster(...)` gives them, or a mapping
-            from names to labels; all clients are one group by default
-        classes : names of all classes; clients are asked for them by default
-        clients : names of the clients to train with; all by default
-        callback : called with a `Progress` before each round and after the last
-        **keywords : fields of `TrainingOptions`, such as `rounds`, `learning_rate` or `seed`
+    Parameters
+    ----------
+    fed : a federation, or a mapping from names to (X, y), which become local clients
+    options : a `TrainingOptions`, or the name of an algorithm: "fedavg", "fedrep" or "fedper"
+    groups : a label for each client, as `fedwad.matrix(...).cluster(...)` gives them, or a mapping
+        from names to labels; all clients are one group by default
+    classes : names of all classes; clients are asked for them by default
+    clients : names of the clients to train with; all by default
+    callback : called with a `Progress` before each round and after the last
+    **keywords : fields of `TrainingOptions`, such as `rounds`, `learning_rate` or `seed`
 
-        Examples
-        --------
-        >>> import numpy as np
-    from numpy.typing import NDArray
-        >>> rng = np.random.default_rng(0)
-        >>> y = np.arange(60) % 2
-        >>> data = {f"site{k}": (rng.normal(size=(60, 3)) + 4 * y[:, None], y) for k in range(3)}
-        >>> train(data, rounds=2, fraction_train=1.0, learning_rate=0.05)
-        <fedavg on 3 sites in 1 group: accuracy 100.0%, majority class 50.0%>
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> data = {f"site{k}": (rng.normal(size=(60, 3)) + 4 * y[:, None], y) for k in range(3)}
+    >>> train(data, rounds=2, fraction_train=1.0, learning_rate=0.05)
+    <fedavg on 3 sites in 1 group: accuracy 100.0%, majority class 50.0%>
     """
     return train_with(
         fed,

@@ -85,7 +85,8 @@ def test_encoding_needs_no_torch(model, tmp_path):
     model.save(tmp_path / "model.npz")
     code = (
         "import sys, numpy as np; from fedwad.learning.local.autoencoder import Autoencoder;"
-        "print(Autoencoder.load(sys.argv[1]).encode(np.ones((2, 12))).shape, 'torch' in sys.modules)"
+        "print(Autoencoder.load(sys.argv[1]).encode(np.ones((2, 12))).shape, 'torch' in"
+        " sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "model.npz")],

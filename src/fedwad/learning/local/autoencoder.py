@@ -5,8 +5,9 @@ Two fully connected layers lead down to the code and two up again, with a ReLU i
     encode(x) = B2 max(0, B1 x' + b1) + b2,    x' = (x - mean) / scale,
     decode(z) = mean + scale (C2 max(0, C1 z + c1) + c2),
 
-Training minimises the mean of |x' - decode'(encode(x))|^2. `mean` is the mean sample. `scale` is one
-number, the root mean square of x - mean over all features, so the geometry of the data is kept.
+Training minimises the mean of |x' - decode'(encode(x))|^2. `mean` is the mean sample. `scale` is
+one number, the root mean square of x - mean over all features, so the geometry of the data is
+kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on the samples of clients: one network after another, or in stacks."""
+"""Stochastic gradient descent on the samples of clients, one network at a time or in stacks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One network to train: initial weights (size,), rows of a pool, and the seed of their order."""
+    """A network to train: initial weights (size,), rows of a pool, and the seed of their order."""
 
     weights: Tensor
     rows: NDArray[np.int64]

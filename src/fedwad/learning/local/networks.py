@@ -26,7 +26,7 @@ _drawing = Lock()  # initial weights come from PyTorch's one generator
 
 
 def mlp(features: int, classes: int) -> nn.Module:
-    """The paper's network for MNIST: fully connected, features-512-256-64-classes with ReLU between.
+    """The paper's network for MNIST: fully connected, features-512-256-64-classes with ReLU.
 
     It gives logits. The authors' code applies a softmax before a cross-entropy that expects logits,
     which trains slowly and never to certainty.
@@ -41,8 +41,9 @@ def mlp(features: int, classes: int) -> nn.Module:
 
 
 def cnn(features: int, classes: int) -> nn.Module:
-    """The paper's network for CIFAR-10: two 5x5 convolutions of 64 channels, each with pooling by 2,
-    then 120-64-classes.
+    """The paper's network for CIFAR-10: two 5x5 convolutions of 64 channels, then 120-64-classes.
+
+    Each convolution is followed by pooling by 2.
 
     It takes square images of one or three channels as rows of side * side * channels features,
     channels last.

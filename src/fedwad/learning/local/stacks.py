@@ -5,10 +5,10 @@ sums are those of training one by one, in another order, so results differ by ro
 
 `torch.func.vmap` finds the gradient of any module. Linear layers with ReLU between have a
 hand-written step, `_linear_step`, because their steps are so small that finding the gradient takes
-as long as computing it. `vmap` takes 1.7 to 3.3 times as long for stacks of one or two networks (2.8
-to 4.6 times when only the last layer learns), which is what a core gets when a tenth of twenty sites
-trains, and 1.1 to 2.1 times for stacks of ten and fifty (`python -m benchmarks gradients`, processor
-time of one thread).
+as long as computing it. With `vmap`, stacks of one or two networks take 1.7 to 3.3 times as long,
+and 2.8 to 4.6 times when only the last layer learns. A core gets such stacks when a tenth of twenty
+sites trains. Stacks of ten and fifty take 1.1 to 2.1 times as long (`python -m benchmarks
+gradients`, processor time of one thread).
 """
 
 from __future__ import annotations
@@ -270,8 +270,10 @@ def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.devi
 
 
 def _shares(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Tensor:
-    """The weight (steps, M, batch) of each row in its batch's mean loss; zero for rows that only fill
-    up a batch."""
+    """The weight (steps, M, batch) of each row in its batch's mean loss.
+
+    Rows that only fill up a batch have weight zero.
+    """
     longest = -(-len(tasks[0].rows) // batch_size)
     counts = torch.tensor([len(task.rows) for task in tasks], device=device)[:, None]
     place = torch.arange(longest * batch_size, device=device)
