@@ -70,7 +70,7 @@ echo "5. the analyst, once the sites are there"
 kit=$kits/analyst@fedwad.test
 for _ in $(seq 20); do
     found=0
-    fedwad distance paris oslo --support 10 --engine flare --connect "$kit" --timeout 300 && break
+    fedwad distance paris oslo --method fedwad --support 10 --engine flare --connect "$kit" --timeout 300 && break
     found=$?
     sleep 1
 done
