@@ -27,6 +27,7 @@ ROOMS = [
     "_checks",
     "_blas",
     "_files",
+    "_words",
     "tables",
     "ot",
     "_options",

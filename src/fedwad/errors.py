@@ -16,12 +16,12 @@ class InputError(FedwadError, ValueError):
 
 
 class PolicyError(FedwadError):
-    """A client's policy forbids the answer that was asked for."""
+    """A client's policy refuses the request."""
 
 
 class FederationError(FedwadError):
-    """A client did not answer, or its answer makes no sense."""
+    """A client did not answer, or its reply is invalid."""
 
 
 class CertificateError(FedwadError):
-    """A computed optimum failed its own proof of optimality, so it is not returned."""
+    """A computed optimum failed its proof of optimality, so it is not returned."""

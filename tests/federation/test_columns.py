@@ -346,7 +346,7 @@ def _questions():
         AtomsRequest(support.points, np.zeros(4), 0.0),
         LabelsRequest(),
         PrototypesRequest(2, "class", "equal", 0),
-        PrivateRequest.of(fedwad.DP(1.0, 1e-5, 1.0)),
+        PrivateRequest.of(fedwad.DP(1.0, clip_norm=1.0)),
     ]
 
 

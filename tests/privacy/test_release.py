@@ -214,18 +214,29 @@ def test_what_privacy_cannot_have_is_refused(points, options):
         {"cells": -1},
         {"cells": [1.0]},
         {"centre": None},
-        {},
+        {"clip_norm": float("nan")},
+        {"clip_norm": True},
+        {"labels": ["ill"], "cells": 3},
+        {"labels": "ill"},
     ],
 )
-def test_promises_are_checked(options):
+def test_guarantees_are_checked(options):
     with pytest.raises(InputError):
-        DP(1, **({"clip_norm": 1.0} | options if options else {}))
+        DP(1, **({"clip_norm": 1.0} | options))
 
 
-def test_a_promise_survives_the_wire():
-    for promise in (DP(1, clip_norm=2), DP(0.5, 1e-6, 3, [1.0, 2.0], [[0.0, 0.0], [1.0, 1.0]])):
-        again = DP.of(promise.to_dict())
-        assert again.to_dict() == promise.to_dict()
-        assert again.mu == mu_of(promise.epsilon, promise.delta)
+def test_clip_norm_is_required():
+    with pytest.raises(TypeError, match="clip_norm"):
+        DP(1)
+    with pytest.raises(InputError, match="clip_norm"):
+        DP.of({"epsilon": 1.0})
+
+
+def test_a_guarantee_survives_the_wire():
+    own = DP(0.5, delta=1e-6, clip_norm=3, centre=[1.0, 2.0], cells=[[0.0, 0.0], [1.0, 1.0]])
+    for guarantee in (DP(1, clip_norm=2), own):
+        again = DP.of(guarantee.to_dict())
+        assert again.to_dict() == guarantee.to_dict()
+        assert again.mu == mu_of(guarantee.epsilon, guarantee.delta)
     with pytest.raises(InputError):
         DP.of({"epsilon": 1, "clip_norm": 1, "trust": "me"})

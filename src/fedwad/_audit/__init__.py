@@ -1,5 +1,4 @@
-"""The curious server: what can be reconstructed from a client's answers, tried on the user's own
-data."""
+"""The audit: attacks of a curious server, tried on the user's own data."""
 
 from fedwad._audit._result import AuditResult, Row, Samples
 from fedwad._audit._score import Score, Yardstick

@@ -1,5 +1,5 @@
-"""Differencing of a coreset's rounds: atoms on a line cut the records into slabs, and masses tell
-counts."""
+"""Differencing of a coreset's rounds: atoms on a line cut the records into slabs, and the masses
+give their counts."""
 
 from __future__ import annotations
 
@@ -18,29 +18,24 @@ _LINES, _QUERIES = 2, 120
 
 
 def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Slabs across a line, moved a little from look to look; see `_curve`.
+    """Slabs across a line, moved a little from query to query; see `_curve`.
 
-    No floor on the samples in a cell helps: what is told of two slabs that differ by one record is
-    the record.
+    A minimum cell size does not help: two slabs that differ by one record reveal it.
     """
     mean, scale = session.sketch()
-    queries = (
-        _QUERIES
-        if session.policy.max_queries is None
-        else min(_QUERIES, session.policy.max_queries - 1)
-    )
+    queries = session.queries(_QUERIES, reserved=1)
     found: list[Floats] = []
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
         direction = a_line(session.features, rng)
-        width = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # half of what the slabs span
+        width = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # half the range of the slabs
         for _ in range(max(1, queries // _LINES)):
-            atoms = max(2, min(session.most, max(2, (2 * session.most) // 3)))
+            atoms = max(2, min(session.max_support, max(2, (2 * session.max_support) // 3)))
             places = width * (np.linspace(-1, 1, atoms) + rng.uniform(-1, 1) / atoms)
             request = AtomsRequest(mean + np.outer(places, direction), np.zeros(atoms), 0.0)
             reply = session.ask(request)
             if not isinstance(reply, CellSums):
-                if not session.answered or session.is_spent:
+                if session.is_hopeless:
                     break
                 continue
             filled = reply.masses > 0

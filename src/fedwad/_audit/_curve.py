@@ -1,10 +1,10 @@
 """Differencing: sums over nested sets of records, from which single records follow.
 
-Points of a support on one line sort the records by their place along it and cut that order into
-cells. All cells of all looks along the same line are then about one curve: C(q) = the sum of the
-first q records in that order (a record that is cut counts in part). It is straight between whole
-numbers, with slope x_(i) between i and i + 1. Two looks that cut the same record in two places give
-that record away, whatever the number of samples in each cell.
+A support on one line sorts the records along it and cuts that order into cells. The cells of all
+queries along one line describe one curve: C(q) = the sum of the first q records in that order,
+where a record that is cut counts in part. The curve is linear between integers, with slope x_(i)
+between i and i + 1. Two queries that cut the same record in two places reveal it, whatever the
+number of samples in each cell.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["Curve", "a_line"]
 
 
 class Curve:
-    """What is known of C: its height at some places q, from 0 to n."""
+    """Known values of C at some places q from 0 to n."""
 
     def __init__(self, count: int, features: int) -> None:
         self._count = count
         self._heights: dict[Fraction, Floats] = {Fraction(0): np.zeros(features)}
 
     def add(self, places: list[Fraction], sums: Floats) -> None:
-        """Heights at the ends of consecutive cells, whose sums these are."""
+        """Add the values at the ends of consecutive cells with these sums."""
         for place, height in zip(places, np.cumsum(sums, axis=0), strict=True):
             self._heights.setdefault(place, height)
 
     def records(self) -> list[Floats]:
-        """The records in which two places lie, from the two that are farthest apart."""
+        """Records that contain at least two known places, from the two farthest apart."""
         places = sorted(self._heights)
         inside: dict[int, list[Fraction]] = {}
         for place in places:
@@ -47,5 +47,6 @@ class Curve:
 
 
 def a_line(features: int, rng: np.random.Generator) -> Floats:
+    """A random unit vector."""
     direction = rng.standard_normal(features)
     return np.asarray(direction / np.linalg.norm(direction))

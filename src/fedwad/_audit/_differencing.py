@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 
@@ -17,7 +18,7 @@ _LINES, _QUERIES = 3, 200
 
 
 def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Cells of f samples each, the first of f, f + 1, ..., 2 f - 1: their ends pass through every
+    """Cells of f samples, with f, f + 1, ..., 2 f - 1 in the first: their ends visit every
     record."""
     floor = max(1, session.policy.min_cell_size)
     count = session.count
@@ -36,35 +37,35 @@ def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
 
 
 def by_sizes(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Equal weights, as a policy may ask for, but supports of many sizes S: their cells end at k n
-    / S."""
-    most, least = (
-        min(session.most, max(1, session.count // 2)),
-        max(1, session.policy.min_support - 1),
-    )
-    sizes = range(most, least - 1, -1)
+    """Equal weights, which a policy may require, but supports of many sizes S: their cells end at
+    k n / S."""
+    most = min(session.max_support, max(1, session.count // 2))
+    sizes = range(most, max(1, session.policy.min_support - 1) - 1, -1)
     return _attack(session, rng, lambda: ([Fraction(session.count, size)] * size for size in sizes))
 
 
-def _attack(session: AttackSession, rng: np.random.Generator, queries: object) -> Floats:
+def _attack(
+    session: AttackSession,
+    rng: np.random.Generator,
+    queries: Callable[[], Iterable[list[Fraction]]],
+) -> Floats:
     mean, scale = session.sketch()
     found: list[Floats] = []
     asked = 0
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
         direction = a_line(session.features, rng)
-        for cells in queries():  # type: ignore[operator]
+        for cells in queries():
             if session.is_spent or asked >= _QUERIES:
                 break
             weights = np.array([float(cell) for cell in cells])
             along = np.arange(len(cells)) - (len(cells) - 1) / 2
-            seen = session.look(
-                Measure(mean + np.outer(along, direction) * float(scale.mean()), weights)
-            )
+            support = mean + np.outer(along, direction) * float(scale.mean())
+            means = session.cell_means(Measure(support, weights))
             asked += 1
-            if seen is not None:
-                curve.add(list(np.cumsum(cells)), weights[:, None] * (seen.means - mean))
-            elif not session.answered:  # refused by its kind or its weights: another will be too
-                return np.empty((0, session.features))
+            if means is not None:
+                curve.add(list(accumulate(cells)), weights[:, None] * (means - mean))
+            elif not session.answered:  # the kind or the weights are refused: so will be all others
+                return session.nothing
         found += [mean + record for record in curve.records()]
     return np.array(found).reshape(-1, session.features)

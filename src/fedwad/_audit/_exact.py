@@ -1,9 +1,9 @@
 """The paper's exact interpolating measure, with t known and with t secret.
 
-An atom of the reply is (1 - t) x_i + t z_j. Inside a geodesic the optimal plan to its end is unique
-and a map, so transporting the *reply* to the support tells j for each atom, whatever t is, and x_i
-follows once t is known. A sample that is split between z_j and z_k gives two atoms whose difference
-is t (z_j - z_k): there stands t.
+An atom of the reply is (1 - t) x_i + t z_j. From inside a geodesic the optimal plan to its end is a
+unique map. Therefore the plan from the *reply* to the support gives j for each atom, whatever t is,
+and x_i follows once t is known. A sample that is split between z_j and z_k gives two atoms whose
+difference is t (z_j - z_k), which reveals t.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SAME = 1e-8
 
 
 def exact_known(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """One round; the server set t itself."""
+    """One round; the server chose t."""
     return _attack(session, rng, secret=False)
 
 
 def exact_secret(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """One round; t was drawn by the client, who does not tell it."""
+    """One round; the client drew t and keeps it secret."""
     return _attack(session, rng, secret=True)
 
 
@@ -39,24 +39,23 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
     t = float(rng.uniform(0.25, 0.75)) if secret else 0.5
     reply = session.ask(TransportRequest("audit", support, t, 2.0, "exact", False))
     if not isinstance(reply, TransportReply):
-        return np.empty((0, session.features))
+        return session.nothing
     atoms = reply.interpolant
     plan = solve(atoms, support)
     heavy = np.lexsort((plan.mass, plan.rows))[::-1]  # of each atom the entry with most mass
     rows, first = np.unique(plan.rows[heavy], return_index=True)
     ends = support.points[plan.cols[heavy][first]]
     points, masses = atoms.points[rows], atoms.weights[rows]
-    if secret:  # from here on t is not used but found
+    if secret:  # from here on t is inferred, not used
         found = _found(points, ends, masses)
         if found is None:
-            return np.empty((0, session.features))
+            return session.nothing
         t = found
     return _distinct((points - t * ends) / (1 - t), masses)
 
 
 def _found(points: Floats, ends: Floats, masses: Floats) -> float | None:
-    """t from pairs of light atoms whose difference is a multiple of the difference of their
-    ends."""
+    """t from pairs of light atoms whose difference is a multiple of their ends' difference."""
     light = np.flatnonzero(masses < masses.max() * (1 - _SAME))
     votes = []
     for k, i in enumerate(light):
@@ -72,8 +71,8 @@ def _found(points: Floats, ends: Floats, masses: Floats) -> float | None:
                 votes.append(t)
     if not votes:
         return None
-    # With one feature every difference is a multiple: the pieces of one sample agree on t, the
-    # other pairs do not.
+    # With one feature every difference is a multiple. The pieces of one sample agree on t; other
+    # pairs do not.
     found = np.array(votes)
     agree = (np.abs(found[:, None] - found) <= _SAME).sum(axis=1)
     return float(found[agree.argmax()])

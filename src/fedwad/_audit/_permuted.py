@@ -1,8 +1,8 @@
 """Barycentric rounds with as many points as samples, t secret: two rounds are enough.
 
-With S = n a reply is a_s = (1 - t) x_(s) + t z_s in an unknown order, so x_(s) = z_s + u (a_s -
-z_s) with u = 1 / (1 - t). The mean of the samples does not depend on the order and is the same in
-both rounds:
+With S = n a reply is a_s = (1 - t) x_(s) + t z_s in an unknown order, so
+x_(s) = z_s + u (a_s - z_s) with u = 1 / (1 - t). The mean of the samples does not depend on the
+order and is the same in both rounds:
 
     mean z + u (mean a - mean z) = mean z' + u' (mean a' - mean z'),
 
@@ -32,7 +32,7 @@ def permuted(session: AttackSession, rng: np.random.Generator) -> Floats:
         t = float(rng.uniform(0.25, 0.75))  # drawn by the client; used nowhere below
         reply = session.ask(TransportRequest("audit", support, t, 2.0, "barycentric", False))
         if not isinstance(reply, TransportReply) or len(reply.interpolant) != session.count:
-            return np.empty((0, session.features))
+            return session.nothing
         starts.append(support.points)
         moves.append(reply.interpolant.points - support.points)
     if session.features == 1:

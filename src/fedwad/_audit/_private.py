@@ -1,8 +1,8 @@
-"""Attacks on releases under differential privacy, up to the attacker that the promise is about.
+"""Attacks on releases under differential privacy, including the attacker of its definition.
 
-That attacker knows all records but one, and wants this one. From a mean without noise it follows at
-once, x_i = n mean - sum of the others; from a noisy one it comes back as x_i + n noise. So each
-record's guess is made here with the help of all others, which no attack on another method may use.
+That attacker knows all records but one. A mean without noise reveals the last one:
+x_i = n mean - sum of the others. A noisy mean gives x_i + n noise. Each guess here therefore uses
+all other records, which no attack on another method may do.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fedwad.privacy import DP, denoise
 __all__ = ["averaged_releases", "known_others", "one_release"]
 
 _REPEATS = 20
-_UNLIMITED = 100.0  # asked of a client that grants everything
+_UNLIMITED = 100.0  # requested from a client without a limit
 
 
 def one_release(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """n draws from what the whole budget buys."""
+    """n draws from a release that spends the whole budget."""
     reply = _release(session)
     if reply is None:
-        return np.empty((0, session.features))
+        return session.nothing
     summary = denoise(reply).summary
     cells = rng.choice(len(summary.weights), size=session.count, p=summary.weights)
     values, vectors = np.linalg.eigh(summary.covariance)
@@ -40,28 +40,28 @@ def one_release(session: AttackSession, rng: np.random.Generator) -> Floats:
 def known_others(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """Each record from one release and all other records."""
     reply = _release(session)
-    return (
-        np.empty((0, session.features)) if reply is None else _from_others(session, [_mean(reply)])
-    )
+    return session.nothing if reply is None else _from_others(session, [_mean(reply)])
 
 
 def averaged_releases(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """The same from twenty releases, each with the whole budget if the client lets it; no two are
-    the same request."""
+    """The same from twenty releases, each with the whole budget if the client allows it; no two
+    requests are equal."""
     means = []
     for k in range(_REPEATS):
         reply = _release(session, 1 + 1e-6 * k)
         if reply is None:
             break
         means.append(_mean(reply))
-    return _from_others(session, means) if means else np.empty((0, session.features))
+    return _from_others(session, means) if means else session.nothing
 
 
 def _release(session: AttackSession, factor: float = 1.0) -> PrivateReply | None:
     granted = session.policy.epsilon
     epsilon = _UNLIMITED if granted is None or math.isinf(granted) else granted
     reply = session.ask(
-        PrivateRequest.of(DP(epsilon, session.policy.delta, session.clip_norm * factor))
+        PrivateRequest.of(
+            DP(epsilon, delta=session.policy.delta, clip_norm=session.clip_norm * factor)
+        )
     )
     return reply if isinstance(reply, PrivateReply) else None
 

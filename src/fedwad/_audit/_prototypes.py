@@ -15,30 +15,25 @@ _QUERIES = 60
 
 
 def many_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Prototypes of other numbers and seeds: two cells of a class that differ by one record give
-    that record away."""
-    queries = (
-        _QUERIES
-        if session.policy.max_queries is None
-        else min(_QUERIES, session.policy.max_queries)
-    )
-    most = max(1, min(session.most, session.count // 10))
+    """Ask for prototypes with other sizes and seeds: two cells of a class that differ by one
+    record reveal it."""
+    most = max(1, min(session.max_support, session.count // 10))
     cells: dict[object, list[tuple[Floats, Floats]]] = {}
-    for k in range(queries):
+    for k in range(session.queries(_QUERIES)):
         reply = session.ask(PrototypesRequest(max(1, most - k // 20), "class", "free", k))
         if not isinstance(reply, Prototypes):
-            if not session.answered or session.is_spent:
+            if session.is_hopeless:
                 break
             continue
         for code, name in enumerate(reply.names):
             own = reply.labels == code
             cells.setdefault(name, []).append((reply.weights[own], reply.points[own]))
-    guesses = []
-    for told in cells.values():
-        counts = np.rint(np.concatenate([weights for weights, _ in told]) * session.count).astype(
-            np.int64
-        )
-        # What a class can give is bounded by what it holds.
-        held = round(float(told[0][0].sum()) * session.count)
-        guesses.append(candidates(counts, np.concatenate([points for _, points in told]), held))
-    return np.concatenate(guesses) if guesses else np.empty((0, session.features))
+    guesses = [_of_class(found, session.count) for found in cells.values()]
+    return np.concatenate(guesses) if guesses else session.nothing
+
+
+def _of_class(found: list[tuple[Floats, Floats]], count: int) -> Floats:
+    """Candidates from the weights and means of one class, at most as many as it has records."""
+    weights, points = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    records = round(float(found[0][0].sum()) * count)
+    return candidates(np.rint(weights * count).astype(np.int64), points, records)

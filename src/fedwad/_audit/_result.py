@@ -17,16 +17,16 @@ __all__ = ["AuditResult", "Row", "Samples"]
 
 @dataclass(frozen=True)
 class Row:
-    """What one attack on one method got.
+    """The outcome of one attack on one method.
 
-    method : the method whose questions the attack may ask
+    method : the method whose requests the attack may use
     attack : its name
-    asks : what it asks, in words
-    answered : how many questions were answered
-    refused : why it got no further, the client's own sentence; empty if nothing was refused
-    score : how many records came back
-    leaks : whether that is more than a fresh draw from the same law would give
-    untried : why its question does not fit the data, so that nothing was tried; empty if it was
+    asks : its requests, in words
+    answered : number of answered requests
+    refused : the client's sentence for the last refusal; empty if nothing was refused
+    score : how many records were reconstructed
+    leaks : whether that is more than a fresh sample from the same population would give
+    untried : why the requests do not fit the data, so that nothing was tried; otherwise empty
     """
 
     method: str
@@ -47,14 +47,15 @@ class Row:
         if not self.leaks:
             return "nothing beyond a fresh draw"
         if self.score.exact:
-            return f"{'all' if self.score.exact == count else self.score.exact} of {count} records exactly"
+            exact = "all" if self.score.exact == count else self.score.exact
+            return f"{exact} of {count} records exactly"
         return f"{self.score.near} of {count} records nearly"
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A few records beside the closest guess of each attack: arrays (k, d). They are never saved
-    with a result."""
+    """A few records and the closest guess of each attack, arrays (k, d). They are never saved with
+    a result."""
 
     records: Floats
     guesses: Mapping[tuple[str, str], Floats]
@@ -68,11 +69,11 @@ class AuditResult(Saved):
     ----------
     rows : tuple of Row
     baseline : Score
-        What a fresh draw of as many records from the same law would give.
+        The score of a fresh sample of the same size from the same population.
     policy : str
         The name of the policy.
-    count, features, of : int Records that were attacked, their features, and the records in the
-        data they were drawn from.
+    count, features, of : int
+        Number of attacked records, of features, and of records in the whole data.
     samples : Samples or None
         Records and reconstructions, for the page. They are not part of `to_dict` and not saved.
     """
@@ -95,7 +96,8 @@ class AuditResult(Saved):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<audit of {self.count} records under {self.policy}: {self.recovered} came back exactly>"
+        recovered = f"{self.recovered} reconstructed exactly"
+        return f"<audit of {self.count} records under {self.policy}: {recovered}>"
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -103,12 +105,12 @@ class AuditResult(Saved):
 
     @property
     def recovered(self) -> int:
-        """Most records that one attack got back exactly, beyond chance."""
+        """The largest number of records that one attack reconstructed exactly, beyond chance."""
         return max((row.score.exact for row in self.rows if row.leaks), default=0)
 
     @property
     def leaks(self) -> bool:
-        """Whether any attack got more than a fresh draw would give."""
+        """Whether any attack reconstructed more than a fresh sample would give."""
         return any(row.leaks for row in self.rows)
 
     def verdict(self, method: str) -> str:
@@ -118,20 +120,10 @@ class AuditResult(Saved):
             raise InputError(
                 f"There is no method {method!r} in this audit; it has {', '.join(self.methods)}."
             )
-        worst = max(rows, key=lambda row: (row.leaks, row.score.exact, row.score.near))
-        under = f"Method {method} under {self.policy}:"
-        if worst.leaks:
-            return f"{under} records came back, {worst.verdict(self.count)} by '{worst.attack}'."
-        untried = [row.untried for row in rows if row.untried]
-        if len(untried) == len(rows):
-            return f"{under} nothing was tried, so nothing is known. {untried[0]}"
-        if not any(math.isfinite(row.score.closest) for row in rows):
-            return f"{under} {'the one attack was' if len(rows) == 1 else f'all {len(rows)} attacks were'} refused."
-        who = "the one attack got no" if len(rows) == 1 else f"none of {len(rows)} attacks got"
-        return f"{under} {who} more than a fresh draw would give; that is no proof."
+        return f"Method {method} under {self.policy}: {_verdict(rows, self.count)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists, without any record."""
+        """Numbers, strings and lists, without any record."""
         names = ("policy", "count", "features", "of", "seed", "recovered", "leaks")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["baseline"] = _score_dict(self.baseline)
@@ -144,7 +136,7 @@ class AuditResult(Saved):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> AuditResult:
-        """What `to_dict` gave; InputError if it is something else."""
+        """The result from what `to_dict` returned; InputError for anything else."""
         try:
             rows = [dict(row) for row in content["rows"]]
             for row in rows:
@@ -159,8 +151,22 @@ class AuditResult(Saved):
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "These are not the parts of an audit; some are missing or were changed."
+                "This is not a saved audit; some parts are missing or were changed."
             ) from None
+
+
+def _verdict(rows: list[Row], count: int) -> str:
+    worst = max(rows, key=lambda row: (row.leaks, row.score.exact, row.score.near))
+    if worst.leaks:
+        return f"records came back, {worst.verdict(count)} by '{worst.attack}'."
+    alone = len(rows) == 1
+    untried = [row.untried for row in rows if row.untried]
+    if len(untried) == len(rows):
+        return f"nothing was tried, so nothing is known. {untried[0]}"
+    if not any(math.isfinite(row.score.closest) for row in rows):
+        return f"{'the one attack was' if alone else f'all {len(rows)} attacks were'} refused."
+    who = "the one attack got no" if alone else f"none of {len(rows)} attacks got"
+    return f"{who} more than a fresh draw would give; that is no proof."
 
 
 def _score_dict(score: Score) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""How much of the data a reconstruction holds, measured against what a fresh draw from the same law
-would hold."""
+"""How much of the data a reconstruction contains, compared with a fresh sample from the same
+population."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = 512
 
 @dataclass(frozen=True)
 class Score:
-    """Records that came back, out of all.
+    """How many records were reconstructed.
 
     exact : within a millionth of the typical nearest-neighbour distance
     near : within a tenth of it, the exact ones included
@@ -34,10 +34,10 @@ class Score:
 class Yardstick:
     """Nearest-neighbour distances of the data, by which reconstructions are judged.
 
-    A guess close to a record means little where records lie close to each other. So distances are
-    told in the typical (median) distance of a record to its nearest neighbour, and every score
-    stands beside the `baseline`: what the other records, n - 1 fresh draws from the same law, say
-    about each record.
+    A guess close to a record means little if records lie close to each other. Therefore distances
+    are divided by the median distance of a record to its nearest neighbour, and every score is
+    compared with the `baseline`: the score of the other n - 1 records as guesses of each
+    record. These are a fresh sample from the same population.
     """
 
     def __init__(self, points: Floats) -> None:

@@ -1,9 +1,8 @@
-"""What a curious server has of a client: the one door, and what is public anyway."""
+"""What an attacking server can use: a client's replies, and what is public."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,26 +23,17 @@ from fedwad.federation import (
 )
 from fedwad.ot import Floats, Measure, Summary
 
-__all__ = ["AttackSession", "Look"]
+__all__ = ["AttackSession"]
 
 _T = 0.5
 
 
-@dataclass(frozen=True)
-class Look:
-    """The means of the cells that a support makes of the data, and which of its points they belong
-    to."""
-
-    points: tuple[int, ...]
-    means: Floats
-
-
 class AttackSession:
-    """A client as its server meets it: questions go in, declared replies or a refusal come out.
+    """A client as its server sees it: requests go in, declared replies or refusals come out.
 
-    An attacker knows besides how many records there are, how many features they have, and the
-    policy: none of these is a secret. Each attack gets a client of its own, with an empty ledger:
-    all answers of a lifetime.
+    The attacker also knows the number of records, the number of features and the policy. None of
+    these is secret. Each attack gets its own client with an empty ledger, so it has all replies of
+    a client's lifetime.
     """
 
     def __init__(self, data: Dataset, policy: Policy, kinds: Collection[str]) -> None:
@@ -51,78 +41,91 @@ class AttackSession:
         self._kinds = kinds
         self.policy = policy
         self.count, self.features = len(data.measure), data.measure.dimension
-        #: How far from the origin records can lie: of private releases that is public.
+        #: The largest norm of a record; it is public in private releases.
         self.clip_norm = float(1.01 * np.sqrt((data.measure.points**2).sum(axis=1)).max()) or 1.0
-        #: The records themselves, only for attacks that say that they know all but one.
+        #: The records themselves, for attacks that know all records but one.
         self.known = data.measure.points
         self.answered = 0
         self.refusals: list[str] = []
-        #: Why questions do not fit the data; no policy stands behind these, so they protect
+        #: Reasons why requests do not fit the data. The policy has no part in them, so they protect
         #: nothing.
         self.unfit: list[str] = []
 
     @property
     def is_spent(self) -> bool:
-        """Whether the lifetime cap on answers ended the attack."""
+        """Whether the policy's cap on queries is reached."""
         cap = self.policy.max_queries
         return cap is not None and self._client.ledger.queries >= cap
 
+    def queries(self, most: int, reserved: int = 0) -> int:
+        """Number of queries for an attack that wants `most`, with `reserved` ones put aside."""
+        cap = self.policy.max_queries
+        return most if cap is None else min(most, cap - reserved)
+
     @property
-    def most(self) -> int:
-        """The largest support that the floor and the policy leave."""
+    def is_hopeless(self) -> bool:
+        """Whether further requests of a refused kind can get no reply."""
+        return not self.answered or self.is_spent
+
+    @property
+    def nothing(self) -> Floats:
+        """No guesses, (0, d)."""
+        return np.empty((0, self.features))
+
+    @property
+    def max_support(self) -> int:
+        """The largest support that the cell size and the policy allow."""
         most = self.count // max(1, self.policy.min_cell_size)
         return max(
             1, most if self.policy.max_support is None else min(most, self.policy.max_support)
         )
 
     def can(self, kind: str) -> bool:
+        """Whether the method uses this kind of request and the policy allows it."""
         return kind in self._kinds and kind in self.policy.allow
 
     def ask(self, request: Request) -> Reply | None:
-        """The reply, or None if it was refused; the reason is kept."""
+        """The reply, or None if the request was refused; the reason is recorded."""
         kind = type(request).kind
         if kind not in self._kinds:
             return None
         try:
             reply = self._client.answer(request)
         except FedwadError as error:
-            told = self.refusals if isinstance(error, PolicyError) else self.unfit
-            if str(error) not in told:
-                told.append(str(error))
+            reasons = self.refusals if isinstance(error, PolicyError) else self.unfit
+            if str(error) not in reasons:
+                reasons.append(str(error))
             return None
         self.answered += 1
         return reply
 
-    def look(self, support: Measure) -> Look | None:
-        """Cell means, by a round of FedWaD or by the cells of a hub, whichever is answered."""
+    def cell_means(self, support: Measure) -> Floats | None:
+        """Cell means (S, d) from a FedWaD round or a hub request, whichever is allowed."""
         if "transport" in self._kinds and (self.can("transport") or not self.can("cells")):
             reply = self.ask(TransportRequest("audit", support, _T, 2.0, "barycentric", False))
             if not isinstance(reply, TransportReply) or len(reply.interpolant) != len(support):
                 return None
-            means = (reply.interpolant.points - _T * support.points) / (1 - _T)
-            return Look(tuple(range(len(support))), means)
+            return np.asarray((reply.interpolant.points - _T * support.points) / (1 - _T))
         answer = self.ask(CellsRequest("audit", support, 2.0, "spherical"))
         if not isinstance(answer, SummaryReply) or not isinstance(answer.summary, Summary):
             return None
-        if len(answer.summary.means) != len(support):  # a point so light that it received nothing
+        if len(answer.summary.means) != len(support):  # a very light point may receive nothing
             return None
-        return Look(tuple(range(len(support))), answer.summary.means)
+        return answer.summary.means
 
     def sketch(self) -> tuple[Floats, Floats]:
-        """Where the data are and how widely spread: from their moments, a summary, or guessed from
-        one round."""
+        """Rough mean and scale of the data: from the moments, a summary, or one round."""
         moments = self.ask(MomentsRequest()) if self.can("moments") else None
         if isinstance(moments, Moments):
             return moments.mean, np.maximum(moments.scale, 1e-300)
         whole = self.ask(SummaryRequest(max(1, self.policy.min_support), "diag", 2.0, 0))
         if isinstance(whole, SummaryReply) and isinstance(whole.summary, Summary):
-            within_std = np.broadcast_to(whole.summary.total_covariance(), self.features)
-            return whole.summary.mean, np.sqrt(np.maximum(within_std, 1e-300))
+            variances = np.broadcast_to(whole.summary.total_covariance(), self.features)
+            return whole.summary.mean, np.sqrt(np.maximum(variances, 1e-300))
         rng = np.random.default_rng(0)
-        seen = self.look(
-            Measure(rng.standard_normal((max(2, self.policy.min_support), self.features)))
-        )
-        if seen is None:
+        size = max(2, self.policy.min_support)
+        means = self.cell_means(Measure(rng.standard_normal((size, self.features))))
+        if means is None:
             return np.zeros(self.features), np.ones(self.features)
-        mean = seen.means.mean(axis=0)
-        return mean, np.full(self.features, float(np.abs(seen.means - mean).mean()) or 1.0)
+        mean = means.mean(axis=0)
+        return mean, np.full(self.features, float(np.abs(means - mean).mean()) or 1.0)

@@ -18,9 +18,9 @@ _SINGLE = 1e-6
 def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
     """n draws from the cells of one summary, each a Gaussian with its mean and the pooled
     covariance."""
-    summary = _summary(session.ask(SummaryRequest(min(10, session.most), "auto", 2.0, 0)))
+    summary = _summary(session.ask(SummaryRequest(min(10, session.max_support), "auto", 2.0, 0)))
     if summary is None:
-        return np.empty((0, session.features))
+        return session.nothing
     cells = rng.choice(len(summary.weights), size=session.count, p=summary.weights)
     within = summary.within
     noise = rng.standard_normal((session.count, session.features))
@@ -33,16 +33,16 @@ def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
 
 
 def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """One summary with all of its covariance: a feature that is the same for all records but one
-    gives that one away.
+    """One summary with a full covariance: a feature that is constant for all records but one
+    reveals that record.
 
-    Let x_j = b for all records but one, x*. The total moments tell v = n E[x_j - b] = x*_j - b and
-    n E[(x_j - b)^2], which is v^2 if there is only one such record; then n E[(x_j - b) x] / v = x*,
-    in all features.
+    Let x_j = b for all records but one, x*. The total moments contain v = n E[x_j - b] = x*_j - b
+    and n E[(x_j - b)^2], which is v^2 if there is only one such record. Then
+    n E[(x_j - b) x] / v = x* in all features.
     """
-    summary = _summary(session.ask(SummaryRequest(min(10, session.most), "full", 2.0, 0)))
+    summary = _summary(session.ask(SummaryRequest(min(10, session.max_support), "full", 2.0, 0)))
     if summary is None or (summary.within.ndim < 2 and summary.factors is None):
-        return np.empty((0, session.features))
+        return session.nothing
     within = (
         summary.covariance
         if summary.factors is None
@@ -56,42 +56,36 @@ def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  
         square = n * (second[j, j] - 2 * base * mean[j] + base**2)
         if value != 0 and abs(square / value**2 - 1) < _SINGLE:
             found.append(n * (second[j] - base * mean) / value)
-    return np.array(found[:n]) if found else np.empty((0, session.features))
+    return np.array(found[:n]) if found else session.nothing
 
 
 def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Summaries with other cells and seeds: two cells that differ by one record give that record
-    away.
+    """Ask for summaries with other cells and seeds: two cells that differ by one record reveal it.
 
-    Weights tell how many records a cell holds. Where one holds c and another c + 1, the candidate
-    is the difference of their sums. If the cells are the same but for one record, that is the
-    record; otherwise it lies far away, since the difference of the means is magnified c times. The
-    candidates nearest to their cell are the guesses.
+    The weights give the number of records in a cell. For cells of c and c + 1 records, the
+    candidate is the difference of their sums. If the cells are equal except for one record, the
+    candidate is that record; otherwise it lies far away, because the difference of the means is
+    multiplied by c. The candidates nearest to their cell are the guesses.
     """
-    most = max(1, min(session.most, session.count // 10))
-    queries = (
-        _QUERIES
-        if session.policy.max_queries is None
-        else min(_QUERIES, session.policy.max_queries)
-    )
+    most = max(1, min(session.max_support, session.count // 10))
     counts: list[NDArray[np.int64]] = []
     means: list[Floats] = []
-    for k in range(queries):
+    for k in range(session.queries(_QUERIES)):
         summary = _summary(session.ask(SummaryRequest(max(1, most - k // 20), "spherical", 2.0, k)))
         if summary is None:
-            if not session.answered or session.is_spent:
+            if session.is_hopeless:
                 break
             continue
         counts.append(np.rint(summary.weights * session.count).astype(np.int64))
         means.append(summary.means)
     if not means:
-        return np.empty((0, session.features))
+        return session.nothing
     return candidates(np.concatenate(counts), np.concatenate(means), session.count)
 
 
 def candidates(counts: NDArray[np.int64], means: Floats, most: int) -> Floats:
-    """Differences of the sums of cells that hold c and c + 1 records, nearest to their cell first,
-    each once."""
+    """Distinct differences between sums of cells of c and c + 1 records, nearest to their cell
+    first."""
     fewer, more = np.nonzero(counts[None, :] - counts[:, None] == 1)
     if not len(fewer):
         return np.asarray(means[:most])

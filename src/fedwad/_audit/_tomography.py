@@ -1,12 +1,12 @@
 """Tomography: fit the data to many replies about the same client.
 
-A server that may choose supports needs no luck. It takes a plane through the data and asks for
-supports on lines in it, one direction after the other. Along a line the plan only sorts, so a reply
-is the means of consecutive blocks of m = n / S records. In the plane this is a problem of 2 n
-unknowns: move points until their sorted block means agree with the replies, by averaged projections
-first and by damped Gauss-Newton steps then. Once the points in the plane are right, so is every
-block's list of members, and with them *all* features follow from linear equations: a hundred looks
-are thousands of equations for n unknown records.
+The server chooses a plane through the data and sends supports on lines in it, one direction after
+another. Along a line the optimal plan sorts, so a reply contains the means of consecutive blocks of
+m = n / S records. In the plane this is a problem with 2 n unknowns: move points until their sorted
+block means agree with the replies, first by averaged projections and then by damped Gauss-Newton
+steps. Once the points in the plane are right, the members of every block are known, and *all*
+features follow from linear equations: a hundred queries give thousands of equations for n unknown
+records.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fedwad.ot import Floats, Measure
 __all__ = ["tomography"]
 
 _MAX_QUERIES = 120
-_MOST_BLOCK = 40  # records; with more in a block nothing was ever found
+_MOST_BLOCK = 40  # records; larger blocks were never reconstructed
 _STARTS, _AVERAGED, _NEWTON = 6, 300, 60
-_SMALL_BLOCK = 6  # records; with more in a block a second start never helped
+_SMALL_BLOCK = 6  # records; for larger blocks a second start never helped
 _DAMPING = 0.02
 _FITS = 1e-9
 _LARGEST = 1000  # records; beyond, the fit would take hours
@@ -49,60 +49,63 @@ class _Views:
         return order, blocks
 
     def residuals(self, points: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        """Observed minus fitted block means (L, S), and the block of each record (L, n)."""
         order, blocks = self.members(points)
         along = np.take_along_axis((points @ self.directions.T).T, order, axis=1)
         return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), blocks
 
 
 def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Directions in one plane, as many as the policy leaves, with the largest support whose cells
-    are all alike."""
-    nothing = np.empty((0, session.features))
+    """Query lines in many directions of one plane, with the largest support that divides n."""
     count = session.count
-    size = next((s for s in range(min(session.most, count // 2), 0, -1) if count % s == 0), 1)
+    size = next(
+        (s for s in range(min(session.max_support, count // 2), 0, -1) if count % s == 0), 1
+    )
     if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
-        size = min(session.most, max(1, session.policy.min_support))
-        seen = session.look(
-            Measure(np.random.default_rng(0).standard_normal((size, session.features)))
-        )
-        return nothing if seen is None else seen.means
+        return _one_round(session)
     mean, scale = session.sketch()
-    plane = (
-        np.linalg.qr(rng.standard_normal((session.features, 2)))[0].T
-        if session.features > 1
-        else np.ones((1, 1))
-    )
-    left = (
-        _MAX_QUERIES
-        if session.policy.max_queries is None
-        else min(_MAX_QUERIES, session.policy.max_queries - 1)
-    )
-    angles = np.pi * (np.arange(max(1, left)) + 0.5) / max(1, left)
-    directions = np.column_stack([np.cos(angles), np.sin(angles)])[:, : len(plane)]
-    along = np.arange(size) - (size - 1) / 2
-    replies, used = [], []
-    for direction in directions:
-        seen = session.look(
-            Measure(mean + np.outer(along, direction @ plane) * float(scale.mean()))
-        )
-        if seen is None:
-            break
-        replies.append(seen.means - mean)
-        used.append(direction)
-    if not replies:
-        return nothing
+    plane = np.ones((1, 1))
+    if session.features > 1:
+        plane = np.linalg.qr(rng.standard_normal((session.features, 2)))[0].T
+    directions, replies = _queried(session, plane, mean, float(scale.mean()), size)
+    if not len(replies):
+        return session.nothing
     if session.features < 2 or len(replies) < 3:
         return np.asarray(mean + np.concatenate(replies))
-    told = np.array(replies)  # (L, S, d)
-    views = _Views(np.array(used), np.einsum("lsd,ld->ls", told, np.array(used) @ plane), count)
+    views = _Views(directions, np.einsum("lsd,ld->ls", replies, directions @ plane), count)
     points = _fitted(views, rng)
-    if session.features == 2:  # the plane holds all of them, right or nearly right
+    if session.features == 2:  # the plane contains all records
         return np.asarray(mean + points @ plane)
-    return np.asarray(mean + _all_features(views, points, told))
+    return np.asarray(mean + _all_features(views, points, replies))
+
+
+def _one_round(session: AttackSession) -> Floats:
+    """The cell means of one round, for data on which a fit is hopeless."""
+    size = min(session.max_support, max(1, session.policy.min_support))
+    support = np.random.default_rng(0).standard_normal((size, session.features))
+    means = session.cell_means(Measure(support))
+    return session.nothing if means is None else means
+
+
+def _queried(
+    session: AttackSession, plane: Floats, mean: Floats, scale: float, size: int
+) -> tuple[Floats, Floats]:
+    """Directions in the plane (L, 2) that were answered, and centred cell means (L, S, d)."""
+    count = max(1, session.queries(_MAX_QUERIES, reserved=1))
+    angles = np.pi * (np.arange(count) + 0.5) / count
+    directions = np.column_stack([np.cos(angles), np.sin(angles)])[:, : len(plane)]
+    along = np.arange(size) - (size - 1) / 2
+    replies = []
+    for direction in directions:
+        means = session.cell_means(Measure(mean + np.outer(along, direction @ plane) * scale))
+        if means is None:
+            break
+        replies.append(means - mean)
+    return directions[: len(replies)], np.array(replies)
 
 
 def _fitted(views: _Views, rng: np.random.Generator) -> Floats:
-    """Points in the plane whose block means agree best with the replies, out of a few starts."""
+    """Points in the plane whose block means agree best with the replies, from a few starts."""
     scale = float(views.means.std()) or 1.0
     best, least = None, np.inf
     small = views.count <= _SMALL_BLOCK * views.means.shape[1]
@@ -125,7 +128,7 @@ def _fitted(views: _Views, rng: np.random.Generator) -> Floats:
 
 
 def _step(views: _Views, residuals: Floats, blocks: NDArray[np.int64]) -> Floats:
-    """A damped Gauss-Newton step with the members of blocks as they are."""
+    """A damped Gauss-Newton step with the members of each block fixed."""
     from scipy import sparse
 
     rows, columns, n = (
@@ -144,7 +147,7 @@ def _step(views: _Views, residuals: Floats, blocks: NDArray[np.int64]) -> Floats
     return np.asarray(np.linalg.solve(normal, matrix.T @ residuals.ravel()).reshape(2, n).T)
 
 
-def _all_features(views: _Views, points: Floats, told: Floats) -> Floats:
+def _all_features(views: _Views, points: Floats, replies: Floats) -> Floats:
     """Records from the means of blocks whose members are known, by least squares."""
     from scipy import sparse
 
@@ -155,7 +158,7 @@ def _all_features(views: _Views, points: Floats, told: Floats) -> Floats:
         (np.full(blocks.size, blocks_each / n), (_entries(blocks, blocks_each), columns)),
         shape=(len(blocks) * blocks_each, n),
     )
-    right = told.reshape(-1, told.shape[2])
+    right = replies.reshape(-1, replies.shape[2])
     solved, *_ = np.linalg.lstsq((matrix.T @ matrix).toarray(), matrix.T @ right, rcond=1e-12)
     return np.asarray(solved)
 

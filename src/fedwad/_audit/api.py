@@ -32,10 +32,10 @@ __all__ = ["METHODS", "Method", "audit"]
 Method = Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-_MOST = 1000  # records; a larger data set is audited on a random part of it
+_MOST = 1000  # records; of larger data a random part is audited
 _SHOWN = 8
 
-#: What each method asks; an attack on it asks nothing else.
+#: The requests of each method; an attack on it uses no others.
 _KINDS: dict[str, frozenset[str]] = {
     "fedwad": frozenset({"moments", "transport", "cells"}),
     "hub": frozenset({"moments", "cells"}),
@@ -117,20 +117,19 @@ def audit(
     drop: str | Iterable[str] = (),
     callback: Callable[[str, int, int], None] | None = None,
 ) -> AuditResult:
-    """Play the curious server against your own data, on this machine, before anything is sent.
+    """Attack your own data as a curious server would, on this machine, before anything is sent.
 
-    Each attack gets a client with these data, this policy and an empty ledger, asks it through the
-    one door that a real server has, and tries to reconstruct the records. How many came back is
-    compared with what a fresh draw from the same law would give.
+    Each attack gets a client with these data, this policy and an empty ledger. It sends the
+    requests that a real server could send and tries to reconstruct the records. The result compares
+    the number of reconstructed records with that of a fresh sample from the same population.
 
     Parameters
     ----------
     data : array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or .parquet
-        file Of more than 1000 records a random 1000 are attacked.
-    policy : Policy or the path of a policy; when left out the open one, under which everything is
-        answered, as in the protocol that the paper describes
-    method : "fedwad", "hub", "summary", "coreset", "classifier" or "private"; all of them when left
-        out
+        file. Of more than 1000 records a random 1000 are attacked.
+    policy : Policy or the path of one; by default the open policy, which answers everything, as in
+        the paper's protocol
+    method : "fedwad", "hub", "summary", "coreset", "classifier" or "private"; all by default
     seed : the same seed gives the same bits
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
@@ -151,23 +150,16 @@ def audit(
     if method is not None:
         check_choice(method, "method", METHODS)
     seed = check_whole(seed, "seed", 0)
-    name = "the open policy"
-    if isinstance(policy, str | Path):
-        name, policy = str(policy), Policy.load(policy)
-    elif isinstance(policy, Policy):
-        name = f"the policy of '{policy.name}'" if policy.name else "the given policy"
-    rules = Policy.open() if policy is None else policy
-    if not isinstance(rules, Policy):
-        raise InputError(f"policy is a {type(rules).__name__}; give a Policy or the path of one.")
+    rules, name = _policy(policy)
     whole = (
         data if isinstance(data, Dataset) else read(data, columns=Columns.of(label_column, drop))
     )
     part = _part(whole, seed)
     points = part.measure.points
     if len(points) < 2:
-        raise InputError("An audit needs at least two records.")
+        raise InputError("The data have one record; an audit needs at least two records.")
     yardstick = Yardstick(points)
-    shown = np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])
+    shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])]
     wanted = METHODS if method is None else (method,)
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
     rows: list[Row] = []
@@ -177,19 +169,9 @@ def audit(
             callback(f"{kind}: {attack.name}", k, len(tasks))
         session = AttackSession(part, rules, _KINDS[kind])
         found = attack.run(session, np.random.default_rng([seed, k]))
-        score = yardstick.score(found)
-        leaks = _beyond_chance(score, yardstick.baseline)
-        refused = (session.refusals or session.unfit or [""])[-1]
-        untried = (
-            session.unfit[-1]
-            if session.unfit and not session.answered and not session.refusals
-            else ""
-        )
-        rows.append(
-            Row(kind, attack.name, attack.asks, session.answered, refused, score, leaks, untried)
-        )
+        rows.append(_row(kind, attack, session, found, yardstick))
         if len(found):
-            guesses[kind, attack.name] = yardstick.nearest(points[shown], found)
+            guesses[kind, attack.name] = yardstick.nearest(shown, found)
     return AuditResult(
         rows=tuple(rows),
         baseline=yardstick.baseline,
@@ -198,13 +180,41 @@ def audit(
         features=points.shape[1],
         of=len(whole.measure),
         seed=seed,
-        samples=Samples(points[shown], guesses),
+        samples=Samples(shown, guesses),
+    )
+
+
+def _policy(policy: Policy | str | Path | None) -> tuple[Policy, str]:
+    """The policy, and its name in messages."""
+    if policy is None:
+        return Policy.open(), "the open policy"
+    if isinstance(policy, str | Path):
+        return Policy.load(policy), str(policy)
+    if not isinstance(policy, Policy):
+        raise InputError(f"policy is a {type(policy).__name__}; give a Policy or the path of one.")
+    return policy, f"the policy of '{policy.name}'" if policy.name else "the given policy"
+
+
+def _row(
+    method: str, attack: _Attack, session: AttackSession, found: Floats, yardstick: Yardstick
+) -> Row:
+    score = yardstick.score(found)
+    refused = (session.refusals or session.unfit or [""])[-1]
+    is_untried = session.unfit and not session.answered and not session.refusals
+    return Row(
+        method,
+        attack.name,
+        attack.asks,
+        session.answered,
+        refused,
+        score,
+        _beyond_chance(score, yardstick.baseline),
+        session.unfit[-1] if is_untried else "",
     )
 
 
 def _part(data: Dataset, seed: int) -> Dataset:
-    """The data, without the weights of records that a file may give, or a random part of a large
-    set."""
+    """The data without weights of records, or a random part of large data."""
     points = data.measure.points
     if len(points) <= _MOST:
         return Dataset(Measure(points), data.labels)
@@ -213,8 +223,10 @@ def _part(data: Dataset, seed: int) -> Dataset:
 
 
 def _beyond_chance(score: Score, baseline: Score) -> bool:
-    """Whether that is three standard deviations above a fresh draw; exact hits are no chance where
-    that has none."""
+    """Whether the score is three standard deviations above a fresh sample's.
+
+    Exact hits are beyond chance if the fresh sample has none.
+    """
     if score.exact and not baseline.exact:
         return True
     # Both are counts of rare events, so the variance of their difference is about their sum.

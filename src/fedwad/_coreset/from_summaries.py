@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwad._coreset.seeding import distilled, synthetic_union
 from fedwad._coreset.task import Certified
-from fedwad.ot import Floats, Masses, Measure, Summary, lower_bound, solve, upper_bound
+from fedwad.ot import Masses, Measure, Summary, lower_bound, reduce_covariance, solve, upper_bound
 
 __all__ = ["from_summaries"]
 
@@ -43,10 +43,10 @@ def _pooled(summaries: list[Summary]) -> Summary:
     weights = np.concatenate(
         [share * summary.weights for share, summary in zip(shares, summaries, strict=True)]
     )
-    axes = min(summary.within.ndim for summary in summaries)
+    axes = min(1, *(summary.within.ndim for summary in summaries))
     covariance = np.asarray(
         sum(
-            share * _reduced(summary.within, axes)
+            share * reduce_covariance(summary.within, axes)
             for share, summary in zip(shares, summaries, strict=True)
         )
     )
@@ -62,9 +62,3 @@ def _pooled(summaries: list[Summary]) -> Summary:
     return Summary(
         cells.weights, cells.points, covariance, int(counts.sum()), within_std, 2.0, min_cell_size
     )
-
-
-def _reduced(within: Floats, axes: int) -> Floats:
-    """The covariance in the form that all clients tell: its diagonal, or the mean of that."""
-    diagonal = np.diag(within) if within.ndim == 2 else within
-    return np.asarray(diagonal if axes >= 1 else diagonal.mean())

@@ -1,4 +1,4 @@
-"""`fedwad audit DATA`: the curious server, played against your own data before anything is sent."""
+"""`fedwad audit DATA`: attacks of a curious server on your own data, before anything is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad._audit import AuditResult
+from fedwad._audit import AuditResult, Row
 from fedwad._matrix.api import Progress
 from fedwad.cli.columns import Drop, LabelColumn
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
@@ -32,7 +32,7 @@ def audit(
     policy: Annotated[
         Path | None,
         typer.Option(
-            help="The policy of your node, a .toml file; without it everything is answered."
+            help="The policy of your node, a .toml file; by default everything is answered."
         ),
     ] = None,
     method: Annotated[
@@ -48,7 +48,7 @@ def audit(
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Write a page into this .html file. It shows some of your records: keep it with the data."
+            help="Write a page to this .html file. It shows some of your records: keep it safe."
         ),
     ] = None,
     strict: Annotated[
@@ -60,14 +60,11 @@ def audit(
 ) -> None:
     """What could a curious server reconstruct of your data?
 
-    Plays the known attacks against a client with your data and your policy, here on this machine:
-    nothing is sent, and no ledger is written. Counts the records that come back, beside what a
-    fresh draw from the same law would give.
+    The known attacks run against a client with your data and your policy, on this machine. Nothing
+    is sent, and no ledger is written. The result counts the reconstructed records and compares
+    them with a fresh draw from the same population.
     """
-    if save is not None and (save.suffix != ".json" or save.resolve() == data.resolve()):
-        raise InputError(f"--save is {save}; give the name of a .json file.")
-    if report is not None and report.suffix != ".html":
-        raise InputError(f"--report is {report}; give the name of a .html file.")
+    _check_files(data, save, report)
     with progress_bar("Attacking") as bar:
         dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
         result = fedwad.audit(
@@ -87,60 +84,74 @@ def audit(
         print_json(result.to_dict())
     else:
         _show(result, data)
-        allowed = [] if policy is None else untried(Policy.load(policy))
-        if allowed:
-            screen.print(
-                f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}",
-                soft_wrap=True,
-            )
+        _warn_of_untried(policy)
     if strict and result.leaks:
         raise typer.Exit(1)
 
 
+def _check_files(data: Path, save: Path | None, report: Path | None) -> None:
+    if save is not None and (save.suffix != ".json" or save.resolve() == data.resolve()):
+        raise InputError(f"--save is {save}; give the name of a .json file.")
+    if report is not None and report.suffix != ".html":
+        raise InputError(f"--report is {report}; give the name of a .html file.")
+
+
 def _show(result: AuditResult, data: Path) -> None:
+    """The attacks as a table, the reasons of refusals, and a verdict for each method."""
     part = f", {result.count} of {result.of}" if result.count < result.of else f", {result.count}"
     screen.print(
         f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}",
         soft_wrap=True,
     )
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold"
-    )  # 80 columns are enough
-    for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
-        table.add_column(
-            title, justify="left" if title in ("method", "attack") else "right", no_wrap=True
-        )
-    for row in result.rows:
-        if math.isfinite(row.score.closest):
-            numbers = [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
-        else:
-            numbers = ["untried" if row.untried else "refused" if row.refused else "", "", ""]
-        style = "bold red" if row.leaks else ""
-        table.add_row(row.method, row.attack, str(row.answered), *numbers, style=style)
-    base = result.baseline
-    table.add_row(
-        "",
-        "a fresh draw, for comparison",
-        "",
-        str(base.exact),
-        str(base.near),
-        f"{base.closest:.2f}",
-    )
-    screen.print(table)
-    silent = [
-        row
-        for row in result.rows
-        if not math.isfinite(row.score.closest) and (row.refused or row.untried)
-    ]
-    for reason in dict.fromkeys(
-        f"Not tried: {row.untried}" if row.untried else f"Refused: {row.refused}" for row in silent
-    ):
-        screen.print(reason, soft_wrap=True, markup=False)
+    screen.print(_attacks(result))
+    for reason in dict.fromkeys(_reason(row) for row in result.rows):
+        if reason:
+            screen.print(reason, soft_wrap=True, markup=False)
     screen.print()
     for method in result.methods:
         screen.print(result.verdict(method), soft_wrap=True, markup=False)
     screen.print(
-        "Exactly: within a millionth of the typical distance between nearest neighbours. Closest: the median distance"
-        " to a guess, in such distances. That known attacks fail is no proof; differential privacy gives one.",
+        "Exactly: within a millionth of the typical distance between nearest neighbours. Closest:"
+        " the median distance to a guess, in units of that distance. Failed attacks are no proof of"
+        " privacy; differential privacy is.",
         soft_wrap=True,
     )
+
+
+def _warn_of_untried(policy: Path | None) -> None:
+    """Name the request kinds that the policy allows and no attack covers."""
+    allowed = [] if policy is None else untried(Policy.load(policy))
+    if allowed:
+        screen.print(
+            f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}",
+            soft_wrap=True,
+        )
+
+
+def _attacks(result: AuditResult) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
+        is_name = title in ("method", "attack")
+        table.add_column(title, justify="left" if is_name else "right", no_wrap=True)
+    for row in result.rows:
+        style = "bold red" if row.leaks else ""
+        table.add_row(row.method, row.attack, str(row.answered), *_numbers(row), style=style)
+    base = result.baseline
+    numbers = [str(base.exact), str(base.near), f"{base.closest:.2f}"]
+    table.add_row("", "a fresh draw, for comparison", "", *numbers)
+    return table
+
+
+def _numbers(row: Row) -> list[str]:
+    if math.isfinite(row.score.closest):
+        return [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
+    return ["untried" if row.untried else "refused" if row.refused else "", "", ""]
+
+
+def _reason(row: Row) -> str:
+    """Why an attack has no score; empty if it has one."""
+    if math.isfinite(row.score.closest):
+        return ""
+    if row.untried:
+        return f"Not tried: {row.untried}"
+    return f"Refused: {row.refused}" if row.refused else ""

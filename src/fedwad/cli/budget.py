@@ -1,4 +1,4 @@
-"""`fedwad budget show LEDGER`: what of a privacy budget is spent."""
+"""`fedwad budget show LEDGER`: how much of a privacy budget is spent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.federation import Ledger, Policy, read_ledger
+from fedwad.federation.ledger import Entry
 from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
 
 __all__ = ["show_budget"]
@@ -24,37 +25,46 @@ def show_budget(
     policy: Annotated[
         Path | None,
         typer.Option(
-            help="The node's policy; beside the ledger when left out.", show_default=False
+            help="The node's policy; by default the one beside the ledger.", show_default=False
         ),
     ] = None,
     delta: Annotated[
-        float, typer.Option(help="For which delta to tell epsilon, if no policy tells it.")
+        float, typer.Option(help="The delta at which epsilon is shown, if no policy has one.")
     ] = 1e-5,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """What have private releases of a node cost, and what is left?"""
+    """Show the privacy budget that a node's releases have spent, and what is left."""
     entries = read_ledger(file)
-    beside = file.with_name(file.name.removesuffix(".ledger.jsonl") + ".toml")
-    place = policy or (beside if file.name.endswith(".ledger.jsonl") and beside.exists() else None)
-    rules = None if place is None else Policy.load(place)
+    rules = _policy_of(file, policy)
     if rules is not None:
         delta = rules.delta
     check_budget(1.0, delta)
     found = _found(Ledger(entries), rules, delta)
     if as_json:
         print_json(found)
-        return
+    else:
+        _show(found)
+
+
+def _policy_of(ledger: Path, policy: Path | None) -> Policy | None:
+    """The given policy, or the one beside the ledger if there is one."""
+    beside = ledger.with_name(ledger.name.removesuffix(".ledger.jsonl") + ".toml")
+    if policy is None and ledger.name.endswith(".ledger.jsonl") and beside.exists():
+        policy = beside
+    return None if policy is None else Policy.load(policy)
+
+
+def _show(found: dict[str, Any]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("data", "releases", "told again", "mu", f"epsilon at delta {delta:g}"):
+    for title in ("data", "releases", "repeated", "mu", f"epsilon at delta {found['delta']:g}"):
         table.add_column(title, justify="left" if title == "data" else "right")
     for row in found["data"]:
-        told = str(row["answered"] - row["finished"])
         table.add_row(
             row["data"][:16],
             str(row["releases"]),
-            told,
+            str(row["answered"] - row["finished"]),
             f"{row['mu']:.4g}",
             f"{row['epsilon']:.4g}",
         )
@@ -64,34 +74,15 @@ def show_budget(
 
 
 def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:
-    rows = []
+    """What was spent on each dataset and in all, and what the policy leaves."""
     private = [entry for entry in ledger.entries if entry.kind == "private"]
-    for data in dict.fromkeys(entry.data for entry in private if entry.outcome != "refused"):
-        mine = [entry for entry in private if entry.data == data]
-        mu = composed(entry.mu for entry in mine)
-        answered = [entry.digest for entry in mine if entry.outcome == "answered"]
-        releases = sum(entry.outcome == "spent" for entry in mine)
-        rows.append(
-            {
-                "data": data,
-                "releases": releases,
-                "answered": len(answered),
-                "finished": len(set(answered)),
-                "mu": mu,
-                "epsilon": epsilon_of(mu, delta),
-            }
-        )
     spent = composed(entry.mu for entry in private)
-    granted = None if rules is None or rules.epsilon is None else rules.epsilon
-    limit = None if granted is None else mu_of(granted, delta)
-    left = None if limit is None else math.sqrt(max(0.0, limit**2 - spent**2))
     return {
-        "data": rows,
+        "data": _spent_by_data(private, delta),
         "delta": delta,
         "mu": spent,
         "epsilon": epsilon_of(spent, delta),
-        "granted": granted,
-        "left": None if left is None else epsilon_of(left, delta),
+        **_left(None if rules is None else rules.epsilon, spent, delta),
         "refused": sum(entry.outcome == "refused" for entry in private),
         "without_privacy": sum(
             entry.is_query and entry.kind != "private" for entry in ledger.entries
@@ -99,17 +90,48 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
     }
 
 
-def _words(found: dict[str, Any]) -> str:
-    if not found["data"]:
-        told = "No private release was made yet: nothing is spent"
-    else:
-        told = f"Spent in all: epsilon {found['epsilon']:.4g} (mu {found['mu']:.4g})"
-    if found["granted"] is not None:
-        told += f" of {found['granted']:g}; a further release can have epsilon up to {found['left']:.4g}"
-    told += f". {found['refused']} requests were refused."
-    if found["without_privacy"]:
-        told += (
-            f"\nMind: {found['without_privacy']} answers or unreadable lines are not private, so nothing is promised"
-            " for these data, and no further private release is made."
+def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
+    rows = []
+    for data in dict.fromkeys(entry.data for entry in private if entry.outcome != "refused"):
+        own = [entry for entry in private if entry.data == data]
+        mu = composed(entry.mu for entry in own)
+        answered = [entry.digest for entry in own if entry.outcome == "answered"]
+        rows.append(
+            {
+                "data": data,
+                "releases": sum(entry.outcome == "spent" for entry in own),
+                "answered": len(answered),
+                "finished": len(set(answered)),
+                "mu": mu,
+                "epsilon": epsilon_of(mu, delta),
+            }
         )
-    return told
+    return rows
+
+
+def _left(granted: float | None, spent: float, delta: float) -> dict[str, float | None]:
+    """The policy's epsilon, and the largest epsilon of a further release."""
+    if granted is None:
+        return {"granted": None, "left": None}
+    left = math.sqrt(max(0.0, mu_of(granted, delta) ** 2 - spent**2))
+    return {"granted": granted, "left": epsilon_of(left, delta)}
+
+
+def _words(found: dict[str, Any]) -> str:
+    """The budget in one or two sentences, and a warning if other replies have left the node."""
+    if not found["data"]:
+        text = "No private release was made yet: nothing is spent"
+    else:
+        text = f"Spent in all: epsilon {found['epsilon']:.4g} (mu {found['mu']:.4g})"
+    if found["granted"] is not None:
+        text += (
+            f" of {found['granted']:g}; a further release can have epsilon up to"
+            f" {found['left']:.4g}"
+        )
+    text += f". {found['refused']} requests were refused."
+    if found["without_privacy"]:
+        text += (
+            f"\nWarning: {found['without_privacy']} replies or unreadable lines are not private,"
+            " so there is no guarantee for these data, and no further private release is made."
+        )
+    return text

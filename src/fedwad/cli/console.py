@@ -27,7 +27,6 @@ from fedwad.errors import FedwadError
 
 __all__ = [
     "Bar",
-    "bytes_in_words",
     "errors",
     "guarded",
     "print_json",
@@ -147,13 +146,3 @@ def warn_small_cells(min_cell_size: int | None, method: str) -> None:
             f" {_FEW} samples in a cell where a site has as many."
         )
     screen.print(f"Warning: {what}. {advice}", soft_wrap=True)
-
-
-def bytes_in_words(count: int) -> str:
-    """Return a number of bytes as text, such as '1.2 MB'."""
-    size = float(count)
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"

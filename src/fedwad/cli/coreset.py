@@ -15,17 +15,10 @@ from rich.table import Table
 import fedwad
 from fedwad._checks import check_choice
 from fedwad._matrix.api import Progress
+from fedwad._words import bytes_in_words
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import (
-    Bar,
-    bytes_in_words,
-    guarded,
-    print_json,
-    progress_bar,
-    screen,
-    warn_small_cells,
-)
+from fedwad.cli.console import Bar, guarded, print_json, progress_bar, screen, warn_small_cells
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import MethodOptions, Output, Seed, Sources, grouped
 from fedwad.cli.scales import warn_dominant_column

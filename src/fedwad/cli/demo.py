@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 import fedwad
-from fedwad.cli.console import bytes_in_words, guarded, print_json, round_progress, screen
+from fedwad._words import bytes_in_words
+from fedwad.cli.console import guarded, print_json, round_progress, screen
 
 __all__ = ["demo"]
 

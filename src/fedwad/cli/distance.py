@@ -12,10 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
+from fedwad._words import bytes_in_words
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import (
-    bytes_in_words,
     guarded,
     print_json,
     progress_bar,

@@ -12,7 +12,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
+from fedwad._words import bytes_in_words
+from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.node import Json
 from fedwad.federation import Entry, Ledger, read_ledger
 

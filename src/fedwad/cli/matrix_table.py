@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad.cli.console import bytes_in_words, screen, warn_small_cells
+from fedwad._words import bytes_in_words
+from fedwad.cli.console import screen, warn_small_cells
 
 __all__ = ["show_clusters", "show_matrix"]
 

@@ -11,8 +11,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fedwad._words import bytes_in_words
 from fedwad.cli.columns import Drop, LabelColumn
-from fedwad.cli.console import bytes_in_words, guarded, print_json, screen
+from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.policy_check import UNTRIED, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
 from fedwad.federation import (

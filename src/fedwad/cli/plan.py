@@ -1,4 +1,4 @@
-"""`fedwad plan`: what differential privacy would cost in accuracy, before anything is spent."""
+"""`fedwad plan`: the error that differential privacy would cause, before anything is spent."""
 
 from __future__ import annotations
 
@@ -8,61 +8,60 @@ import typer
 from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
-from fedwad.privacy import plan as planned
+from fedwad.privacy import plan as simulated
 
 __all__ = ["plan"]
 
-_MANY = 0.02  # of the samples beyond the radius; their distance then shows it
+_MANY = 0.02  # share of clipped samples from which distances are visibly too small
 _WORDS = {
     "feasible": "Feasible at your n and d.",
-    "rough": "Rough: distances that differ clearly will, fine differences drown in noise.",
-    "not feasible": "Not feasible at your n and d: noise would be most of the answer.",
+    "rough": "Rough: large differences remain visible, small ones are lost in noise.",
+    "not feasible": "Not feasible at your n and d: noise would dominate the distance.",
 }
 
 
 @guarded
 def plan(
-    n: Annotated[int, typer.Option("--n", help="Samples of each party.", show_default=False)],
+    n: Annotated[int, typer.Option("--n", help="Samples of each site.", show_default=False)],
     d: Annotated[int, typer.Option("--d", help="Features.", show_default=False)],
     epsilon: Annotated[
         list[float],
-        typer.Option(help="The promise; may be given several times.", show_default=False),
+        typer.Option(help="The guarantee; may be given several times.", show_default=False),
     ],
     delta: Annotated[
         float, typer.Option(help="Its delta, well below one over the samples.")
     ] = 1e-5,
     clip_norm: Annotated[
         float,
-        typer.Option(
-            help="The public radius, in units of a sample's typical distance from the centre."
-        ),
+        typer.Option(help="The public clipping norm, in units of a sample's typical norm."),
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Is differential privacy worth it at this size? Releases of made-up data tell; nothing is
+    """Is differential privacy feasible at this size? Simulated releases show the error; nothing is
     spent."""
-    plans = [planned(n, d, one, delta, clip_norm, seed) for one in epsilon]
+    reports = [simulated(n, d, one, delta, clip_norm, seed) for one in epsilon]
     if as_json:
-        print_json({"plans": [one.to_dict() for one in plans]})
+        print_json({"plans": [report.to_dict() for report in reports]})
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("epsilon", "error of a distance", "samples for 10%", "verdict"):
         table.add_column(title, justify="left" if title == "verdict" else "right")
-    for one in plans:
-        enough = "" if one.verdict == "feasible" else f"about {one.enough}"
-        table.add_row(f"{one.epsilon:g}", f"{one.error:.0%}", enough, _WORDS[one.verdict])
+    for report in reports:
+        enough = "" if report.verdict == "feasible" else f"about {report.enough}"
+        table.add_row(f"{report.epsilon:g}", f"{report.error:.0%}", enough, _WORDS[report.verdict])
     screen.print(table)
     screen.print(
-        f"Simulated: {n} samples of {d} features, radius {clip_norm:g} times their typical distance from the centre,"
-        " centres half a spread apart. Your data may differ; what a summary leaves out comes on top.",
+        f"Simulated: {n} samples of {d} features, clipped at {clip_norm:g} times their typical"
+        " norm, with means half a standard deviation apart. Your data may differ, and the error of"
+        " the summary itself comes on top.",
         soft_wrap=True,
     )
-    if plans[0].clipped > _MANY:
+    if reports[0].clipped > _MANY:
         screen.print(
-            f"Mind: {plans[0].clipped:.0%} of such samples lie beyond the radius and are drawn back to it, which makes"
-            " distances too small; try a larger --clip-norm.",
+            f"Warning: {reports[0].clipped:.0%} of such samples are clipped, which makes distances"
+            " too small; try a larger --clip-norm.",
             soft_wrap=True,
         )

@@ -85,7 +85,10 @@ def _requests_for_summaries(policy: Policy) -> Iterator[tuple[str, Request]]:
         yield "summary by class", SummaryRequest(1, "auto", 2.0, 0, "diag")
         yield "summary of order 10", SummaryRequest(1, "auto", 10.0, 0)
     epsilon = min(1.0, policy.epsilon or 1.0)
-    yield f"private, epsilon {epsilon:g}", PrivateRequest.of(DP(epsilon, policy.delta, 1.0))
+    yield (
+        f"private, epsilon {epsilon:g}",
+        PrivateRequest.of(DP(epsilon, delta=policy.delta, clip_norm=1.0)),
+    )
 
 
 def _requests_for_rounds(client: Client, features: int) -> Iterator[tuple[str, Request]]:

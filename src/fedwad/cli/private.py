@@ -58,4 +58,4 @@ class PrivacyOptions(Group):
                 " knowledge."
             )
         delta = 1e-5 if self.delta is None else self.delta
-        return {"privacy": DP(self.epsilon, delta, self.clip_norm).to_dict()}
+        return {"privacy": DP(self.epsilon, delta=delta, clip_norm=self.clip_norm).to_dict()}

@@ -15,9 +15,10 @@ import typer
 from rich.table import Table
 
 from fedwad._files import write_atomically
+from fedwad._words import bytes_in_words
 from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interrupt
 from fedwad.cli.columns import Drop, LabelColumn
-from fedwad.cli.console import bytes_in_words, guarded, print_json, progress_bar, screen
+from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout
 from fedwad.errors import InputError
 from fedwad.federation import Columns

@@ -1,5 +1,5 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
-their bounds."""
+bounds."""
 
 from fedwad.ot._blocks import Blocks, block_means, block_size
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
@@ -34,7 +34,14 @@ from fedwad.ot._prototypes import (
     large_classes,
 )
 from fedwad.ot._solve import check_order, solve, wasserstein
-from fedwad.ot._summary import CovarianceType, Summary, min_cell_size, summarise, summarise_plan
+from fedwad.ot._summary import (
+    CovarianceType,
+    Summary,
+    min_cell_size,
+    reduce_covariance,
+    summarise,
+    summarise_plan,
+)
 from fedwad.ot._synthetic import (
     LabelledSyntheticSample,
     SyntheticSample,
@@ -93,6 +100,7 @@ __all__ = [
     "pairwise_pvalues",
     "permutation_test",
     "populations",
+    "reduce_covariance",
     "reduce_support",
     "rounding",
     "same",

@@ -9,17 +9,17 @@ from fedwad.ot._plan import Indices, Solution
 
 __all__ = ["assignment"]
 
-_COARSEST = 256  # rows of a problem that is solved as it is
+_COARSEST = 256  # rows up to which a problem is solved directly
 _ROWS = 256  # relaxed at a time
 
 
 def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     """Optimal assignment of rows to columns, each of mass 1/n, with potentials.
 
-    Time goes into long augmenting paths, so the cost is first reduced by potentials of a four times
-    smaller problem, and that one's by those of a smaller one still: the optimum stays the same, the
-    paths get short. `start`, the column potentials of a similar problem, takes the place of the
-    smaller ones.
+    Long augmenting paths take most of the time. The cost is therefore first reduced by the
+    potentials of a four times smaller problem, recursively. The optimum stays the same, and the
+    paths become short. `start`, the column potentials of a similar problem, replaces the smaller
+    problems.
     """
     n = len(cost)
     if start is not None:
@@ -47,7 +47,7 @@ def _match_large(cost: Floats) -> tuple[Indices, Floats, Floats]:
 
 
 def _match_small(cost: Floats) -> tuple[Indices, Floats, Floats]:
-    """The same from SciPy, for problems that are not worth loading a compiler for."""
+    """The same by SciPy, for problems too small to be worth loading compiled code."""
     from scipy.optimize import linear_sum_assignment
 
     rows, cols = linear_sum_assignment(cost)
@@ -56,7 +56,7 @@ def _match_small(cost: Floats) -> tuple[Indices, Floats, Floats]:
 
 
 def _column_potentials(cost: Floats, cols: Indices) -> Floats:
-    """Potentials of the columns, which SciPy keeps to itself.
+    """Potentials of the columns, which SciPy does not return.
 
     They are shortest-path lengths in the graph on columns whose edge k -> j costs c_ij - c_ik,
     where i is the row assigned to k; an optimal assignment has no negative cycle there.

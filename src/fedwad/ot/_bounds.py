@@ -1,4 +1,4 @@
-"""Certified bounds on W_p between two data sets of which only summaries are known."""
+"""Certified bounds on W_p between two datasets from their summaries."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import Summary
+from fedwad.ot._summary import Summary, reduce_covariance
 
 __all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound", "upper_bounds"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Up to so much work each pair is bounded by itself: pairs times features for diagonals, times their
-# cube for matrices.
+# Up to this work each pair is bounded by itself. Work is pairs times features for diagonals, and
+# pairs times their cube for matrices.
 _WORK = {1: 1e5, 2: 5e9}
 
 
@@ -26,14 +26,14 @@ AnySummary = Summary | LabelledSummary
 
 
 def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
-    """A number that W_p does not fall below.
+    """A certified lower bound on W_p.
 
     For p >= 2: W_p >= W_2, and Gelbrich's bound W_2^2 >= |m - m'|^2 + Bures^2(Sigma, Sigma') needs
-    mean and covariance only, both exact in a summary. With diagonals alone the same holds for each
-    coordinate; with traces alone Bures >= |sqrt(tr Sigma) - sqrt(tr Sigma')|. For p < 2: W_p >= W_1
-    >= |m - m'|. With labels, a coupling of samples couples their features and their classes, so the
-    bound on features and the exact distance between the tables of classes add up, squared. Rounding
-    is accounted for downwards.
+    only the mean and the covariance, both exact in a summary. With diagonals the same holds for
+    each coordinate; with traces Bures >= |sqrt(tr Sigma) - sqrt(tr Sigma')|. For p < 2:
+    W_p >= W_1 >= |m - m'|. With labels, a coupling of samples couples both features and classes, so
+    the squares of the bound on features and of the exact distance between class tables add up.
+    Rounding errors are subtracted.
     """
     if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary):
         tables = solve(a.table, b.table).distance - rounding(a, b)
@@ -47,29 +47,18 @@ def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
 
 
 def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 1) -> Floats:
-    """Lower bounds for all pairs, (N, N): for many pairs or features along shared directions, which
-    is cheaper.
+    """Lower bounds for all pairs, (N, N).
+
+    For many pairs or features they are computed along shared directions, which is cheaper.
 
     Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2
     with the standard deviations s, s' along q, and the squares add up over the basis. The
     directions are the principal axes of all data together; where they are those of both, this is
     Gelbrich's bound, and otherwise a little less.
     """
-    count, dimension = len(summaries), summaries[0].dimension
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
-    bounds = np.zeros((count, count))
-    pairs = [(i, j) for i in range(count) for j in range(i)]
-    least = min(s.within.ndim for s in plain)
-    work = len(pairs) * (dimension**3 if least == 2 else dimension)
-    along = (
-        _along_shared_directions(plain, least)
-        if p >= 2 and least > 0 and work > _WORK[least]
-        else None
-    )
-    for i, j in pairs:
-        bounds[i, j] = bounds[j, i] = (
-            lower_bound(plain[i], plain[j], p) if along is None else along[i, j]
-        )
+    pairs = [(i, j) for i in range(len(summaries)) for j in range(i)]
+    bounds = _feature_bounds(plain, pairs, p)
     tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}
     rounding_errors = {i: _rounding_error_of(summaries[i]) for i in tables}
     both = [(i, j) for i, j in pairs if i in tables and j in tables]
@@ -79,12 +68,28 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 
     return bounds
 
 
+def _feature_bounds(
+    summaries: Sequence[Summary], pairs: Sequence[tuple[int, int]], p: float
+) -> Floats:
+    """Lower bounds without labels, pair by pair or, if that is much work, along directions."""
+    dimension, least = summaries[0].dimension, min(s.within.ndim for s in summaries)
+    work = len(pairs) * (dimension**3 if least == 2 else dimension)
+    if p >= 2 and least > 0 and work > _WORK[least]:
+        bounds = _along_shared_directions(summaries, least)
+        np.fill_diagonal(bounds, 0.0)
+        return bounds
+    bounds = np.zeros((len(summaries), len(summaries)))
+    for i, j in pairs:
+        bounds[i, j] = bounds[j, i] = lower_bound(summaries[i], summaries[j], p)
+    return bounds
+
+
 def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats:
-    """Bounds along the principal axes of all data, or along the features where some tell their
-    diagonal only."""
+    """Bounds along the principal axes of all data, or along the features if only diagonals are
+    known."""
     from scipy.spatial.distance import cdist
 
-    totals = [_reduced(s.total_covariance(), least) for s in summaries]
+    totals = [reduce_covariance(s.total_covariance(), least) for s in summaries]
     if least == 2:
         pooled: Floats = np.mean(totals, axis=0)
         _, directions = np.linalg.eigh((pooled + pooled.T) / 2)
@@ -96,8 +101,8 @@ def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats
         variances, roundings = np.array(totals), 8.0
     means = np.array([s.mean for s in summaries])
     vectors = np.hstack([means - means.mean(axis=0), np.sqrt(np.maximum(variances, 0.0))])
-    # A variance that is off by e changes its root by at most sqrt(e); products of d terms are off
-    # by d roundings.
+    # An error e of a variance changes its root by at most sqrt(e). A product of d terms has d
+    # rounding errors.
     off = np.sqrt(
         roundings * _EPSILON * (variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0)
     )
@@ -109,7 +114,7 @@ def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats
 
 
 def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
-    """A number that W_p does not exceed: couple the cell means optimally, independently inside
+    """A certified upper bound on W_p: couple the cell means optimally, and independently inside
     cells.
 
     For p = 2 the cost of that coupling is W_2^2(means, means') + tr C + tr C'.
@@ -130,14 +135,11 @@ def upper_bounds(
     n_jobs: int = 1,
     on_pair: Callable[[], None] | None = None,
 ) -> Floats:
-    """Upper bounds for all pairs, (N, N), zero on the diagonal; `on_pair` is called after each
-    pair."""
+    """Upper bounds for all pairs, (N, N), with a zero diagonal; `on_pair` is called after each."""
     bounds = np.zeros((len(summaries), len(summaries)))
     cells = {index: summary.cells for index, summary in enumerate(summaries)}
-    rounding_errors, within_stds = (
-        [_rounding_error_of(summary) for summary in summaries],
-        [summary.within_std for summary in summaries],
-    )
+    rounding_errors = [_rounding_error_of(summary) for summary in summaries]
+    within_stds = [summary.within_std for summary in summaries]
     pairs = [(i, j) for i in cells for j in range(i + 1, len(summaries))]
     for (i, j), distance in pair_distances(cells, pairs, p, n_jobs):
         between = distance + rounding_errors[i] + rounding_errors[j]
@@ -148,8 +150,7 @@ def upper_bounds(
 
 
 def rounding(a: AnySummary, b: AnySummary) -> float:
-    """By how much a distance between means of the two can be off because means are rounded
-    numbers."""
+    """The largest error of a distance between the two summaries' means due to rounding of means."""
     return _rounding_error_of(a) + _rounding_error_of(b)
 
 
@@ -166,34 +167,25 @@ def _rounding_error(points: Floats) -> float:
 
 
 def _covariance_distance(a: Summary, b: Summary) -> float:
-    """Squared Bures distance of the total covariances, or what is known of it; never too large."""
+    """A lower bound on the squared Bures distance of the total covariances from what is known."""
     first, second = a.total_covariance(), b.total_covariance()
-    if first.ndim != second.ndim:  # reduce the richer one to what the other tells
-        covariance_types = [_reduced(s, min(first.ndim, second.ndim)) for s in (first, second)]
-        first, second = covariance_types
+    least = min(first.ndim, second.ndim)
+    first, second = reduce_covariance(first, least), reduce_covariance(second, least)
     if first.ndim == 2:
         return bures(first, second)
     scale = a.dimension if first.ndim == 0 else 1
     squares = scale * (np.sqrt(first) - np.sqrt(second)) ** 2
-    # (sqrt u - sqrt v)^2 is right up to a few roundings of max(u, v)
+    # (sqrt u - sqrt v)^2 has an error of a few roundings of max(u, v).
     rounding_error = 8 * _EPSILON * scale * np.maximum(first, second)
     return float(np.maximum(squares - rounding_error, 0.0).sum())
 
 
-def _reduced(covariance: Floats, ndim: int) -> Floats:
-    if covariance.ndim <= ndim:
-        return covariance
-    if covariance.ndim == 2:
-        covariance = np.diag(covariance)
-    return np.asarray(covariance if ndim == 1 or covariance.ndim == 0 else covariance.mean())
-
-
 def bures(first: Floats, second: Floats) -> float:
     """Squared Bures distance tr S + tr T - 2 tr (S^1/2 T S^1/2)^1/2 of two covariances, rounded
-    downwards.
+    down.
 
-    The last term is the nuclear norm of S^1/2 T^1/2. It grows with S and T, so adding the possible
-    rounding error to every eigenvalue first makes it too large rather than too small.
+    The last term is the nuclear norm of S^1/2 T^1/2. It increases with S and T, so adding the
+    possible rounding error to every eigenvalue makes it too large, never too small.
     """
     trace = float(np.trace(first) + np.trace(second))
     if trace == 0:

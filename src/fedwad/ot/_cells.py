@@ -1,4 +1,4 @@
-"""Cutting one client's samples into cells by k-means."""
+"""Partition of one client's samples into k-means cells."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["effective_counts", "group_sums", "kmeans_cells"]
 
 _ITERATIONS = 25
 _BLOCK_ENTRIES = 1 << 22
-# As in `_cost`: few features are compared by differences, and so is what a product loses digits of.
+# As in `_cost`: differences are used for few features, and where a product would lose digits.
 _FEW_FEATURES, _CANCELLATION = 8, 1e-4
 _FEW_CELLS = 16
 
 
 def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
-    """Label each point with one of at most `cells` cells, each of at least `floor` points
-    (effectively, if weighted).
+    """Label each point with one of at most `cells` cells of at least `floor` points (Kish's
+    effective number if weighted).
 
-    Lloyd's iterations from a k-means++ start, then cells below the floor join the nearest other
-    cell. One cell is left when there are fewer than two floors of points. The same seed
-    gives the same labels bit for bit, which threaded k-means implementations do not promise.
+    Lloyd's iterations from a k-means++ start; then cells below the floor join the nearest other
+    cell. With fewer than two floors of points there is one cell. The same seed gives the same
+    labels bit for bit, which threaded k-means implementations do not guarantee.
     """
     points, weights = measure.points, measure.weights
     cells = max(1, min(cells, len(points) // floor))
     if cells == 1:
         return np.zeros(len(points), dtype=np.int64)
-    centres = _spread_start(points, weights, cells, np.random.default_rng(seed))
+    centres = _plusplus_start(points, weights, cells, np.random.default_rng(seed))
     middle = points.mean(axis=0)
     near, centres = points - middle, centres - middle
     norms = np.einsum("id,id->i", near, near)
@@ -55,8 +55,8 @@ def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats
 
 
 def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
-    """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares); 0 for
-    an empty one."""
+    """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares), 0 for
+    an empty cell."""
     heaviest = np.zeros(int(labels.max()) + 1)
     np.maximum.at(heaviest, labels, mass)
     share = mass / heaviest[labels]
@@ -64,9 +64,11 @@ def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
     return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
 
 
-def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Generator) -> Floats:
+def _plusplus_start(
+    points: Floats, weights: Floats, cells: int, rng: np.random.Generator
+) -> Floats:
     """k-means++: each further centre is drawn with probability proportional to its squared
-    distance."""
+    distance to the nearest centre."""
     chosen = [int(rng.choice(len(points), p=weights))]
     nearest = np.full(len(points), np.inf)
     while len(chosen) < cells:
@@ -80,7 +82,7 @@ def _spread_start(points: Floats, weights: Floats, cells: int, rng: np.random.Ge
 
 
 def _nearest(points: Floats, norms: Floats, centres: Floats) -> NDArray[np.int64]:
-    """The centre nearest to each point, from |x|^2 - 2 x.c + |c|^2 unless that loses digits."""
+    """The nearest centre of each point, from |x|^2 - 2 x.c + |c|^2 unless that loses digits."""
     labels = np.empty(len(points), dtype=np.int64)
     rows = max(1, _BLOCK_ENTRIES // len(centres))
     squares = np.einsum("jd,jd->j", centres, centres)
@@ -103,9 +105,7 @@ def _means(
     mass: Floats = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
     if len(centres) > _FEW_CELLS:
         sums = group_sums(weights[:, None] * points, labels, len(centres))
-    # a product does several times what is needed, and still takes less time than to set up a sparse
-    # matrix
-    else:
+    else:  # a dense product does more work, but takes less time than building a sparse matrix
         sums = np.zeros_like(centres)
         rows = max(1, _BLOCK_ENTRIES // len(centres))
         for start in range(0, len(points), rows):
@@ -120,8 +120,8 @@ def _means(
 def _merge_small(
     labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, floor: int
 ) -> NDArray[np.int64]:
-    """Let the smallest cell join its nearest neighbour until none is below the floor; number the
-    rest from 0."""
+    """Merge the smallest cell into its nearest neighbour until none is below the floor; renumber
+    from 0."""
     labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
     while True:
         counts = effective_counts(labels, weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from fedwad.errors import InputError
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import CovarianceType, Summary, summarise
+from fedwad.ot._summary import CovarianceType, Summary, reduce_covariance, summarise
 
 __all__ = [
     "ClassCovariance",
@@ -28,15 +29,15 @@ __all__ = [
     "summarise_classes",
 ]
 
-#: What two classes are compared by besides their means: standard deviations, or root covariances.
+#: What is compared between classes besides their means: standard deviations or root covariances.
 ClassCovariance = Literal["diag", "full"]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_FULL_UP_TO = 64  # features; beyond, "auto" sends main directions and the diagonal of each class
+_FULL_UP_TO = 64  # features; beyond, "auto" means "lowrank"
 
 
 def class_codes(labels: Any) -> NDArray[np.int64]:
-    """Whole numbers from 0 that are equal where the labels are, whatever their type.
+    """Integers from 0 that are equal where the labels are equal, for labels of any type.
 
     >>> class_codes(["dog", "cat", "dog"]).tolist()
     [1, 0, 1]
@@ -45,8 +46,8 @@ def class_codes(labels: Any) -> NDArray[np.int64]:
     missing = _missing(values)
     if missing:
         raise InputError(
-            f"{len(missing)} label{'s are' if len(missing) > 1 else ' is'} missing (the first in row {missing[0]},"
-            " counting from 0); fill them or remove their samples."
+            f"{len(missing)} label{'s are' if len(missing) > 1 else ' is'} missing (the first in"
+            f" row {missing[0]}, counting from 0); fill them or remove their samples."
         )
     if values.dtype.kind != "O":
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
@@ -56,7 +57,7 @@ def class_codes(labels: Any) -> NDArray[np.int64]:
             kinds.setdefault((type(value).__name__, value), len(kinds))
     except TypeError:
         raise InputError(
-            "A label is no number and no word; give one of those per sample."
+            "A label is neither a number nor a string; give one of those per sample."
         ) from None
     order = sorted(kinds, key=lambda kind: (kind[0], str(kind[1])))
     ranks = {kind: rank for rank, kind in enumerate(order)}
@@ -64,41 +65,40 @@ def class_codes(labels: Any) -> NDArray[np.int64]:
 
 
 def as_labels(labels: Any) -> NDArray[Any]:
-    """Labels as an array of one dimension; what is of different types stays so."""
-    if (
-        isinstance(labels, np.ndarray)
-        and not np.ma.isMaskedArray(labels)
-        and labels.dtype.kind != "O"
-    ):
+    """Labels as a one-dimensional array; labels of different types keep their types."""
+    is_masked = np.ma.isMaskedArray(labels)
+    if isinstance(labels, np.ndarray) and not is_masked and labels.dtype.kind != "O":
         values = labels
     else:
-        masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else None
         listed = labels.tolist() if hasattr(labels, "tolist") else labels
         if not isinstance(listed, list | tuple):
             raise InputError(
                 f"The labels are a {type(labels).__name__}; give one label per sample."
             )
-        plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
-        if masked is not None and masked.any():
-            plain = [
-                None if hidden else value
-                for value, hidden in zip(plain, masked.tolist(), strict=True)
-            ]
-        if any(isinstance(value, list | tuple | np.ndarray) for value in plain):
-            raise InputError("The labels are lists themselves; give one label per sample.")
-        values = np.empty(len(plain), dtype=object)
-        values[:] = plain
-        if len({type(value) for value in plain}) == 1 and isinstance(
-            plain[0], str | int | float | bool
-        ):
-            values = np.array(plain)
+        hidden = np.ma.getmaskarray(labels).tolist() if is_masked else [False] * len(listed)
+        values = _as_array(listed, hidden)
     if values.ndim != 1:
         raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
     return values
 
 
+def _as_array(listed: Sequence[Any], hidden: Sequence[bool]) -> NDArray[Any]:
+    """Plain values as an array, None where hidden; of type object unless all have one type."""
+    plain = [
+        None if masked else value.item() if isinstance(value, np.generic) else value
+        for value, masked in zip(listed, hidden, strict=True)
+    ]
+    if any(isinstance(value, list | tuple | np.ndarray) for value in plain):
+        raise InputError("The labels are lists themselves; give one label per sample.")
+    if len({type(value) for value in plain}) == 1 and isinstance(plain[0], str | int | float):
+        return np.array(plain)
+    values = np.empty(len(plain), dtype=object)
+    values[:] = plain
+    return values
+
+
 def _missing(values: NDArray[Any]) -> list[int]:
-    """Rows without a label: None, NaN, and what data frames put in their place."""
+    """Rows without a label: None, NaN, and the missing values of data frames."""
     if values.dtype.kind in "biuSU":
         return []
     if values.dtype.kind == "f":
@@ -138,11 +138,11 @@ def labelled(
 
 
 def _class_row(part: Measure, covariance: ClassCovariance) -> Floats:
-    """The row of a class in the table, from its samples, in units in which squares neither vanish
-    nor overflow.
+    """The row of a class in the table, from its samples, scaled so that squares neither vanish nor
+    overflow.
 
-    The root of a covariance comes from singular values of the samples: that of the matrix would
-    lose half the digits.
+    The root of a covariance comes from the singular values of the samples, because the root of the
+    matrix would lose half the digits.
     """
     mean = part.mean
     deviations = part.points - mean
@@ -162,8 +162,8 @@ def dataset_distance(
     """Exact dataset distance between two labelled samples on one machine: W2 between their
     `labelled` measures.
 
-    The points (x, m_y, s_y) are never written out: costs are distances between features plus a
-    look-up in a table of classes by classes, in blocks of rows.
+    The points (x, m_y, s_y) are never materialised: costs are distances between features plus
+    entries of a table of classes by classes, in blocks of rows.
 
     Examples
     --------
@@ -196,10 +196,10 @@ def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class LabelledSummary:
-    """Summaries of the classes of one client's data, and how much of the data each class is.
+    """Summaries of the classes of one client's data, and the share of each class.
 
-    Class statistics follow from them, so no label travels. `weights` are the masses of the classes,
-    `parts` their summaries, `covariance` what classes are compared by.
+    Class statistics follow from them, so no label is sent. `weights` are the masses of the classes,
+    `parts` their summaries, `covariance` says what is compared between classes.
     """
 
     weights: Floats
@@ -234,9 +234,11 @@ class LabelledSummary:
 
     @property
     def rounding_error(self) -> float:
-        """By how much a row of the table may be off: variances below 1e-300 are lost, and a root of
-        a matrix that is rounded to eps is off by sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2
-        <= trace norm of A - B)."""
+        """The largest error of a row of the table.
+
+        Variances below 1e-300 are lost. The root of a matrix with relative error eps has an error
+        of sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2 <= trace norm of A - B).
+        """
         lost = 1e-150 * math.sqrt(self.dimension)
         small = (
             max(part.within_std for part in self.parts)
@@ -252,8 +254,7 @@ class LabelledSummary:
 
     @cached_property
     def table(self) -> Measure:
-        """The classes: mean and standard deviations (or root covariance) of each, exact, with their
-        masses."""
+        """The classes with their masses: exact mean and standard deviations, or root covariance."""
         return Measure(
             np.array([_statistics(part, self.covariance) for part in self.parts]), self.weights
         )
@@ -273,11 +274,11 @@ class LabelledSummary:
 
     @cached_property
     def merged(self) -> Summary:
-        """The same data without labels: all cells in one summary, in the form that is exact for all
-        of them."""
+        """The same data without labels: all cells in one summary, with the covariance that all
+        classes know exactly."""
         least = min((part.within for part in self.parts), key=np.ndim).ndim
         within = sum(
-            mass * _at_most(part.within, least)
+            mass * reduce_covariance(part.within, least)
             for mass, part in zip(self.weights, self.parts, strict=True)
         )
         cells = self.cells
@@ -293,7 +294,7 @@ class LabelledSummary:
 
     @cached_property
     def key(self) -> bytes:
-        """A digest of every bit."""
+        """Digest of all fields."""
         return hashlib.sha256(
             self.weights.tobytes() + b"".join(part.key for part in self.parts)
         ).digest()
@@ -310,13 +311,6 @@ def _max_abs(means: Floats) -> float:
     return float(np.abs(means - means[0]).max())
 
 
-def _at_most(covariance: Floats, ndim: int) -> Floats:
-    """A covariance reduced to its diagonal (1) or its mean variance (0)."""
-    if covariance.ndim == 2 and ndim < 2:
-        covariance = np.diag(covariance)
-    return np.asarray(covariance.mean() if covariance.ndim > ndim else covariance)
-
-
 def summarise_classes(
     measure: Measure,
     labels: NDArray[Any],
@@ -326,17 +320,18 @@ def summarise_classes(
     floor: int = 10,
     seed: int = 0,
 ) -> LabelledSummary:
-    """Summaries class by class, `cells` in all, at least one a class.
+    """Summaries class by class, with `cells` in all and at least one per class.
 
-    "auto" tells the full covariance of each class up to 64 features or where classes are compared
-    by it, otherwise its main directions and its diagonal.
+    "auto" means the full covariance of each class up to 64 features, or if classes are compared by
+    it, and otherwise "lowrank".
     """
     check_choice(covariance, "covariance", ("diag", "full"))
     codes = class_codes(labels)
     classes = int(codes.max()) + 1
     if covariance == "full" and covariance_type not in ("auto", "full"):
         raise InputError(
-            f"Classes are compared by their full covariance, but covariance_type is '{covariance_type}'; take 'auto' or 'full'."
+            "Classes are compared by their full covariance, but covariance_type is"
+            f" '{covariance_type}'; use 'auto' or 'full'."
         )
     if covariance_type == "auto":
         covariance_type = (
@@ -344,7 +339,8 @@ def summarise_classes(
         )
     if covariance_type == "spherical":
         raise InputError(
-            "Classes are compared by standard deviations; take form 'diagonal', 'lowrank' or 'full'."
+            "Classes are compared by standard deviations, but covariance_type is 'spherical'; use"
+            " 'diag', 'lowrank' or 'full'."
         )
     parts = [
         summarise(
@@ -357,6 +353,8 @@ def summarise_classes(
         )
         for code in range(classes)
     ]
-    order = sorted(range(classes), key=lambda code: parts[code].key)  # names of labels play no part
+    order = sorted(
+        range(classes), key=lambda code: parts[code].key
+    )  # the order does not depend on label names
     masses = np.bincount(codes, measure.weights, classes)[order]
     return LabelledSummary(masses / masses.sum(), tuple(parts[code] for code in order), covariance)

@@ -10,18 +10,15 @@ from fedwad.ot._plan import Indices
 
 __all__ = ["ground_cost", "paired_squares", "squared_distances", "to_power"]
 
-# Up to this dimension the plain loop of SciPy is as fast as a matrix product, and exact.
+# Up to this dimension SciPy's plain loop is as fast as a matrix product, and exact.
 _SMALL_DIMENSION = 8
 # |x|^2 + |y|^2 - 2 x.y loses digits when the result is this much smaller than its terms.
 _CANCELLATION = 1e-4
-_BLOCK_ENTRIES, _DIFFERENCES = (
-    1 << 17,
-    1 << 14,
-)  # at a time; differences are worked on in the nearest cache
+_BLOCK_ENTRIES, _DIFFERENCES = 1 << 17, 1 << 14  # at a time; differences fit the nearest cache
 
 
 def squared_distances(mu: Measure, nu: Measure) -> Floats:
-    """All |x_i - y_j|^2; labelled measures are never written out with their class columns."""
+    """All |x_i - y_j|^2, without materialising the class columns of labelled measures."""
     if not isinstance(mu, LabelledMeasure) and not isinstance(nu, LabelledMeasure):
         return _squares(mu.points, nu.points, mu.norms)
     split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
@@ -36,8 +33,7 @@ def squared_distances(mu: Measure, nu: Measure) -> Floats:
 
 
 def _squares(x: Floats, y: Floats, norms: Floats | None) -> Floats:
-    """`ground_cost(x, y)` with what is known of x: a client's samples are asked about many
-    times."""
+    """`ground_cost(x, y)` with precomputed norms of x: a client's samples are used many times."""
     return (
         ground_cost(x, y)
         if norms is None or x.shape[1] <= _SMALL_DIMENSION
@@ -46,7 +42,7 @@ def _squares(x: Floats, y: Floats, norms: Floats | None) -> Floats:
 
 
 def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Indices]:
-    """Features, class table, and which row of the table each point has."""
+    """Features, class table, and the row of the table for each point."""
     if isinstance(measure, LabelledMeasure):
         return measure.features, measure.table, measure.codes
     return (
@@ -83,9 +79,9 @@ def _paired(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
 def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
     """Cost matrix C with C_ij = |x_i - y_j|^p (Euclidean norm), shape (n, m).
 
-    By a matrix product in row blocks; entries in which |x|^2 + |y|^2 - 2 x.y would cancel
-    are computed again from the difference, so that every entry is right to about 1e-11 relative
-    and equal points cost exactly zero.
+    A matrix product in row blocks. Entries in which |x|^2 + |y|^2 - 2 x.y cancels are recomputed
+    from the difference, so every entry has a relative error of about 1e-11 and equal points cost
+    exactly zero.
     """
     if x.shape[1] <= _SMALL_DIMENSION:
         from scipy.spatial.distance import cdist
@@ -97,8 +93,7 @@ def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
 
 
 def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
-    """By |x|^2 - 2 x.y + |y|^2, after moving both to their middle unless squares of x as it is are
-    given."""
+    """|x|^2 - 2 x.y + |y|^2, about the common mean unless the norms of x are given."""
     centre = None if x_norms is not None else (x.mean(axis=0) + y.mean(axis=0)) / 2
     minus_two_y = -2 * (y if centre is None else y - centre)
     y_norms = np.einsum("jd,jd->j", minus_two_y, minus_two_y) / 4

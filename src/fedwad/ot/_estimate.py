@@ -1,4 +1,4 @@
-"""Everything a server can say about a distance from two summaries."""
+"""The estimate and the certified bounds of a distance from two summaries."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def estimate(
     seed: int = 0,
     among: int | None = None,
 ) -> Estimate:
-    """Distance between two summarised samples: the twin estimate between its certified bounds.
+    """Distance between two summarised samples: an estimate from synthetic samples, and certified
+    bounds.
 
-    Two summaries that agree in every bit come from the same data (or from data that no summary can
-    tell apart); their distance is estimated as 0, the twins' sampling noise left out.
+    Two summaries with equal digests come from the same data, or from data that no summary can
+    distinguish. Their distance is estimated as 0, without the sampling noise of synthetic samples.
 
     Examples
     --------
@@ -56,5 +57,5 @@ def estimate(
 
 
 def same(a: Summary | LabelledSummary, b: Summary | LabelledSummary) -> bool:
-    """Whether two summaries agree in every bit."""
+    """Whether two summaries are equal in every bit."""
     return a.key == b.key

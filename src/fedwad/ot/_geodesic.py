@@ -25,7 +25,7 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
 
     "barycentric" is McCann's interpolation with the barycentric map in place of the transport map,
     the paper's equation (9), on the side with fewer points. It lies near the geodesic, and on it
-    when both sides are uniform and equally many (Theorem 1).
+    if both sides have equally many points of equal weight (Theorem 1).
 
     Examples
     --------
@@ -50,8 +50,8 @@ def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Meas
 def reduce_support(measure: Measure, size: int) -> Measure:
     """A measure on at most `size` atoms near `measure`, with the same mean.
 
-    The heaviest atoms stay; every other one joins its nearest of them, and each moves to
-    the mean of what it holds. Exact interpolants consist of few heavy atoms and many splinters, so
+    The heaviest atoms are kept. Every other atom is merged into the nearest kept one, which moves
+    to the mean of its mass. Exact interpolants have few heavy atoms and many very light ones, so
     this moves little mass.
     """
     if len(measure) <= size:

@@ -1,4 +1,4 @@
-"""Samples that carry the statistics of their class, without writing them out."""
+"""Samples with the statistics of their class, without materialising them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LabelledMeasure(Measure):
     """The measure on points (x_i, table[code_i]): features with the row of their class appended.
 
     A dataset distance compares such points. Their squared distance is one between features plus one
-    between rows of two small tables, so costs need the features and a look-up, not n x (d + k)
+    between rows of two small tables, so costs need the features and the tables, not n x (d + k)
     numbers.
 
     Parameters
@@ -52,11 +52,13 @@ class LabelledMeasure(Measure):
         numbers = np.asarray(codes)
         if numbers.dtype.kind not in "iu" or numbers.shape != (len(checked),):
             raise InputError(
-                f"codes have shape {numbers.shape}; give one whole number for each of {len(checked)} points."
+                f"codes have shape {numbers.shape}; give one integer for each of {len(checked)}"
+                " points."
             )
         if numbers.min() < 0 or numbers.max() >= len(rows):
             raise InputError(
-                f"codes reach from {numbers.min()} to {numbers.max()}; the table has {len(rows)} rows."
+                f"codes range from {numbers.min()} to {numbers.max()}; the table has {len(rows)}"
+                " rows."
             )
         masses, numbers = as_weights(weights, len(checked)), numbers.astype(np.int64)
         if not masses.all():
@@ -66,7 +68,7 @@ class LabelledMeasure(Measure):
 
     @property
     def points(self) -> Floats:
-        """All points written out, made anew at each call: for small measures and for tests."""
+        """All points, built at each call: for small measures and for tests."""
         return self.rows(slice(None))
 
     @property
@@ -98,8 +100,7 @@ class LabelledMeasure(Measure):
 
     @cached_property
     def norms(self) -> Floats | None:
-        """|x|^2 of the features of each point, see `Measure.norms`; the table is small and has no
-        part in it."""
+        """|x|^2 of the features of each point, without the table; see `Measure.norms`."""
         return central_norms(self.features)
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
@@ -130,7 +131,6 @@ class LabelledMeasure(Measure):
 
     @cached_property
     def _ranges(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Least and largest of each coordinate of the features and of the table: a client is asked
-        many times."""
+        """Minimum and maximum of each coordinate of the features and of the table, cached."""
         (x, table) = self.features, self.table
         return (x.min(axis=0), x.max(axis=0)), (table.min(axis=0), table.max(axis=0))

@@ -17,8 +17,8 @@ __all__ = ["sorted_transport"]
 def sorted_transport(
     x: Floats, y: Floats, a: Floats, b: Floats, p: float
 ) -> tuple[Solution, float]:
-    """Exact plan and potentials for measures on the real line, in O(n log n), and the unit of
-    length they are in.
+    """Exact plan and potentials for measures on the real line, in O(n log n), and their unit of
+    length.
 
     For a convex cost the monotone (north-west corner) plan is optimal. Its staircase of
     n + m - 1 cells is also a basis: walking along it, f and g follow from
@@ -29,7 +29,7 @@ def sorted_transport(
     n, m = len(x), len(y)
     x_ends, y_ends, unit = _cumulative(a[x_order], b[y_order])
 
-    # Each step of the staircase leaves one row (its mass is used up) or one column.
+    # Each step of the staircase leaves one row, whose mass is used up, or one column.
     ends = np.concatenate([x_ends[:-1], y_ends[:-1]])
     order = np.argsort(ends, kind="stable")
     leaves_row = order < n - 1
@@ -54,13 +54,11 @@ def sorted_transport(
 def _cumulative(a: Floats, b: Floats) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Cumulative weights of both sides and the unit they are counted in."""
     n, m = len(a), len(b)
-    if (a == a[0]).all() and (
-        b == b[0]
-    ).all():  # whole numbers, so that no splinters arise from rounding
+    if (a == a[0]).all() and (b == b[0]).all():  # integers, so that there is no rounding
         return np.arange(1, n + 1) * m, np.arange(1, m + 1) * n, float(n * m)
     a_ends, b_ends = np.cumsum(a), np.cumsum(b)
-    # Ends that differ by rounding alone are the same: a splinter of mass between them could have
-    # far to go.
+    # Ends that differ by rounding alone are made equal: the tiny mass between them could have far
+    # to move.
     rounding_error = 16 * float(np.finfo(np.float64).eps) * math.sqrt(n + m)
     after = np.minimum(np.searchsorted(a_ends, b_ends), n - 1)
     for near in (after, np.maximum(after - 1, 0)):

@@ -1,4 +1,4 @@
-"""Distances of many pairs of measures, in threads; small ones are made ready once and proven in
+"""Distances of many pairs of measures, in threads; small measures are prepared once and solved in
 compiled code."""
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Pair = tuple[int, int]
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Fewer pairs, or of more points, are left to `solve`: loading compiled code takes as long as some
-# hundred of them, and large ones spend their time in its solvers anyway.
+# Fewer pairs, or pairs with more points, go to `solve`: loading compiled code takes as long as some
+# hundred pairs, and large problems spend their time in the solvers anyway.
 _WORTH_COMPILING, _LARGEST = 500, 256
-_TINY = 1e-100  # coordinates below it have squares that vanish, which `solve` knows how to avoid
+_TINY = 1e-100  # coordinates below it have squares that vanish; `solve` rescales them
 _AT_A_TIME = 32
 
 
@@ -42,13 +42,13 @@ def pair_distances(
 
 
 def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Iterator[T]:
-    """work(item) of each, in their order; what is waiting is dropped when the caller stops."""
+    """work(item) for each item, in order; waiting items are dropped when the caller stops."""
     if n_jobs <= 1 or len(items) <= 1:
         yield from map(work, items)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    # Many items go to a thread together: handing over one takes a tenth of a millisecond.
+    # A thread gets many items at once: handing over one takes a tenth of a millisecond.
     size = max(1, min(_AT_A_TIME, len(items) // (4 * n_jobs)))
     bunches = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(n_jobs) as pool:
@@ -63,7 +63,7 @@ def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Itera
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Rows, the same about a common centre, and their squares there."""
+    """Rows, the same rows about a common centre, and their squared norms there."""
 
     rows: Floats
     near: Floats
@@ -77,8 +77,8 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Ready:
-    """What a pair needs of one measure: its features, its table of classes (one empty class if it
-    has none)."""
+    """What a pair needs of one measure: features, and a table of classes (one empty class without
+    labels)."""
 
     weights: Floats
     uniform: bool
@@ -90,20 +90,12 @@ class _Ready:
 def _compiled(
     measures: Mapping[int, Measure], otherwise: Callable[[Pair], float]
 ) -> Callable[[Pair], float] | None:
-    """How to get a pair's W_2 from compiled code, if these measures suit it; `otherwise` where its
-    proof fails."""
+    """A function for a pair's W_2 in compiled code, or None if these measures do not suit it.
+
+    `otherwise` is called where the proof fails.
+    """
     parts = {index: _parts(measure) for index, measure in measures.items()}
-    shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts.values()}
-    if (
-        len(shapes) > 1
-        or shapes == {(1, 0)}
-        or max(len(x) for x, _, _ in parts.values()) > _LARGEST
-    ):
-        return None
-    if (
-        min(max(np.abs(x).max(), np.abs(table).max(initial=0.0)) for x, table, _ in parts.values())
-        < _TINY
-    ):
+    if not _suit(list(parts.values())):
         return None
     from fedwad.ot._small.dense import prove
 
@@ -131,6 +123,16 @@ def _compiled(
         return math.sqrt(cost) if abs(gap) <= TOLERANCE and error <= TOLERANCE else otherwise(pair)
 
     return distance
+
+
+def _suit(parts: Sequence[tuple[Floats, Floats, NDArray[np.int64]]]) -> bool:
+    """Whether compiled code can take all these measures: equal shapes, few points, no line, and
+    no coordinates whose squares vanish."""
+    shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts}
+    if len(shapes) > 1 or shapes == {(1, 0)} or max(len(x) for x, _, _ in parts) > _LARGEST:
+        return False
+    sizes = [max(np.abs(x).max(), np.abs(table).max(initial=0.0)) for x, table, _ in parts]
+    return bool(min(sizes) >= _TINY)
 
 
 def _parts(measure: Measure) -> tuple[Floats, Floats, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Compiled part of the assignment solver: match what is free of charge, then augment along shortest
+"""Compiled part of the assignment solver: match pairs of cost zero, then augment along shortest
 paths."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ NONE = -1
 
 
 @njit(nogil=True, cache=True)
-def _match_free_of_charge(cost, row_of, col_of):
-    """Give each row a column of cost zero that is still to be had."""
+def _match_zeros(cost, row_of, col_of):
+    """Give each row a column of cost zero that is still free."""
     for i in range(len(cost)):
         for j in range(len(cost)):
             if cost[i, j] == 0.0 and row_of[j] == NONE:
@@ -26,12 +26,12 @@ def _match_free_of_charge(cost, row_of, col_of):
 
 @njit(nogil=True, cache=True, fastmath=MIN_SCAN)
 def _relax(row, base, price, dist, path, i):
-    """Shorten distances to columns over row i. Settled columns have price -inf and stay where they
-    are."""
+    """Shorten the distances of columns over row i. Settled columns have price -inf and stay
+    unchanged."""
     for j in range(len(row)):
-        reach = row[j] + (base - price[j])
-        better = reach < dist[j]
-        dist[j] = reach if better else dist[j]
+        through = row[j] + (base - price[j])
+        better = through < dist[j]
+        dist[j] = through if better else dist[j]
         path[j] = i if better else path[j]
 
 
@@ -47,7 +47,7 @@ def match(cost):
     n = len(cost)
     row_of, col_of = np.full(n, NONE), np.full(n, NONE)
     u, v = np.zeros(n), np.zeros(n)
-    _match_free_of_charge(cost, row_of, col_of)
+    _match_zeros(cost, row_of, col_of)
     dist, price = np.empty(n), np.empty(n)
     path = np.empty(n, np.int64)
     settled, length = np.empty(n, np.int64), np.empty(n)

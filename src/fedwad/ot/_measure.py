@@ -28,8 +28,7 @@ Indices = NDArray[np.int64]
 
 _SUMS_TO_ONE = 1e-14
 _LARGEST = 1e100
-# Where the mean is so small a part of what the points' squares are, moving them to it saves no
-# digits.
+# Centring avoids cancellation only if |mean|^2 exceeds this share of the mean squared norm.
 _CENTRAL = 0.8
 _FEW_TARGETS, _BLOCK_ENTRIES = 16, 1 << 17
 
@@ -75,7 +74,7 @@ class Measure:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def __repr__(self) -> str:  # no points: what is printed may end up anywhere
+    def __repr__(self) -> str:  # no points: a printed text may end up anywhere
         return f"{type(self).__name__}({len(self)} points, {self.dimension} features)"
 
     @property
@@ -88,13 +87,11 @@ class Measure:
 
     @cached_property
     def norms(self) -> Floats | None:
-        """|x|^2 of each point; None where a common offset makes them so large that it would cost
-        digits."""
+        """|x|^2 of each point; None if a common offset is so large that they would lose digits."""
         return central_norms(self.points)
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
-        """P^T @ points for the plan with these entries: what each target gets, its mass times its
-        mean."""
+        """P^T @ points for the plan with these entries: the mass times the mean of each target."""
         return sent(self.points, rows, cols, mass, targets)
 
     def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
@@ -115,19 +112,18 @@ class Measure:
 
     @property
     def mean(self) -> Floats:
-        # Relative to a point of the measure: a large common offset then costs no digits.
+        # Relative to a point of the measure, so that a large common offset costs no digits.
         origin = self.points[0]
         return np.asarray(origin + self.weights @ (self.points - origin))
 
 
 def max_abs(points: Floats, origin: Floats) -> float:
-    """Largest absolute coordinate of points - origin, without making the difference."""
+    """Largest absolute coordinate of points - origin, without forming the difference."""
     return float(np.maximum(points.max(axis=0) - origin, origin - points.min(axis=0)).max())
 
 
 def central_norms(points: Floats) -> Floats | None:
-    """|x|^2 of each point, unless the points lie around a mean far from the origin: |mean|^2 > 4
-    variances."""
+    """|x|^2 of each point; None if the mean is far from the origin: |mean|^2 > 4 variances."""
     mean = points.mean(axis=0)
     norms = np.einsum("id,id->i", points, points)
     return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
@@ -136,9 +132,8 @@ def central_norms(points: Floats) -> Floats | None:
 def sent(points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
     """Sums of mass times point by target, (targets, d)."""
     count = len(points)
-    if (
-        targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES
-    ):  # setting up a sparse matrix would take longer
+    # For few targets a sparse matrix would take longer to set up.
+    if targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES:
         plan = np.bincount(cols * count + rows, mass, targets * count).reshape(targets, count)
         return np.asarray(plan @ points)
     from scipy.sparse import coo_array, csr_array
@@ -147,17 +142,54 @@ def sent(points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: in
 
 
 def as_points(points: Any, name: str = "points") -> Floats:
-    """Turn `points` into a finite (n, d) float64 array or say what is wrong with them."""
+    """`points` as a finite (n, d) float64 array; InputError says what is wrong with them."""
+    array = _numeric_table(points, name)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        count = int((~finite).sum())
+        raise InputError(
+            f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''} (the first in"
+            f" row {row}, column {column}, counting from 0); remove or fill them first."
+        )
+    if max_abs(array, np.zeros(array.shape[1])) > _LARGEST:
+        raise InputError(f"{name} holds values beyond {_LARGEST:g}; rescale the data first.")
+    return array
+
+
+def _numeric_table(points: Any, name: str) -> NDArray[Any]:
+    """`points` as an (n, d) array of numbers with at least one row and one column."""
+    array = _as_array(points, name)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} holds values of type {array.dtype}; give real numbers only.")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} has shape {array.shape}; reshape it to (samples, features), for images with"
+            " X.reshape(len(X), -1)."
+        )
+    if array.shape[0] == 0:
+        raise InputError(f"{name} is empty; give at least one sample.")
+    if array.shape[1] == 0:
+        raise InputError(f"{name} has no features; give at least one column of numbers.")
+    return array
+
+
+def _as_array(points: Any, name: str) -> NDArray[Any]:
     if hasattr(points, "toarray") and hasattr(points, "nnz"):
         raise InputError(f"{name} is a sparse matrix; convert it with .toarray() first.")
     if isinstance(points, str | Path):
         raise InputError(
-            f"{name} is a path; read the file into an array first, or give paths to fedwad.distance."
+            f"{name} is a path; read the file into an array first, or give paths to"
+            " fedwad.distance."
         )
     if np.ma.is_masked(points):
         raise InputError(f"{name} has masked values; fill them or remove their rows first.")
     try:
-        array = np.asarray(points)
+        return np.asarray(points)
     except ValueError:
         raise InputError(
             f"{name} has rows of different lengths; give one row of numbers per sample."
@@ -166,31 +198,6 @@ def as_points(points: Any, name: str = "points") -> Floats:
         raise InputError(
             f"{name} is a {type(points).__name__} that NumPy cannot read; convert it first."
         ) from None
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{name} holds values of type {array.dtype}; give real numbers only.")
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise InputError(
-            f"{name} has shape {array.shape}; reshape it to (samples, features), for images with X.reshape(len(X), -1)."
-        )
-    if array.shape[0] == 0:
-        raise InputError(f"{name} is empty; give at least one sample.")
-    if array.shape[1] == 0:
-        raise InputError(f"{name} has no features; give at least one column of numbers.")
-    with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, dtype=np.float64)
-    finite = np.isfinite(array)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        count = int((~finite).sum())
-        raise InputError(
-            f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''}"
-            f" (the first in row {row}, column {column}, counting from 0); remove or fill them first."
-        )
-    if max_abs(array, np.zeros(array.shape[1])) > _LARGEST:
-        raise InputError(f"{name} holds values beyond {_LARGEST:g}; rescale the data first.")
-    return array
 
 
 def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
@@ -205,7 +212,8 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
         ) from None
     if array.dtype.kind not in "biuf" or array.shape != (count,):
         raise InputError(
-            f"{name} have shape {array.shape} and type {array.dtype}; give {count} numbers, one per sample."
+            f"{name} have shape {array.shape} and type {array.dtype}; give {count} numbers, one per"
+            " sample."
         )
     array = array.astype(np.float64)
     if not np.isfinite(array).all() or (array < 0).any():
@@ -213,9 +221,7 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     largest = array.max()
     if largest == 0:
         raise InputError(f"{name} are all zero; give at least one positive weight.")
-    if (
-        largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE
-    ):  # weights that were scaled before keep their bits
-        return array
+    if largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE:
+        return array  # weights that were scaled before keep their bits
     array = array / largest  # so that the sum neither overflows nor vanishes
     return np.asarray(array / array.sum())

@@ -20,7 +20,7 @@ TOLERANCE = 1e-9
 
 
 class Solution(NamedTuple):
-    """What a solver returns: the plan in coordinate form and a pair of potentials."""
+    """The result of a solver: the plan in coordinate form and a pair of potentials."""
 
     rows: Indices
     cols: Indices
@@ -38,20 +38,22 @@ class Plan:
 
     Attributes
     ----------
-    rows, cols, mass : arrays (k,), k <= n + m - 1 The positive entries: `mass[e]` goes from
-        `source` point `rows[e]` to `target` point `cols[e]`.
+    rows, cols, mass : arrays (k,), k <= n + m - 1
+        The positive entries: `mass[e]` goes from `source` point `rows[e]` to `target` point
+        `cols[e]`.
     distance : float
         W_p, the p-th root of the transport cost.
     f, g : arrays (n,), (m,)
         Kantorovich potentials: f_i + g_j <= |x_i - y_j|^p for all i, j, and
         sum_i a_i f_i + sum_j b_j g_j >= cost * (1 - gap), which proves that no plan is cheaper.
-    gap : float Relative duality gap: sum of mass * (cost - f - g) over the plan, divided by its
-        cost. Where that cannot be brought below 1e-9, divided by 1e9 times what the rounding of
-        masses (4e-15) can cost on the longest move.
+    gap : float
+        Relative duality gap: sum of mass * (cost - f - g) over the plan, divided by its cost. If
+        rounding keeps that above 1e-9, it is divided by 1e9 times the cost of the rounding of
+        masses (4e-15) on the longest move.
     marginal_error : float
         Largest l1 distance of the plan's marginals from the weights.
     solver : str
-        Which exact solver found it.
+        The exact solver that found it.
     """
 
     source: Measure
@@ -71,9 +73,9 @@ class Plan:
         # Written so that a NaN fails too.
         if not (abs(self.gap) <= TOLERANCE and self.marginal_error <= TOLERANCE):
             raise CertificateError(
-                f"The {self.solver} solver's plan is not proven optimal (relative duality gap {self.gap:.2g},"
-                f" marginal error {self.marginal_error:.2g}, both must stay below {TOLERANCE:g});"
-                " please report the data that caused it."
+                f"The {self.solver} solver's plan is not proven optimal (relative duality gap"
+                f" {self.gap:.2g}, marginal error {self.marginal_error:.2g}, both must stay below"
+                f" {TOLERANCE:g}); please report the data that caused it."
             )
 
     @property
@@ -90,28 +92,23 @@ class Plan:
         return csr_array(coo_array((self.mass, (self.rows, self.cols)), shape=shape))
 
     def target_means(self) -> Floats:
-        """For each target point the mean of the source mass it receives: the barycentric map, (m,
-        d).
+        """For each target point the mean of the source mass it receives: the barycentric map,
+        (m, d).
 
-        A target whose weight was lost in rounding receives nothing and keeps its place.
+        A target whose weight was lost in rounding receives nothing and keeps its position.
         """
         received = self.received[:, None]
-        origin = (
-            np.zeros(self.source.dimension)
-            if self.source.norms is not None
-            else self.source.rows(0)
-        )
-        source = (
-            self.source if self.source.norms is not None else self.source.moved(origin)
-        )  # offsets cost digits
+        source, origin = self.source, np.zeros(self.source.dimension)
+        if source.norms is None:  # a large common offset would cost digits
+            origin = source.rows(0)
+            source = source.moved(origin)
         sums = source.received(self.rows, self.cols, self.mass, len(self.target))
         means = origin + sums / np.where(received > 0, received, 1.0)
         return np.where(received > 0, means, self.target.rows(slice(None)))
 
     @property
     def received(self) -> Floats:
-        """Mass that arrives at each target point: its weight up to rounding, zero where that was
-        lost in it."""
+        """Mass that arrives at each target point: its weight up to rounding."""
         return np.asarray(np.bincount(self.cols, self.mass, len(self.target)), dtype=np.float64)
 
     def reversed(self) -> Plan:

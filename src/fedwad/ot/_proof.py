@@ -1,4 +1,4 @@
-"""What a solver's answer proves: primal against dual, and the marginals."""
+"""The proof of a solver's answer: primal against dual, and the marginals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from fedwad.ot._plan import TOLERANCE, Plan, Solution
 
 __all__ = ["Proof"]
 
-# Masses are rounded numbers: so much of them may go anywhere, as far as the plan's longest move.
+# Masses are rounded: this share may be misplaced by up to the plan's longest move.
 _EPSILON = float(np.finfo(np.float64).eps)
 _MASS_ROUNDING = 16 * _EPSILON
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A solver's answer and what it proves, with costs in units of length^p."""
+    """A solver's answer with its duality gap and marginal error; costs are in units of length^p."""
 
     solver: str
     found: Solution
     length: float
     distance: float
     gap: float  # relative to the cost of the plan
-    rounding_gap: float  # relative to what the rounding of masses can cost, where that is more
+    rounding_gap: float  # relative to the cost of the rounding of masses, if that is larger
     marginal_error: float
 
     @classmethod
@@ -37,17 +37,15 @@ class Proof:
     ) -> Proof:
         moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
         longest = float(moves.max())
-        sent, received = (
-            np.bincount(found.rows, found.mass, len(x)),
-            np.bincount(found.cols, found.mass, len(y)),
-        )
+        sent = np.bincount(found.rows, found.mass, len(x))
+        received = np.bincount(found.cols, found.mass, len(y))
         error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
-        if longest == 0:  # nothing moves, and nothing is cheaper than nothing
+        if longest == 0:  # nothing moves, no plan is cheaper
             return cls(solver, found, length, 0.0, 0.0, 0.0, float(error))
-        # In units of the longest move, so that nothing overflows and what vanishes does not matter.
+        # In units of the longest move: nothing overflows, and underflow is harmless.
         primal = float(found.mass @ (moves / longest) ** p)
-        # primal - dual = sum of mass * (cost - f - g), with the masses that the plan moves: how far
-        # those are from the weights is the marginal error.
+        # primal - dual = sum of mass * (cost - f - g), with the masses of the plan. Their distance
+        # from the weights is the marginal error.
         with np.errstate(all="ignore"):
             slack = float(
                 found.mass @ ((moves / length) ** p - found.f[found.rows] - found.g[found.cols])
@@ -55,15 +53,12 @@ class Proof:
             slack *= float(np.float64(length / longest) ** p)
             gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
-            gap = (
-                0.0  # the potentials drown in rounding, but a monotone plan is optimal without them
-            )
+            gap = 0.0  # rounding dominates the potentials, but a monotone plan is always optimal
         origin = np.zeros(x.dimension)
         if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(
             x.max_abs(origin), y.max_abs(origin)
         ):
-            # no move is longer than coordinates are rounded: a better plan could not be told from
-            # this one
+            # No move exceeds the rounding of coordinates, so no plan is measurably better.
             gap = 0.0
         rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)
         return cls(

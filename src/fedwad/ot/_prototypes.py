@@ -1,5 +1,4 @@
-"""A few points that stand for one client's samples: their Wasserstein coreset, class by class or
-all together."""
+"""The Wasserstein coreset of one client's samples, class by class or all together."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ from fedwad.ot._summary import min_cell_size
 
 __all__ = ["Atoms", "LabelledAtoms", "Masses", "Per", "distil", "distil_labelled", "large_classes"]
 
-#: Whether all atoms weigh the same, or each as much as the samples that are nearest to it.
+#: Whether all atoms have equal weight, or each the weight of its nearest samples.
 Masses = Literal["equal", "free"]
-#: Whether a client's classes are distilled one by one, or all its samples together.
+#: Whether classes are distilled one by one, or all samples together.
 Per = Literal["class", "client"]
 
 _ROUNDS = 100
-_SETTLED = 1e-4  # relative gain of a round in squared distance below which atoms stay
-_DOUBT = 1e-9
+_CONVERGED = 1e-4  # relative gain of a round in squared distance
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +35,11 @@ class Atoms:
     ----------
     measure : Measure
         The atoms, each the mean of a cell of samples.
-    distance : float Root mean square distance of samples from the atom of their cell: W2 between
-        samples and atoms, or above it where k-means has not settled or small cells were joined.
+    distance : float
+        Root mean square distance of samples from the atom of their cell: W2 between samples and
+        atoms, or more if k-means has not converged or small cells were merged.
     min_cell_size : int
-        Samples that the smallest cell averages (Kish's effective number if they are weighted).
+        Samples in the smallest cell (Kish's effective number if they are weighted).
     """
 
     measure: Measure
@@ -58,9 +58,9 @@ class LabelledAtoms:
     codes : array (S,)
         The class of each atom.
     min_cell_size : int
-        Fewest samples that an atom, or the choice of its label, rests on.
+        Fewest samples behind an atom or its label.
     complete : bool
-        False when classes of fewer samples than the floor were left out.
+        False if classes with fewer samples than the floor were left out.
     """
 
     points: Floats
@@ -74,13 +74,13 @@ def distil(
     measure: Measure, size: int, masses: Masses = "equal", floor: int = 1, seed: int = 0
 ) -> Atoms:
     """At most `size` atoms z that are close to the samples in W2, each the mean of at least `floor`
-    of them.
+    samples.
 
-    With free masses that is k-means. With equal masses b = 1/S, steps that can only shrink W2 take
-    turns: the optimal plan P from the samples to the atoms, which is exact, and each atom to the
-    mean of what it receives, z_s <- S sum_i P_is x_i. They start from k-means, which itself starts
-    from k-means++: that ends closer to the samples than k-means++ alone, in fewer rounds. There are
-    fewer atoms than asked for where samples are too few or repeat one another.
+    With free masses this is k-means. With equal masses b = 1/S two steps alternate, and neither can
+    increase W2: the exact optimal plan P from the samples to the atoms, and each atom to the mean
+    of its mass, z_s <- S sum_i P_is x_i. The start is k-means, which ends closer to the samples, in
+    fewer rounds, than a start from k-means++. There are fewer than `size` atoms if samples are few
+    or repeated.
 
     Examples
     --------
@@ -89,9 +89,9 @@ def distil(
     """
     if masses == "free":
         return _by_means(measure, kmeans_cells(measure, size, floor, seed))
-    # A cell of mass 1/S holds entries of at most the largest weight w, so it averages at least 1 /
-    # (S w) samples.
-    most = int(1 / (floor * float(measure.weights.max())) + _DOUBT)
+    # Entries of a cell of mass 1/S are at most the largest weight w, so it averages at least
+    # 1 / (S w) samples.
+    most = int(1 / (floor * float(measure.weights.max())) + _ROUNDING)
     size = max(1, min(size, most))
     if size == 1:
         return _by_means(measure, np.zeros(len(measure), dtype=np.int64))
@@ -102,15 +102,15 @@ def distil(
         gain = plan.distance**2 - better.distance**2
         if gain <= 0:
             break
-        settled, plan = gain <= _SETTLED * plan.distance**2, better
-        if settled:
+        is_converged, plan = gain <= _CONVERGED * plan.distance**2, better
+        if is_converged:
             break
     return Atoms(plan.target, plan.distance, min_cell_size(plan.cols, plan.mass))
 
 
 def _by_means(measure: Measure, labels: NDArray[np.int64]) -> Atoms:
     groups = int(labels.max()) + 1
-    origin = measure.points[0]  # a large common offset then costs no digits
+    origin = measure.points[0]  # so that a large common offset costs no digits
     weights = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
     sums = group_sums(measure.weights[:, None] * (measure.points - origin), labels, groups)
     means = origin + sums / weights[:, None]
@@ -130,20 +130,19 @@ def distil_labelled(
 ) -> LabelledAtoms:
     """Atoms of a client's samples, at most about `size` of them, each with one of its classes.
 
-    per="class" distils each class by itself, with a share of the atoms like its share of the
-    samples and at least one. per="client" distils all samples together and gives each atom the
-    class of the sample nearest to it; where the floor is above one, the class that most of its
-    `floor` nearest samples have. Classes of fewer samples than the floor are left out of the one
-    and have no vote in the other.
+    per="class" distils each class by itself, with atoms in proportion to its samples and at least
+    one. per="client" distils all samples together and gives each atom the class of its nearest
+    sample, or of most of its `floor` nearest samples. Classes with fewer samples than the floor are
+    left out, or have no vote.
 
     Raises
     ------
     InputError
-        When no class reaches the floor.
+        If no class has `floor` samples.
     """
     known = large_classes(measure, codes, floor)
     if not len(known):
-        raise InputError(f"No class has the {floor} samples that an atom must average at least.")
+        raise InputError(f"No class has {floor} samples, the fewest that an atom may average.")
     complete = len(known) > int(codes.max())
     if per == "client":
         atoms = distil(measure, size, masses, floor, seed)
@@ -175,16 +174,14 @@ def distil_labelled(
 
 
 def large_classes(measure: Measure, codes: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
-    """Numbers of the classes that have at least `floor` samples (Kish's effective number if they
-    are weighted)."""
-    return np.flatnonzero(effective_counts(codes, measure.weights) >= floor - _DOUBT)
+    """Codes of the classes with at least `floor` samples (Kish's effective number if weighted)."""
+    return np.flatnonzero(effective_counts(codes, measure.weights) >= floor - _ROUNDING)
 
 
 def _shares(size: int, mass: Floats) -> NDArray[np.int64]:
-    """`size` divided in proportion to the masses, by largest remainders; at least one each, even
-    beyond `size`."""
+    """`size` divided in proportion to the masses by largest remainders, with at least one each."""
     quotas = size * mass
-    shares = np.maximum(np.floor(quotas + _DOUBT), 1).astype(np.int64)
+    shares = np.maximum(np.floor(quotas + _ROUNDING), 1).astype(np.int64)
     rest = np.argsort(-(quotas - shares), kind="stable")[: max(0, size - int(shares.sum()))]
     shares[rest] += 1
     return shares
@@ -193,8 +190,7 @@ def _shares(size: int, mass: Floats) -> NDArray[np.int64]:
 def _nearest_class(
     atoms: Floats, measure: Measure, codes: NDArray[np.int64], known: NDArray[np.int64], voters: int
 ) -> NDArray[np.int64]:
-    """For each atom the commonest class among its nearest samples; of equally common ones, that of
-    the nearest."""
+    """The most common class among each atom's nearest samples; in a tie, that of the nearest."""
     may_vote = np.flatnonzero(np.isin(codes, known))
     cost = ground_cost(atoms, measure.points[may_vote])
     order = np.argsort(cost, axis=1, kind="stable")[:, :voters]

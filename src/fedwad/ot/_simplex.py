@@ -1,4 +1,4 @@
-"""POT's network simplex, called so that it cannot stop early unnoticed."""
+"""POT's network simplex, with a check that it does not stop early."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedwad.ot._plan import Solution
 
 __all__ = ["network_simplex", "refined"]
 
-# POT's default of 100,000 pivots returns wrong plans from about 5000 x 5000 on, with only a
+# With POT's default of 100,000 pivots, plans are wrong from about 5000 x 5000 on, with only a
 # warning.
 _PIVOTS = 10**9
 _RESIDUE = 256 * float(np.finfo(np.float64).eps)
@@ -21,9 +21,8 @@ _RESIDUE = 256 * float(np.finfo(np.float64).eps)
 def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
     """Optimal plan for any weights; the longer side goes first, which POT solves faster.
 
-    Uniform weights are counted in whole units, so that flows are whole numbers: marginals hold
-    exactly and no splinters of mass arise from rounding. POT's tolerances are absolute, so costs
-    are brought to the size of one.
+    Uniform weights are counted in integer units, so flows are integers: marginals hold exactly and
+    there is no rounding. POT's tolerances are absolute, so costs are scaled to about one.
     """
     n, m = cost.shape
     if n < m:
@@ -43,7 +42,7 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
             f"The network simplex did not finish: {log['warning'].rstrip('. ')}."
         )
     rows, cols = np.nonzero(plan)
-    if units == 1.0:  # what is left of a row and of a column by rounding is no entry of the plan
+    if units == 1.0:  # the rest that rounding leaves of a row and a column is no entry
         kept = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
         rows, cols = rows[kept], cols[kept]
     mass = np.asarray(plan[rows, cols]) / units
@@ -52,13 +51,13 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
 
 
 def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
-    """Decide what rounding left undecided, where a few enormous costs hide all others.
+    """Improve a plan where a few enormous costs hide all others in rounding.
 
     The costs are reduced by the potentials found, which leaves the true differences, and clipped at
-    a limit, beside which these are large. If the optimal plan for clipped costs makes no clipped
-    move, then it is optimal for the true ones, which are nowhere lower; otherwise the limit grows.
+    a limit of the size of these. If the optimal plan for clipped costs makes no clipped move, it is
+    optimal for the true costs, which are nowhere lower. Otherwise the limit grows.
     """
-    g = found.g - np.median(found.g)  # a common offset would only cost digits
+    g = found.g - np.median(found.g)  # a common offset would cost digits
     reduced = cost - g
     reduced -= reduced.min(axis=1)[:, None]
     least = reduced.min(axis=0)

@@ -1,4 +1,4 @@
-"""The front door: choose an exact solver, check its answer, return a plan."""
+"""The exact solver: choose a method, check its answer, return a plan."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
-_ROWS = 256  # checked at a time
+_ROWS = 256  # processed at a time
 _REFINEMENTS = 6
 _TINY = 1e-100
 _LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
-# The small-support solver: below so many costs and samples the others take milliseconds, and its
-# first use compiles it.
+# The small-support solver: for fewer costs and samples the others take milliseconds, and the first
+# use compiles it.
 _WORTH_COMPILING, _MANY_SAMPLES, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 3000, 1500, 100
 
 
@@ -46,7 +46,7 @@ def wasserstein(
     X, Y : arrays (n, d) and (m, d)
     p : float, at least 1
     a, b : arrays (n,) and (m,), optional
-        Weights, scaled to sum to one; uniform when left out.
+        Weights, scaled to sum to one; uniform by default.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def wasserstein(
     See Also
     --------
     fedwad.ot.solve : the plan, its potentials and its proof.
-    fedwad.distance : the same distance without bringing X and Y together.
+    fedwad.distance : the same distance without pooling X and Y.
     """
     columns = [[str(name) for name in getattr(table, "columns", ())] for table in (X, Y)]
     if all(columns) and columns[0] != columns[1]:
@@ -78,13 +78,14 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
     ----------
     mu, nu : Measure
     p : float, at least 1
-    start : array (m,), optional Potentials of `nu` (Plan.g) from a similar problem, to start from.
-        They change the time, not the answer.
+    start : array (m,), optional
+        Initial potentials of `nu` (Plan.g) from a similar problem. They change the time, not the
+        answer.
 
     Raises
     ------
     CertificateError
-        When duality gap or marginal error exceed 1e-9. It never happens silently.
+        If the duality gap or the marginal error exceeds 1e-9.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
             f"The two measures have {mu.dimension} and {nu.dimension} features;"
             " a distance needs the same features on both sides."
         )
-    x, y, scale = _tamed(mu, nu)
+    x, y, scale = _rescaled(mu, nu)
     proof: Proof | None = None
     failure: CertificateError | None = None
     for solver, attempt in _attempts(x, y, p, start, scale):
@@ -120,7 +121,7 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
 
 
 def check_order(p: object) -> float:
-    """The order p as a float; refused where W_p is no distance."""
+    """The order p as a float; InputError if W_p is not a distance."""
     try:
         order = (
             float(p)
@@ -173,7 +174,7 @@ def _transposed(cost: Floats, a: Floats, b: Floats) -> Solution:
 
 
 def _is_small(samples: Measure, sinks: Measure) -> bool:
-    """Whether the small-support solver is faster than the network simplex (measured:
+    """Whether the small-support solver is faster than the network simplex (measurements:
     docs/performance.md)."""
     n, size = len(samples), len(sinks)
     per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
@@ -182,7 +183,7 @@ def _is_small(samples: Measure, sinks: Measure) -> bool:
 
 
 def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
-    """Starting potentials in the units of the problem, unless they belong to another support."""
+    """Initial potentials in the units of the problem, or None if they do not fit."""
     if (
         start is None
         or np.shape(start) != nu.weights.shape
@@ -194,8 +195,8 @@ def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Float
     return scaled if np.isfinite(scaled).all() else None
 
 
-def _tamed(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
-    """Both measures multiplied by a power of two if they are so small that squares would vanish."""
+def _rescaled(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
+    """Both measures scaled by a power of two if they are so small that squares would vanish."""
     nothing = np.zeros(mu.dimension)
     largest = max(mu.max_abs(nothing), nu.max_abs(nothing))
     if largest == 0 or largest >= _TINY:

@@ -1,4 +1,4 @@
-"""A summary: what a client may tell about its data in one small message."""
+"""A summary: a description of one client's data in one small message."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["CovarianceType", "Summary", "min_cell_size", "summarise", "summarise_plan"]
+__all__ = [
+    "CovarianceType",
+    "Summary",
+    "min_cell_size",
+    "reduce_covariance",
+    "summarise",
+    "summarise_plan",
+]
 
-#: How much of a covariance is told: all of it, its RANK main directions and its diagonal, its
-#: diagonal, or its trace.
+#: How much of a covariance is shared: all of it, RANK principal directions and the diagonal, the
+#: diagonal, or the trace.
 CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
 
 RANK = 40
 _FULL_UP_TO = 1024  # features; beyond, "auto" sends the diagonal only
 _ROWS = 1 << 14
-_LEFT = 1e-4  # share of the variance within cells below which it is not taken from the rest
+_LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +45,11 @@ class Summary:
         Mass of each cell, sum one.
     means : array (S, d)
         Mean of each cell.
-    covariance : array (d, d), (d,) or () Covariance within cells, pooled over them (population
-        form): the full matrix, its diagonal, or the mean of the diagonal alone.
+    covariance : array (d, d), (d,) or ()
+        Covariance within cells, pooled over them (population form): the full matrix, its diagonal,
+        or the mean of the diagonal.
     factors : array (r, d) or None
-        Main directions F of a covariance F^T F + diag(covariance), whose diagonal is exact.
+        Principal directions F of a covariance F^T F + diag(covariance), whose diagonal is exact.
     count : int
         Number of samples, or Kish's effective number when they are weighted.
     within_std : float
@@ -77,7 +85,7 @@ class Summary:
 
     @property
     def covariance_type(self) -> CovarianceType:
-        """Which part of the covariance is known: "full", "lowrank", "diagonal" or "isotropic"."""
+        """Which part of the covariance is known: "full", "lowrank", "diag" or "spherical"."""
         if self.factors is not None:
             return "lowrank"
         covariance_types: tuple[CovarianceType, ...] = ("spherical", "diag", "full")
@@ -85,8 +93,8 @@ class Summary:
 
     @property
     def within(self) -> Floats:
-        """The part of the covariance within cells that is exact: the matrix, its diagonal, or the
-        diagonal's mean."""
+        """The exactly known part of the covariance within cells: the matrix, its diagonal, or the
+        mean of the diagonal."""
         return (
             self.covariance
             if self.factors is None
@@ -102,8 +110,7 @@ class Summary:
         )
 
     def total_covariance(self) -> Floats:
-        """Covariance of the data in the form that is known exactly: within cells plus between
-        them."""
+        """The exactly known part of the data's covariance: within cells plus between them."""
         centred = self.means - self.mean
         within = self.within
         if within.ndim == 2:
@@ -113,12 +120,20 @@ class Summary:
 
     @cached_property
     def key(self) -> bytes:
-        """A digest of every bit: two summaries with the same come from the same data, or from data
-        alike to them."""
+        """Digest of all fields. Equal digests mean data that no summary can distinguish."""
         sha = hashlib.sha256(f"{self.count} {self.covariance_type} {self.means.shape}".encode())
         for array in (self.weights, self.means, self.covariance, self.factors):
             sha.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
         return sha.digest()
+
+
+def reduce_covariance(covariance: Floats, ndim: int) -> Floats:
+    """A covariance reduced to at most `ndim` axes: its diagonal (1), or its mean variance (0)."""
+    if covariance.ndim <= ndim:
+        return covariance
+    if covariance.ndim == 2:
+        covariance = np.diag(covariance)
+    return np.asarray(covariance if ndim == 1 else covariance.mean())
 
 
 def summarise(
@@ -129,8 +144,7 @@ def summarise(
     floor: int = 10,
     seed: int = 0,
 ) -> Summary:
-    """Summary of a sample from k-means cells, each of at least `floor` samples where there are that
-    many."""
+    """Summary of a sample from k-means cells of at least `floor` samples, if there are so many."""
     labels = kmeans_cells(measure, cells, floor, seed)
     groups = int(labels.max()) + 1
     origin = measure.points[0]
@@ -153,7 +167,7 @@ def summarise(
 
 
 def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summary:
-    """Summary of plan.source whose cells are what each point of plan.target receives."""
+    """Summary of plan.source; each point of plan.target receives one cell."""
     weights = plan.received
     kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
     labels = np.searchsorted(kept, plan.cols)
@@ -208,8 +222,7 @@ def _within(
     covariance_type: CovarianceType,
     p: float,
 ) -> tuple[Floats, float]:
-    """Pooled covariance in the wanted form and (mean of |x - cell mean|^p)^(1/p), from
-    differences."""
+    """Pooled covariance of this type and (mean of |x - cell mean|^p)^(1/p), from differences."""
     if isinstance(measure, LabelledMeasure) and p == 2 and covariance_type in ("diag", "spherical"):
         return _within_classes(measure, rows, labels, mass, means, covariance_type)
     d = measure.dimension
@@ -220,7 +233,7 @@ def _within(
         block = slice(start, start + _ROWS)
         deviation = measure.rows(rows[block]) - means[labels[block]]
         pooled += (deviation.T * mass[block]) @ deviation if square else mass[block] @ deviation**2
-        # By lengths, whose squares may vanish at small scales.
+        # From scaled lengths: squares may vanish at small scales.
         largest = float(np.abs(deviation).max()) or 1.0
         lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
     longest = float(lengths.max()) or 1.0
@@ -236,11 +249,10 @@ def _within_classes(
     means: Floats,
     covariance_type: CovarianceType,
 ) -> tuple[Floats, float]:
-    """The same for p = 2 without writing out the class columns: those are equal for all samples of
-    a class.
+    """The same for p = 2 without materialising the class columns, which are equal within a class.
 
-    Within cells is what is left of the whole when the part between cells is taken away; only where
-    almost nothing is left, which would cost digits, are differences taken.
+    The variance within cells is the whole minus the part between cells. If almost nothing is left,
+    which would cost digits, it is computed from differences.
     """
     weights = np.bincount(labels, mass, len(means))
     whole = measure.variances
@@ -313,8 +325,7 @@ def _main_directions_of_few(deviations: Floats) -> Floats:
 def min_cell_size(labels: NDArray[np.int64], mass: Floats) -> int:
     """Effective number of samples in the cell that has fewest.
 
-    A cell of ten equal samples counts ten, one of a single heavy sample among light ones counts
-    one.
+    A cell of ten equal weights has ten; a cell of one heavy and some light samples has about one.
     """
     return int(effective_counts(labels, mass).min() + 1e-9)
 

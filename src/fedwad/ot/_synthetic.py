@@ -1,4 +1,4 @@
-"""The twin estimate: rebuild samples from their summaries and transport the twins."""
+"""Distance estimates from synthetic samples: draw samples from summaries and transport them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
     "synthetic_transports",
 ]
 
-#: Largest number of points of a twin that is transported; beyond, the result is extrapolated.
+#: Largest synthetic sample that is transported; results for larger ones are extrapolated.
 CAP = 1500
 _LADDER = (250, 500, 1000, CAP)
-_POINTS = 4000  # drawn in all for each size and pair, which sets the number of draws
+_POINTS = 4000  # drawn in all for each size and pair; sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
-# Beyond so many pairs most are transported with few points, and a sample of pairs tells what more
+# Beyond so many pairs, most are transported with few points, and a sample of pairs shows what more
 # points change.
 _MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 100, 24
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
@@ -43,7 +43,7 @@ class _Drawing(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SyntheticSample:
-    """Artificial samples with the cells of a summary: Gaussians around its cell means, with its
+    """Synthetic samples with the cells of a summary: Gaussians around its cell means, with
     covariance factors^T factors + diag(deviations^2)."""
 
     summary: Summary
@@ -62,8 +62,7 @@ class SyntheticSample:
         return cls(summary, None, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
     def draw(self, size: int, rng: np.random.Generator) -> Measure:
-        """`size` points, as many in each cell as its weight asks for, whose cell means are
-        exact."""
+        """`size` points, distributed over cells by weight, with exact cell means."""
         summary = self.summary
         counts = _shares(summary.weights, size)
         occupied = np.flatnonzero(counts)
@@ -73,14 +72,14 @@ class SyntheticSample:
             if part is not None:
                 noise = _centred(rng.standard_normal((size, len(part))), counts)
                 points += noise @ part if part.ndim == 2 else noise * part
-        if size > len(occupied):  # fixing the means took away this share of the variance
+        if size > len(occupied):  # fixing the means removed this share of the variance
             points *= np.sqrt(size / (size - len(occupied)))
         return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSyntheticSample:
-    """Artificial samples class by class, with the statistics of the real classes."""
+    """Synthetic samples class by class, with the statistics of the real classes."""
 
     summary: LabelledSummary
     parts: tuple[SyntheticSample, ...]
@@ -103,7 +102,7 @@ class LabelledSyntheticSample:
 
 
 def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
-    """Whole numbers in proportion to the weights that sum to `size`."""
+    """Integers in proportion to the weights that sum to `size`."""
     ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
     return np.asarray(np.diff(ends, prepend=0))
 
@@ -124,9 +123,9 @@ def synthetic_distance(
 ) -> float:
     """Estimate of W_p between the two samples that were summarised.
 
-    Twins of the original sizes n and m have about the distance of the originals, the part that
-    sampling noise contributes included. Above CAP points the mean of W_p^p at smaller sizes k is
-    fitted by w + c k^-g and read off at the original sizes.
+    Synthetic samples of the original sizes n and m have about the distance of the originals,
+    including the part that sampling noise contributes. Above CAP points, the mean of W_p^p at
+    smaller sizes k is fitted by w + c k^-g and evaluated at the original sizes.
     """
     return float(synthetic_distances([a, b], [(0, 1)], p, seed, among=among)[0, 1])
 
@@ -141,32 +140,20 @@ def synthetic_distances(
     on_pair: Callable[[], None] | None = None,
     among: int | None = None,
 ) -> Floats:
-    """Estimates for some pairs out of many samples, (N, N), zero elsewhere; each twin is drawn once
+    """Estimates for the given pairs, (N, N), zero elsewhere; each synthetic sample is drawn once
     for all its pairs.
 
-    `keys` (by default 0, 1, ...) name the samples to the random numbers, so that a pair's estimate
-    does not depend on which others are there. `on_pair` is called after each transport; there are
-    `synthetic_transports` of them. The more pairs there are (`among` how many, if these are not
-    all), the fewer draws each gets.
+    `keys` (by default 0, 1, ...) seed the random numbers of each sample, so a pair's estimate does
+    not depend on the other samples. `on_pair` is called after each of `synthetic_transports`
+    transports. The more pairs there are (`among`, if these are not all), the fewer draws each gets.
     """
-    drawing = _Draws(
-        summaries,
-        seed,
-        range(len(summaries)) if keys is None else keys,
-        p,
-        n_jobs,
-        on_pair or _nothing,
-    )
+    keys = range(len(summaries)) if keys is None else keys
+    drawing = _Draws(summaries, seed, keys, p, n_jobs, on_pair or _nothing)
     sizes = drawing.sizes
     many = len(pairs) > _MANY_PAIRS and int(sizes.max()) > _FEW_POINTS
     chosen = _sample(pairs, seed) if many else pairs
     powers = drawing.powers(_steps(sizes, chosen, among or len(pairs)))
-    full = {
-        pair: _at_full_size(
-            {cap: found[pair] for cap, found in powers.items() if pair in found}, sizes[list(pair)]
-        )
-        for pair in chosen
-    }
+    full = {pair: _at_full_size(_of_pair(powers, pair), sizes[list(pair)]) for pair in chosen}
     if many:
         small = drawing.powers([(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
         full = _corrected(small, full, sizes, [summary.within_std for summary in summaries], p)
@@ -180,8 +167,13 @@ def _nothing() -> None:
     pass
 
 
+def _of_pair(powers: dict[int, dict[Pair, float]], pair: Pair) -> dict[int, float]:
+    """Mean W_p^p of one pair by cap."""
+    return {cap: found[pair] for cap, found in powers.items() if pair in found}
+
+
 class _Draws:
-    """Twins of many summaries, drawn from seeds of their own, and the transports between them."""
+    """Synthetic samples of many summaries, each with its own seeds, and their transports."""
 
     def __init__(
         self,
@@ -194,7 +186,7 @@ class _Draws:
     ) -> None:
         self.sizes = np.array([summary.count for summary in summaries])
         self._summaries = summaries
-        self._twins: dict[int, _Drawing] = {}
+        self._synthetic: dict[int, _Drawing] = {}
         self._seed, self._keys, self._p, self._threads, self._on_pair = (
             seed,
             keys,
@@ -221,19 +213,19 @@ class _Draws:
         return found
 
     def _drawn(self, index: int, cap: int, draw: int) -> Measure:
-        if index not in self._twins:
+        if index not in self._synthetic:
             summary = self._summaries[index]
-            self._twins[index] = (
+            self._synthetic[index] = (
                 LabelledSyntheticSample.of(summary)
                 if isinstance(summary, LabelledSummary)
                 else SyntheticSample.of(summary)
             )
         rng = np.random.default_rng([self._seed, self._keys[index], cap, draw])
-        return self._twins[index].draw(int(min(self.sizes[index], cap)), rng)
+        return self._synthetic[index].draw(int(min(self.sizes[index], cap)), rng)
 
 
 def _sample(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """Some pairs, among few samples, so that few twins are drawn for them."""
+    """A random subset of the pairs."""
     rng = np.random.default_rng(seed)
     return [pairs[k] for k in rng.permutation(len(pairs))[:_SAMPLE]]
 
@@ -245,10 +237,10 @@ def _corrected(
     within_stds: Sequence[float],
     p: float,
 ) -> dict[Pair, float]:
-    """What W_p^p of small twins would be at full size.
+    """W_p^p of small synthetic samples, corrected to full size.
 
-    More points bring it down by c (k^-g - n^-g) times the power of the spreads inside cells, k and
-    n averaged over both sides; c and g fit the pairs for which both are known.
+    More points lower it by c (k^-g - n^-g) times the p-th power of the standard deviation within
+    cells, averaged over both sides. c and g are fitted to the pairs for which both are known.
     """
     pairs = list(small)
     index = np.array(pairs)
@@ -271,7 +263,7 @@ def _corrected(
 
 
 def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
-    """How many transports `synthetic_distances` makes."""
+    """The number of transports that `synthetic_distances` makes."""
     counts = np.array(sizes)
     if len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS:
         chosen = _sample(pairs, seed)
@@ -284,7 +276,7 @@ def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int 
 def _steps(
     sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int
 ) -> Iterator[tuple[int, int, list[Pair]]]:
-    """Caps on the size of twins, each with its number of draws and the pairs that need it."""
+    """Caps on the size of synthetic samples, each with its number of draws and its pairs."""
     for cap in _LADDER:
         chosen = [pair for pair in pairs if cap == CAP or max(sizes[pair[0]], sizes[pair[1]]) > CAP]
         by_draws: dict[int, list[Pair]] = {}
@@ -296,7 +288,7 @@ def _steps(
 
 
 def _draws(size: int, pairs: int) -> int:
-    if pairs > _MANY_PAIRS:  # a sample of them, which must be right
+    if pairs > _MANY_PAIRS:  # only a subset of them is drawn, which must be accurate
         return 2
     if pairs > _SOME_PAIRS:
         return 1
@@ -304,7 +296,7 @@ def _draws(size: int, pairs: int) -> int:
 
 
 def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
-    """Fit powers = w + c * mean(k^-g) over both sizes with w, c >= 0, and read it at `sizes`."""
+    """Fit powers = w + c * mean(k^-g) over both sizes with w, c >= 0; evaluate at `sizes`."""
     if len(powers) == 1:
         return powers[CAP]
     from scipy.optimize import nnls

@@ -1,5 +1,5 @@
-"""Differential privacy: the mechanism, what it costs, one release of a client's data, and what a
-server makes of it."""
+"""Differential privacy: the mechanism, its cost, the release of a client's data, and what a server
+computes from it."""
 
 from fedwad.privacy._accounting import check_budget, composed, delta_of, epsilon_of, mu_of
 from fedwad.privacy._denoise import DenoisedMoments, class_means, denoise

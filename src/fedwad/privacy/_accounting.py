@@ -1,9 +1,9 @@
-"""What releases cost, in closed form.
+"""The cost of releases, in closed form.
 
-A Gaussian mechanism of sensitivity D and noise s is mu-GDP with mu = D / s: telling neighbouring
-data apart by its output is as hard as telling N(0, 1) from N(mu, 1) by one draw. Costs add up
-exactly: mu^2 = mu_1^2 + mu_2^2 + ..., also when a later question depends on earlier answers. In the
-usual words that is (epsilon, delta)-differential privacy with
+A Gaussian mechanism with sensitivity D and noise s is mu-GDP with mu = D / s: distinguishing
+neighbouring data by its output is as hard as distinguishing N(0, 1) from N(mu, 1) by one draw.
+Costs compose exactly: mu^2 = mu_1^2 + mu_2^2 + ..., even if a later query depends on earlier
+replies. mu-GDP is (epsilon, delta)-differential privacy with
 
     delta = F(mu / 2 - epsilon / mu) - e^epsilon F(-mu / 2 - epsilon / mu)
 
@@ -18,16 +18,24 @@ from collections.abc import Iterable
 
 from fedwad.errors import InputError
 
-__all__ = ["LARGEST_EPSILON", "check_budget", "composed", "delta_of", "epsilon_of", "mu_of"]
+__all__ = [
+    "LARGEST_EPSILON",
+    "check_budget",
+    "composed",
+    "delta_of",
+    "epsilon_of",
+    "is_number",
+    "mu_of",
+]
 
-#: Beyond, a promise is worth nothing, and e^epsilon leaves the range of numbers.
+#: A larger epsilon is no meaningful guarantee, and e^epsilon would overflow.
 LARGEST_EPSILON = 100.0
 _LEAST_MU, _LARGEST_MU = 1e-9, 1e4
 _HALVINGS = 200
 
 
 def delta_of(mu: float, epsilon: float) -> float:
-    """The delta that a cost of mu has at this epsilon."""
+    """The delta of a cost mu at this epsilon."""
     if mu <= 0:
         return 0.0
     first = _normal(mu / 2 - epsilon / mu)
@@ -36,9 +44,9 @@ def delta_of(mu: float, epsilon: float) -> float:
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest cost mu that still is (epsilon, delta)-differential privacy."""
+    """The largest cost mu that is (epsilon, delta)-differentially private."""
     check_budget(epsilon, delta)
-    low, high = _LEAST_MU, _LARGEST_MU  # delta grows with mu
+    low, high = _LEAST_MU, _LARGEST_MU  # delta increases with mu
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
         if delta_of(middle, epsilon) <= delta:
@@ -70,21 +78,22 @@ def composed(costs: Iterable[float]) -> float:
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """InputError unless (epsilon, delta) is a promise that can be kept and is worth something."""
-    if not _is_number(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+    """Raise InputError unless (epsilon, delta) is a meaningful guarantee."""
+    if not is_number(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
         raise InputError(
             f"epsilon is {epsilon!r}; give a number above 0 and up to {LARGEST_EPSILON:g}."
         )
-    if not _is_number(delta) or not 1e-15 <= delta <= 0.1:
+    if not is_number(delta) or not 1e-15 <= delta <= 0.1:
         raise InputError(
             f"delta is {delta!r}; give a number from 1e-15 to 0.1, well below one over the samples."
         )
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether the value is a real number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _normal(x: float) -> float:
-    """F(x), by the complementary error function, which keeps its digits in the tails."""
+    """F(x), from the complementary error function, which is accurate in the tails."""
     return math.erfc(-x / math.sqrt(2)) / 2

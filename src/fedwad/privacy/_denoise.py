@@ -1,5 +1,4 @@
-"""What a server makes of a release: a summary as an estimate works with, and how sure it can be of
-it."""
+"""Denoised moments of a release: a summary for estimates, and the noise that is left in it."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from fedwad.privacy._release import Release
 __all__ = ["DenoisedMoments", "class_means", "denoise"]
 
 _LEAST_MASS = 1e-3
-_CLEAR = 4.0  # deviations of noise beyond which a class is there
+_CLEAR = 4.0  # standard deviations of noise from which a class counts as present
 
 
 @dataclass(frozen=True, eq=False)
 class DenoisedMoments:
-    """Mean and covariance of one client's data as seen through noise, along the axes of its frame.
+    """Denoised mean and covariance of one client's data, along the axes of its whitening.
 
     A sample is x = centre + axes y. `mean_noise` (d,) and `second_noise` (d, d) are the standard
-    deviations of each number of the mean and of the second moment of y.
+    deviations of the noise in the mean and in the second moment of y.
     """
 
     count: int
@@ -38,8 +37,7 @@ class DenoisedMoments:
 
     @property
     def summary(self) -> Summary:
-        """The data as cells with a common covariance inside, whose total moments are those of the
-        picture."""
+        """Cells with a common covariance inside, whose total moments are the denoised ones."""
         masses, means = self.cells or (np.ones(1), self.mean[None])
         within = self.covariance
         if self.cells:
@@ -59,12 +57,11 @@ class DenoisedMoments:
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
-        """Mean and covariance in features."""
+        """Mean and covariance in the original features."""
         return self.centre + self.axes @ self.mean, self.axes @ self.covariance @ self.axes.T
 
     def redrawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Mean and covariance, in features, that another release of data like these would have led
-        to."""
+        """Mean and covariance in the original features, from another release of similar data."""
         d = len(self.mean)
         mean = self.mean + self.mean_noise * rng.standard_normal(d)
         noise = np.triu(rng.standard_normal((d, d)))
@@ -75,12 +72,10 @@ class DenoisedMoments:
 
 
 def denoise(release: Release) -> DenoisedMoments:
-    """Average both looks, number by number, each by how little noise it has there, and settle the
-    covariance.
+    """Combine both queries, and project the covariance to the positive semidefinite matrices.
 
-    Along the frame's axes the first look has the same noise in all directions and the second has
-    noise in proportion to how wide the data are, so the one is better where they are wide and the
-    other where they are narrow.
+    The first query has equal noise in every direction; the second has noise proportional to the
+    standard deviation. Inverse-variance weighting combines them, number by number.
     """
     values, axes = np.linalg.eigh((release.whitening + release.whitening.T) / 2)
     width = 1 / values  # about the standard deviation along each axis
@@ -120,9 +115,9 @@ def denoise(release: Release) -> DenoisedMoments:
 
 
 def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Of a release by classes: the places of those that stand out of the noise, their shares, and
-    means in features."""
-    # Shares as they are: samples of no named class are no part of any.
+    """Of a release by classes: indices of those that exceed the noise, their shares, and means in
+    the original features."""
+    # Shares are not rescaled: samples of unnamed classes belong to none.
     kept, masses, means = _noisy_cells(
         release, np.where(release.masses > _CLEAR * release.noise[2], release.masses, 0.0)
     )
@@ -135,13 +130,13 @@ def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
 def _averaged(
     first: Floats, first_noise: Floats, again: Floats, noise: Floats
 ) -> tuple[Floats, Floats]:
-    """The best average of two noisy arrays, and its noise."""
+    """The inverse-variance weighted mean of two noisy arrays, and its noise."""
     share = 1 / (1 + (first_noise / noise) ** 2)  # never 0 / 0: neither noise is zero
     return share * first + (1 - share) * again, first_noise * np.sqrt(share)
 
 
 def _covariance(mean: Floats, second: Floats, mean_noise: Floats, second_noise: Floats) -> Floats:
-    """E[m m^T] is too large by the noise of m, which is taken off."""
+    """E[m m^T] is too large by the variance of m's noise, which is subtracted."""
     return project_psd(
         second - np.outer(mean, mean) + np.diag(mean_noise**2), np.sqrt(np.diag(second_noise))
     )
@@ -150,11 +145,10 @@ def _covariance(mean: Floats, second: Floats, mean_noise: Floats, second_noise: 
 def _cells(
     release: Release, mean: Floats, axes: Floats, width: Floats
 ) -> tuple[Floats, Floats] | None:
-    """Masses and means of the cells: masses positive with sum one, means no farther than noise lets
-    them be told.
+    """Masses (positive, sum one) and means of the cells.
 
-    The noisy mean of a cell is drawn towards its centre by the share of noise in it, and all are
-    moved together so that the mean of all is right.
+    The noisy mean of a cell is shrunk towards its centre by its share of noise. Then all means are
+    moved together so that their mean is right.
     """
     if not len(release.centres):
         return None
@@ -166,8 +160,7 @@ def _cells(
 
 
 def _noisy_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """Which cells of these masses stand out of the noise, their masses, sum one, and their means in
-    the frame."""
+    """Which cells of these masses exceed the noise, their masses (sum one) and whitened means."""
     noise, d = float(release.noise[2]), release.centres.shape[1]
     kept = masses > max(_LEAST_MASS / len(masses), 2 * noise)
     if not kept.any():
@@ -185,7 +178,7 @@ def _noisy_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], F
 
 
 def _simplex(masses: Floats) -> Floats:
-    """The nearest masses that are not negative and sum to one."""
+    """The nearest non-negative masses that sum to one."""
     down = np.sort(masses)[::-1]
     shifts = (np.cumsum(down) - 1) / np.arange(1, len(masses) + 1)
     kept = int(np.flatnonzero(down > shifts)[-1])

@@ -1,4 +1,4 @@
-"""What error to expect before anything is spent: releases of made-up data of the same size."""
+"""The error to expect before anything is spent, from releases of simulated data of equal size."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ __all__ = ["FeasibilityReport", "Verdict", "plan"]
 Verdict = Literal["feasible", "rough", "not feasible"]
 _GOOD, _ROUGH = 0.1, 0.3
 _TRIALS = 8
-_TWIN, _DRAWS = 200, 3  # samples that are compared, with noise and without
-_MOST_SAMPLES = 20_000  # drawn; noise falls with their number, so more are reckoned with
-_SPECTRUM = 10.0  # largest variance of a main direction over the smallest
+_SYNTHETIC, _DRAWS = 200, 3  # size and number of the samples that are compared
+_MOST_SAMPLES = 20_000  # drawn; for more samples the noise is scaled instead
+_SPECTRUM = 10.0  # largest over smallest variance of the principal directions
 
 
 @dataclass(frozen=True)
 class FeasibilityReport:
-    """What a distance under this promise is likely to be off by.
+    """The likely error of a distance under this guarantee.
 
-    `error` is the root mean square of relative errors that noise and the radius cause, for two
-    made-up data sets whose centres are as far apart as half of their spread. `enough` is about how
-    many samples would bring it to a tenth. `clipped` is the share of samples beyond the radius,
-    which are drawn back to it: with few features that, and not noise, may be most of the error, and
-    a larger radius is better.
+    `error` is the root mean square relative error due to noise and clipping, for two simulated
+    datasets whose means are half a standard deviation apart. `enough` is about the number of
+    samples that would reduce it to a tenth. `clipped` is the share of clipped samples. With few
+    features clipping, not noise, may cause most of the error, and a larger norm is better.
     """
 
     n: int
@@ -58,15 +57,15 @@ class FeasibilityReport:
 def plan(
     n: int, d: int, epsilon: float, delta: float = 1e-5, clip_norm: float = 2.0, seed: int = 0
 ) -> FeasibilityReport:
-    """Simulate releases of n samples of d features.
+    """Simulate private releases of n samples of d features, and report the error of a distance.
 
     Parameters
     ----------
     n, d : samples of each client, and features
-    epsilon, delta : the promise
-    clip_norm : the public radius, in units of the typical distance of a sample from the centre: 2
-        is careful and common
-    seed : of the made-up data and their noise
+    epsilon, delta : the guarantee
+    clip_norm : the public clipping norm, in units of the typical norm of a sample; 2 is a careful,
+        common choice
+    seed : of the simulated data and their noise
 
     Examples
     --------
@@ -76,11 +75,11 @@ def plan(
     n, d = check_whole(n, "n", 2), check_whole(d, "d")
     if d > MOST_FEATURES:
         raise InputError(
-            f"d is {d}; private releases are made of up to {MOST_FEATURES} features: reduce them first."
+            f"d is {d}; private releases have up to {MOST_FEATURES} features: reduce them first."
         )
     if not isinstance(clip_norm, int | float) or not 0.1 <= clip_norm <= 1000:
         raise InputError(
-            f"clip_norm is {clip_norm!r}; give it in units of a sample's typical distance, 0.1 to 1000."
+            f"clip_norm is {clip_norm!r}; give it in units of a sample's typical norm, 0.1 to 1000."
         )
     mu = mu_of(epsilon, delta)
     drawn = min(n, _MOST_SAMPLES)
@@ -92,9 +91,8 @@ def plan(
     verdict: Verdict = (
         "feasible" if error <= _GOOD else "rough" if error <= _ROUGH else "not feasible"
     )
-    enough = (
-        n if error <= _GOOD else math.ceil(n * error / _GOOD)
-    )  # noise beside sums falls as 1 / n
+    # The noise of means decreases as 1 / n.
+    enough = n if error <= _GOOD else math.ceil(n * error / _GOOD)
     return FeasibilityReport(
         n, d, epsilon, delta, mu, clip_norm, error, verdict, enough, split(n, d, mu).count, clipped
     )
@@ -103,8 +101,8 @@ def plan(
 def _error(
     n: int, d: int, mu: float, clip_norm: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Relative error of one distance between two made-up data sets, and the share of samples beyond
-    the radius."""
+    """Relative error of one distance between two simulated datasets, and the share of clipped
+    samples."""
     scales = np.geomspace(1.0, _SPECTRUM**-0.5, d)
     spread = float(np.sqrt((scales**2).sum()))
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
@@ -114,20 +112,18 @@ def _error(
     for shift, scale in ((-step / 2, 1.0), (step / 2, 1.2)):
         points = (rng.standard_normal((n, d)) * scales * scale) @ turn.T + shift
         truths.append((points.mean(axis=0), np.cov(points.T, bias=True).reshape(d, d)))
-        # Random numbers for noise are good enough where nothing is at stake, and the same plan
-        # comes out twice.
+        # Nothing private is released here, so a seeded generator may draw the noise.
         found = release(points, clip_norm * spread, np.zeros(d), None, split(n, d, mu), rng.bytes)
         denoised.append(denoise(found))
         beyond.append(np.mean(np.sqrt((points**2).sum(axis=1)) > clip_norm * spread))
-    draws = rng.standard_normal((_DRAWS, 2, min(n, _TWIN), d))
+    draws = rng.standard_normal((_DRAWS, 2, min(n, _SYNTHETIC), d))
     true, noisy = _distance(truths, draws), _distance([one.moments for one in denoised], draws)
     value = noise_effect(denoised, draws=20).corrected(np.full((2, 2), noisy))[0][0, 1]
     return float(value) / true - 1, float(np.mean(beyond))
 
 
 def _distance(moments: list[tuple[Floats, Floats]], draws: Floats) -> float:
-    """Distance between samples with these moments, made of the same draws whatever the moments
-    are."""
+    """Distance between samples with these moments, from the same draws for any moments."""
     total = 0.0
     for pair in draws:
         sides = []

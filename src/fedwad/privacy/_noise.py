@@ -1,5 +1,5 @@
-"""What the noise of releases does to distances between them, from releases of data alike, drawn
-again and again."""
+"""The effect of noise on distances between releases, simulated by further releases of similar
+data."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from fedwad.privacy._denoise import DenoisedMoments
 
 __all__ = ["Effect", "noise_effect"]
 
-_WIDTH = 1.96  # normal deviations to both sides that hold 95%
-_MOST_BIAS = 0.9  # share of a squared distance that is taken off at most
-# of a squared distance (8% of a distance): what an estimate from moments is often off without any
-# noise
+_WIDTH = 1.96  # standard deviations to both sides that contain 95%
+_MOST_BIAS = 0.9  # largest share of a squared distance that is subtracted
+# Typical error of an estimate from moments without noise, as a share of a squared distance (8% of a
+# distance).
 _MODEL = 0.16
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What noise does to squared distances between Gaussians, each (N, N): how large they are
-    (`laws`), by how much noise makes them too large on average, and how much they vary."""
+    """The effect of noise on squared distances between Gaussian populations, each (N, N): the
+    squared distances (`populations`), their mean excess due to noise, and their standard
+    deviation."""
 
-    laws: Floats
+    populations: Floats
     bias: Floats
     deviation: Floats
 
     def corrected(self, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Distances with the bias taken off, and the range in which the true ones are likely to be.
+        """Distances without the bias, and a likely range of the true ones.
 
-        The distance between samples is part distance between their laws and part randomness of the
-        samples, which hides noise: so much of the bias is taken off as the first part is of the
-        whole. The range is two standard deviations of the noise, half of what was taken off, and 8%
-        for what a summary leaves out. It is no certificate.
+        A squared distance between samples is partly a distance between populations and partly
+        sampling noise, which hides the noise of releases. The bias is subtracted in proportion to
+        the first part. The range is two standard deviations of the noise, half of what was
+        subtracted, and 8% for the error of a summary. It is not a certificate.
         """
         squares = values**2
-        share = np.clip(self.laws / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
+        share = np.clip(self.populations / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
         off = np.minimum(share * self.bias, _MOST_BIAS * squares)
         right = squares - off
         width = _WIDTH * self.deviation + off / 2 + _MODEL * right
@@ -49,20 +50,19 @@ class Effect:
 def noise_effect(
     denoised: Sequence[DenoisedMoments], seed: int = 0, draws: int | None = None
 ) -> Effect:
-    """The effect of noise on the distances between the Gaussians of these pictures, for which there
-    is a formula.
+    """The effect of noise on the distances between Gaussians with these moments.
 
-    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_*, from the pictures themselves and from
-    pictures of further releases of such data.
+    W2^2 = |m - m'|^2 + tr C + tr C' - 2 |C^1/2 C'^1/2|_* is computed from the denoised moments and
+    from those of further simulated releases.
     """
     count = len(denoised)
     if draws is None:
         draws = 200 if count == 2 else 40
-    known = _squares([denoise.moments for denoise in denoised])
+    known = _squares([one.moments for one in denoised])
     rngs = [np.random.default_rng([seed, index]) for index in range(count)]
     found = np.array(
         [
-            _squares([denoise.redrawn(rng) for denoise, rng in zip(denoised, rngs, strict=True)])
+            _squares([one.redrawn(rng) for one, rng in zip(denoised, rngs, strict=True)])
             for _ in range(draws)
         ]
     )

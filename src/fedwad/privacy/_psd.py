@@ -1,4 +1,4 @@
-"""From noisy moments to a covariance."""
+"""Projection of noisy moments to positive semidefinite covariances."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from fedwad.ot import Floats
 
-__all__ = ["fitted", "project_psd", "settled_covariance"]
+__all__ = ["covariance_from_moments", "fitted", "project_psd"]
 
 
-def settled_covariance(
+def covariance_from_moments(
     mean: Floats, second: Floats, mean_noise: float, second_noise: float
 ) -> tuple[Floats, float]:
-    """A covariance from a noisy mean and second moment, and the size below which its eigenvalues
-    are noise.
+    """A covariance from a noisy mean and second moment, and the size below which eigenvalues are
+    noise.
 
-    E[m m^T] is too large by the noise of m, which is taken off. Then the nearest matrix with the
-    same trace and no negative eigenvalue: cutting off negative ones alone would add to the trace,
-    which noise does not bias.
+    E[m m^T] is too large by the variance of m's noise, which is subtracted. The result is the
+    nearest matrix with the same trace and without negative eigenvalues. Clipping alone would
+    increase the trace, which noise does not bias.
     """
     d = len(mean)
     covariance = second - np.outer(mean, mean) + mean_noise**2 * np.eye(d)
@@ -27,7 +27,7 @@ def settled_covariance(
 
 
 def fitted(covariance: Floats) -> Floats:
-    """The nearest matrix of the same trace (at least almost zero) without negative eigenvalues."""
+    """The nearest matrix with the same trace (or almost zero) and no negative eigenvalues."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     d = len(values)
     trace = max(float(values.sum()), 1e-12 * float(np.abs(values).max()), 1e-300)
@@ -38,8 +38,8 @@ def fitted(covariance: Floats) -> Floats:
 
 
 def project_psd(covariance: Floats, scales: Floats) -> Floats:
-    """The same where the noise differs: nearest when each coordinate is measured by its scale, with
-    the trace kept."""
+    """The same for noise that differs by coordinate: nearest in units of `scales`, with the same
+    trace."""
     d = len(scales)
     found = fitted(covariance / np.outer(scales, scales)) * np.outer(scales, scales)
     trace, reached = float(np.trace(covariance)), float(np.trace(found))

@@ -1,13 +1,12 @@
-"""One release: everything that a client ever tells under one promise, made from noisy sums alone.
+"""One release: all that a client sends under one guarantee, computed from noisy sums alone.
 
-1. Samples are clipped to the public radius; sums of (x, x x^T) with noise give a first mean and
+1. Samples are clipped to the public norm. Noisy sums of (x, x x^T) give a first mean and
    covariance.
-2. Those choose a frame in which the data have about mean zero and covariance one. It is made of
-   numbers that are private already, so it costs nothing. In it samples are clipped again, to little
-   more than their typical length, and the same sums, with noise that is now small beside them, say
-   it again.
-3. Where it pays, sums of (x, 1) over cells around public centres in that frame tell the shape.
-   Where labels are asked for, cells are the classes.
+2. These define a whitening, after which the data have about mean zero and covariance one. It uses
+   private numbers only, so it costs nothing. The whitened samples are clipped again, at little more
+   than their typical norm. A second query of the same sums then has relatively little noise.
+3. Where it helps, sums of (x, 1) over cells around public whitened centres describe the shape.
+   With labels, the cells are the classes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from fedwad.ot import Floats, Measure
 from fedwad.ot._cells import group_sums, kmeans_cells
 from fedwad.privacy._mechanism import Bits, released
-from fedwad.privacy._psd import settled_covariance
+from fedwad.privacy._psd import covariance_from_moments
 from fedwad.privacy._split import Split
 from fedwad.privacy._statistics import (
     CELLS,
@@ -42,21 +41,21 @@ _SAMPLES_A_CENTRE = 50
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Noisy means (over n samples) in units of each look's radius, and how large their noise is.
+    """Noisy means over n samples, in units of each query's clipping norm, and their noise.
 
     Attributes
     ----------
     count : number of samples, which is public
-    clip_norm, origin : of the first look: it is about u = (x - origin) / radius
+    clip_norm, origin : of the first query, which is about u = (x - origin) / clip_norm
     first_mean, first_second : (d,), (d, d), means of u and u u^T
-    centre, whitening : of the second look, about z = frame (x - centre); frame is (d, d) and
-        symmetric
-    whitened_clip_norm : radius of the second look, in the frame
-    mean, second : means of z / reach and its square
-    centres : (S, d), of the cells, in the frame and units of its reach; none if S is 0
-    masses, sums : (S,), (S, d), means over all samples of 1 and z / reach in each cell
-    noise : (3,), standard deviation of each number of the first look, the second, the cells; off
-        the diagonal of a second moment it is smaller by sqrt(2)
+    centre, whitening : of the second query, which is about z = whitening (x - centre) divided by
+        whitened_clip_norm; whitening is (d, d) and symmetric
+    whitened_clip_norm : clipping norm of the whitened samples
+    mean, second : means of z and z z^T
+    centres : (S, d), of the cells, in the units of z; none if S is 0
+    masses, sums : (S,), (S, d), means over all samples of 1 and z in each cell
+    noise : (3,), standard deviation of each number of the first query, the second query and the
+        cells; smaller by sqrt(2) off the diagonal of a second moment
     """
 
     count: int
@@ -84,16 +83,16 @@ def release(
     bits: Bits = os.urandom,
     classes: NDArray[np.int64] | None = None,
 ) -> Release:
-    """The release of these samples under a split of its budget, which the caller has already spent.
+    """The release of these samples under a split of the budget, which the caller has already spent.
 
-    With `classes`, the place of each sample's label among public names (-1 for none), cells are the
-    classes; their centres, which say nothing then, are those of the frame.
+    With `classes`, the index of each sample's label among the public names (-1 for none), the cells
+    are the classes, and their centres are zero.
     """
     n, d = points.shape
     first = clipped((points - origin) / clip_norm)
-    told, first_noise = released(moment_sums(first), MOMENTS, plan.first, bits)
-    first_mean, first_second = unfolded(told / n, d)
-    covariance, floor = settled_covariance(
+    sums, first_noise = released(moment_sums(first), MOMENTS, plan.first, bits)
+    first_mean, first_second = unfolded(sums / n, d)
+    covariance, floor = covariance_from_moments(
         first_mean, first_second, first_noise / n, first_noise / n
     )
     values, vectors = np.linalg.eigh(covariance)
@@ -101,10 +100,10 @@ def release(
     whitening = (vectors / np.sqrt(values)) @ vectors.T / clip_norm
     whitening = (whitening + whitening.T) / 2
     centre = origin + clip_norm * first_mean
-    # From the clipped samples, which are bounded whatever the client holds.
+    # From the clipped samples, which are bounded for any data.
     again = clipped(transformed(origin + clip_norm * first - centre, whitening / plan.clip_norm))
-    told, second_noise = released(moment_sums(again), MOMENTS, plan.second, bits)
-    mean, second = unfolded(told / n, d)
+    sums, second_noise = released(moment_sums(again), MOMENTS, plan.second, bits)
+    mean, second = unfolded(sums / n, d)
     centres = np.zeros((0, d))
     cells, cell_noise = np.zeros((0, d + 1)), 0.0
     if plan.count and classes is not None:
@@ -136,8 +135,7 @@ def release(
 
 @cache
 def _centres(count: int, d: int) -> Floats:
-    """Centres that share a standard normal distribution among them: k-means on draws from it,
-    always the same."""
+    """Centres of k-means cells of a standard normal distribution, always the same."""
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((_SAMPLES_A_CENTRE * count, d))
     labels = kmeans_cells(Measure(draws), count, floor=1)

@@ -1,7 +1,7 @@
-"""What is summed over records, and by how much one record can change it.
+"""Sums over records, and their sensitivity to one record.
 
-All records lie in the unit ball: whoever calls has clipped them to a radius and divided by it.
-Neighbouring data differ in one record, which is replaced; the number of records is public.
+All records lie in the unit ball: the caller has clipped them and divided by the clipping norm.
+Neighbouring data differ by the replacement of one record; the number of records is public.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ _ENTRIES = 1 << 22
 
 
 def clipped(points: Floats) -> Floats:
-    """Points drawn back to the unit ball along their direction; those too far away for numbers go
-    to its centre."""
+    """Points projected radially onto the unit ball; points that overflow go to its centre."""
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.sqrt(_row_sums(points**2))[:, None]
         inside = points / np.maximum(length, 1.0)
@@ -47,7 +46,7 @@ def moment_sums(points: Floats) -> NDArray[np.int64]:
     """Sums of (x, x x^T) in UNITs, the matrix folded to its upper triangle with sqrt(2) off the
     diagonal.
 
-    Folded like that, its length is the matrix's Frobenius norm.
+    The norm of the folded vector is the matrix's Frobenius norm.
     """
     d = points.shape[1]
     rows, cols = np.triu_indices(d)
@@ -62,7 +61,7 @@ def moment_sums(points: Floats) -> NDArray[np.int64]:
 
 
 def unfolded(vector: Floats, d: int) -> tuple[Floats, Floats]:
-    """The vector x and the symmetric matrix that `moment_sums` puts into one vector."""
+    """The vector x and the symmetric matrix from the vector of `moment_sums`."""
     rows, cols = np.triu_indices(d)
     matrix = np.zeros((d, d))
     matrix[rows, cols] = vector[d:] / np.where(rows == cols, 1.0, math.sqrt(2.0))
@@ -84,10 +83,10 @@ def cell_sums(points: Floats, centres: Floats) -> NDArray[np.int64]:
 
 
 def class_sums(points: Floats, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """For each class the sum of (x, 1) in UNITs over its points, (count, d + 1); class -1 is none
-    of them.
+    """For each class the sum of (x, 1) in UNITs over its points, (count, d + 1); class -1 is left
+    out.
 
-    Its sensitivity is that of cells: a record is replaced together with its label.
+    The sensitivity is that of cells, because a record is replaced together with its label.
     """
     d = points.shape[1]
     known = classes >= 0
@@ -100,8 +99,8 @@ def class_sums(points: Floats, classes: NDArray[np.int64], count: int) -> NDArra
 def transformed(points: Floats, matrix: Floats) -> Floats:
     """points @ matrix, each row by itself.
 
-    The last bits of a matrix product can depend on what stands in other rows; these do not, so that
-    replacing one record changes the contribution of no other.
+    The last bits of a matrix product can depend on other rows. Here they do not, so replacing one
+    record changes no other contribution.
     """
     found = np.zeros((len(points), matrix.shape[1]))
     for column, row in zip(points.T, matrix, strict=True):

@@ -1,17 +1,16 @@
-"""The promise that is asked for: epsilon, delta, and what is public about the data."""
+"""The guarantee of a release: epsilon, delta, and what is public about the data."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.privacy._accounting import check_budget, mu_of
+from fedwad.privacy._accounting import check_budget, is_number, mu_of
 
 __all__ = ["DP", "MOST_CELLS"]
 
@@ -20,24 +19,23 @@ MOST_CELLS = 1000
 
 @dataclass(frozen=True, eq=False)
 class DP:
-    """Differential privacy for one release: (epsilon, delta) for each record, whoever sees it and
-    whatever they know.
+    """Differential privacy for one release: (epsilon, delta) for each record, against anyone who
+    sees it, whatever else they know.
 
     Parameters
     ----------
-    epsilon, delta : the promise of this release; delta is to be well below one over the number of
-        samples
-    clip_norm : samples farther than this from the centre are drawn back to it. It is public: take
-        it from what the features can be, never from the data. One twice too large costs little with
-        many samples, and much with few.
-    centre : public point about which samples are clipped: a number for all features, or one for
+    epsilon : the guarantee of this release
+    clip_norm : samples farther than this from the centre are moved to this distance. It is public:
+        choose it from what the features can be, never from the data. A value twice too large costs
+        little accuracy with many samples and much with few.
+    delta : the guarantee's delta, well below one over the number of samples
+    centre : public point around which samples are clipped: one number for all features, or one for
         each
-    cells : how many cells are told besides the moments: "auto" (from the number of samples and
-        features and the promise), a whole number (0 for moments alone), or public centres (S, d) of
-        one's own
-    labels : public names of classes, for data that have labels: then the classes are the cells, and
-        the release serves a classifier too. It tells noisy means and shares of these classes;
-        samples of other classes count for none.
+    cells : number of cells released besides the moments: "auto" (chosen from the numbers of samples
+        and features and the guarantee), an integer (0 for moments alone), or public centres (S, d)
+    labels : public names of classes, for labelled data. The classes then are the cells, and the
+        release can train a classifier. It contains noisy means and shares of these classes; samples
+        of other classes are left out.
 
     Examples
     --------
@@ -47,44 +45,48 @@ class DP:
     """
 
     epsilon: float
+    _: KW_ONLY
+    clip_norm: float
     delta: float = 1e-5
-    clip_norm: float = math.nan
     centre: Any = 0.0
     cells: Any = "auto"
     labels: Any = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        clip_norm = self.clip_norm
-        if (
-            isinstance(clip_norm, bool)
-            or not isinstance(clip_norm, int | float)
-            or not 1e-100 < clip_norm < 1e100
-        ):
+        if not is_number(self.clip_norm) or not 1e-100 < self.clip_norm < 1e100:
             raise InputError(
-                f"clip_norm is {clip_norm!r}; give how far from the centre samples can lie, from what is public about them."
+                f"clip_norm is {self.clip_norm!r}; give the largest distance of a sample from the"
+                " centre, from public knowledge about the features."
             )
-        centre = np.atleast_1d(_array(self.centre, "centre"))
-        if centre.ndim != 1:
-            raise InputError("centre must be a number, or one number for each feature.")
-        if self.labels is not None:
-            if isinstance(self.labels, str) or not 1 <= len(self.class_names) <= MOST_CELLS:
-                raise InputError(
-                    f"labels must be a list of one to {MOST_CELLS} public names of classes."
-                )
-            if not (isinstance(self.cells, str) and self.cells == "auto"):
-                raise InputError(
-                    "labels and cells came both; with labels the classes are the cells, so leave cells out."
-                )
+        if self.centre_point.ndim != 1:
+            raise InputError("centre must be one number, or one number for each feature.")
+        self._check_labels()
+        self._check_cells()
+
+    def _check_labels(self) -> None:
+        if self.labels is None:
+            return
+        if isinstance(self.labels, str) or not 1 <= len(self.class_names) <= MOST_CELLS:
+            raise InputError(
+                f"labels must be a list of one to {MOST_CELLS} public names of classes."
+            )
+        if not (isinstance(self.cells, str) and self.cells == "auto"):
+            raise InputError(
+                "labels and cells were both given; with labels the classes are the cells, so leave"
+                " cells out."
+            )
+
+    def _check_cells(self) -> None:
         cells = self.cells
         if isinstance(cells, str | int | np.integer) and not isinstance(cells, bool):
-            if cells != "auto" and not (not isinstance(cells, str) and 0 <= cells <= MOST_CELLS):
+            if cells != "auto" and (isinstance(cells, str) or not 0 <= cells <= MOST_CELLS):
                 raise InputError(
                     f"cells is {cells!r}; give 'auto', 0 to {MOST_CELLS}, or centres (S, d)."
                 )
         elif _array(cells, "cells").ndim != 2 or not 1 <= len(cells) <= MOST_CELLS:
             raise InputError(
-                f"cells came as centres of a wrong shape; give an array (S, d) of up to {MOST_CELLS}."
+                f"cells are centres of a wrong shape; give an array (S, d) of up to {MOST_CELLS}."
             )
 
     def __repr__(self) -> str:
@@ -92,7 +94,7 @@ class DP:
 
     @property
     def mu(self) -> float:
-        """What the release costs: see `fedwad.privacy.mu_of`."""
+        """The cost of the release; see `fedwad.privacy.mu_of`."""
         return mu_of(self.epsilon, self.delta)
 
     @property
@@ -102,20 +104,20 @@ class DP:
 
     @property
     def own_centres(self) -> Floats | None:
-        """The public centres of cells, if they were given."""
+        """The public centres of cells, if any were given."""
         return (
             None if isinstance(self.cells, str | int | np.integer) else _array(self.cells, "cells")
         )
 
     @property
     def class_names(self) -> tuple[Any, ...]:
-        """The public names of classes; none if labels are not asked for."""
+        """The public names of classes; empty without labels."""
         names = () if self.labels is None else self.labels
         return tuple(name.item() if isinstance(name, np.generic) else name for name in names)
 
     @property
     def cell_count(self) -> int:
-        """The number of cells; -1 stands for "auto"."""
+        """The number of cells; -1 means "auto"."""
         if self.labels is not None:
             return len(self.class_names)
         if isinstance(self.cells, str):
@@ -123,7 +125,7 @@ class DP:
         return int(self.cells) if isinstance(self.cells, int | np.integer) else len(self.cells)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and words, from which `DP.of` makes it again."""
+        """Numbers and strings from which `DP.of` builds an equal DP."""
         own = self.own_centres
         return {
             "epsilon": float(self.epsilon),
@@ -135,27 +137,25 @@ class DP:
         }
 
     @classmethod
-    def of(cls, promise: Any) -> DP:
-        """A DP as it is, or what `to_dict` made of it."""
-        if isinstance(promise, DP):
-            return promise
+    def of(cls, given: Any) -> DP:
+        """A DP from a DP, or from the mapping that `to_dict` returns."""
+        if isinstance(given, DP):
+            return given
         known = {field.name for field in fields(cls)}
-        if (
-            not isinstance(promise, Mapping)
-            or not set(promise) <= known
-            or "epsilon" not in promise
-        ):
+        if not isinstance(given, Mapping) or not {"epsilon", "clip_norm"} <= set(given) <= known:
             raise InputError(
-                f"privacy came as a {type(promise).__name__}; give fedwad.DP(epsilon=..., clip_norm=...)."
+                f"privacy is a {type(given).__name__}; give fedwad.DP(epsilon=..., clip_norm=...)."
             )
-        return cls(**promise)
+        return cls(**given)
 
 
 def _array(values: Any, name: str) -> Floats:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} does not consist of numbers.") from None
+        raise InputError(
+            f"{name} contains something that is not a number; give numbers only."
+        ) from None
     if not np.isfinite(array).all() or array.size == 0 or np.abs(array).max() > 1e100:
         raise InputError(f"{name} must be finite numbers.")
     return array

@@ -1,4 +1,4 @@
-"""Pictures and pages of results. Matplotlib loads when the first picture is drawn."""
+"""Figures and pages of results. Matplotlib is imported when the first figure is drawn."""
 
 from fedwad.report.coresets import coreset_curves, coreset_picture
 from fedwad.report.page import write_report, write_training

@@ -1,4 +1,4 @@
-"""Pictures of coresets: sheets of images, points in two directions, and how the loss fell."""
+"""Pictures of coresets: sheets of images, points in two directions, and the loss by round."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from fedwad.report.pictures import _write as write_figure
 
 __all__ = ["coreset_curves", "coreset_picture", "image_shape"]
 
-_FEWEST_PIXELS = 16  # fewer features are no image
+_FEWEST_PIXELS = 16  # fewer features are not an image
 _MOST_COLUMNS = 20
 _COLOURS = ("#1f6f8b", "#c1440e", "#7a9e35", "#8c5fa8", "#222222")
 
 
 def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-    """The shape of an image of so many numbers: the given one, a square if they make one, None if
-    they make none."""
+    """The given shape of an image, or the square of so many numbers, or None if there is none."""
     if shape is not None:
         if (
             math.prod(shape) != features
@@ -33,7 +32,8 @@ def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[in
             or (len(shape) == 3 and shape[2] != 3)
         ):
             raise InputError(
-                f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features} numbers."
+                f"shape is {shape}; give (rows, columns) or (rows, columns, 3) of {features}"
+                " numbers."
             )
         return shape
     side = math.isqrt(features)
@@ -45,26 +45,25 @@ def coreset_picture(
 ) -> None:
     """Draw one or several coresets of the same data, by name, into a .png, .svg or .pdf file.
 
-    Points whose features make an image become a row of images each, the heaviest first; others are
-    drawn in the two main directions of all of them, larger the heavier they are.
+    Points that are images become rows of images, the heaviest first. Other points are drawn in
+    their two principal directions; heavier points are larger.
     """
     if not results:
-        raise InputError("No coreset came; give at least one to draw.")
+        raise InputError("No coreset was given; give at least one to draw.")
     features = {result.points.shape[1] for result in results.values()}
     if len(features) > 1:
         raise InputError(
-            "The coresets have different numbers of features; draw those of one data set together."
+            "The coresets have different numbers of features; draw coresets of one dataset."
         )
-    covariance_type = image_shape(features.pop(), shape)
-    if covariance_type is None:
+    image = image_shape(features.pop(), shape)
+    if image is None:
         _draw_points(results, path)
     else:
-        _draw_sheet(results, path, covariance_type)
+        _draw_sheet(results, path, image)
 
 
 def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high: float) -> Floats:
-    """Images side by side in one array, grey levels from 0 to 1, with a rim of one pixel between
-    them."""
+    """Images side by side in one array, grey levels from 0 to 1, one pixel apart."""
     rows = -(-len(points) // columns)
     height, width = shape[0] + 1, shape[1] + 1
     canvas = np.ones((rows * height - 1, columns * width - 1, *shape[2:]))
@@ -78,9 +77,7 @@ def sheet(points: Floats, shape: tuple[int, ...], columns: int, low: float, high
 def _draw_sheet(
     results: Mapping[str, CoresetResult], path: str | Path, shape: tuple[int, ...]
 ) -> None:
-    first = next(
-        iter(results.values())
-    ).points  # sets the grey levels; what lies outside is black or white
+    first = next(iter(results.values())).points  # its range sets the grey levels of all
     low, high = float(first.min()), float(first.max())
     columns = min(_MOST_COLUMNS, max(len(result) for result in results.values()))
     heights = [-(-len(result) // columns) for result in results.values()]
@@ -114,46 +111,35 @@ def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None
             label=_title(name, result),
         )
     axes.set(xlabel=across, ylabel=up)
-    axes.set_aspect("equal", adjustable="datalim")  # the distance adds up squares as they are
+    axes.set_aspect("equal", adjustable="datalim")  # the distance is Euclidean
     axes.legend(fontsize=8, frameon=False)
     tidy(axes)
     write_figure(figure, path)
 
 
 def _title(name: str, result: CoresetResult) -> str:
-    told = (
-        f"W2 {result.value:.4g}"
-        if result.upper - result.lower <= 1e-3 * result.upper
-        else (f"W2 {result.lower:.4g} to {result.upper:.4g}")
-    )
-    return f"{name}: {told}" if name else told
+    is_sharp = result.upper - result.lower <= 1e-3 * result.upper
+    text = f"{result.value:.4g}" if is_sharp else f"{result.lower:.4g} to {result.upper:.4g}"
+    return f"{name}: W2 {text}" if name else f"W2 {text}"
 
 
 def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> None:
-    """Draw what each method made small, round by round, and for the union its certified
-    interval."""
+    """Draw the loss of each method by round, and the certified interval of the union."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     for number, (name, result) in enumerate(results.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         rounds = [record.number for record in result.history]
-        axes.plot(
-            rounds,
-            [record.loss for record in result.history],
-            "-",
-            color=colour,
-            label=name or result.method,
-        )
+        losses = [record.loss for record in result.history]
+        axes.plot(rounds, losses, "-", color=colour, label=name or result.method)
         known = [
-            record
+            (record.number, record.lower, record.upper)
             for record in result.history
             if record.lower is not None and record.upper is not None
         ]
-        lows, highs = ([getattr(record, side) for record in known] for side in ("lower", "upper"))
-        axes.fill_between(
-            [record.number for record in known], lows, highs, color=colour, alpha=0.2, linewidth=0
-        )
-    axes.set(xlabel="round", ylabel="$W_2$", title="What each method makes small")
+        bounds = np.array(known, dtype=float).reshape(-1, 3).T
+        axes.fill_between(*bounds, color=colour, alpha=0.2, linewidth=0)
+    axes.set(xlabel="round", ylabel="$W_2$", title="Loss of each method")
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
     tidy(axes)

@@ -1,4 +1,4 @@
-"""Points of many features in a plane whose axes have names."""
+"""Points with many features in a plane with named axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedwad.ot import Floats
 
 __all__ = ["feature_names", "flattened"]
 
-_HEAVY = 0.2  # share of a direction that a feature has before the direction is called after it
+_HEAVY = 0.2  # squared loading from which a feature names a direction
 
 
 def feature_names(result: CoresetResult) -> tuple[str, ...]:
@@ -20,11 +20,10 @@ def feature_names(result: CoresetResult) -> tuple[str, ...]:
 
 
 def flattened(results: Mapping[str, CoresetResult]) -> tuple[dict[str, Floats], tuple[str, str]]:
-    """Coordinates (S, 2) of the points of each coreset, all on the same axes, and the names of the
-    axes.
+    """Coordinates (S, 2) of the points of each coreset on common axes, and the names of the axes.
 
-    One or two features are the axes themselves. Of more, the axes are the two main directions of
-    all points around their mean, called after the features that make most of them.
+    One or two features are the axes themselves. With more, the axes are the two principal
+    directions of all points, named after their main features.
     """
     first = next(iter(results.values()))
     names, stacked = feature_names(first), np.concatenate([one.points for one in results.values()])
@@ -36,9 +35,7 @@ def flattened(results: Mapping[str, CoresetResult]) -> tuple[dict[str, Floats], 
         }
         return flat, (names[0], names[1] if count == 2 else "")
     centre = stacked.mean(axis=0)
-    scale = (
-        float(np.abs(stacked - centre).max()) or 1.0
-    )  # keeps squares of very large numbers finite
+    scale = float(np.abs(stacked - centre).max()) or 1.0  # keeps squares finite
     directions = np.linalg.svd((stacked - centre) / scale, full_matrices=False)[2][:2].T
     if directions.shape[1] < 2:  # a single point
         directions = np.column_stack([directions, np.zeros(count)])
@@ -46,16 +43,16 @@ def flattened(results: Mapping[str, CoresetResult]) -> tuple[dict[str, Floats], 
         name: scale * (((one.points - centre) / scale) @ directions)
         for name, one in results.items()
     }
-    told = names if first.features else ()
+    known = names if first.features else ()
     return flat, (
-        _called("first", directions[:, 0], told),
-        _called("second", directions[:, 1], told),
+        _called("first", directions[:, 0], known),
+        _called("second", directions[:, 1], known),
     )
 
 
 def _called(which: str, direction: Floats, names: tuple[str, ...]) -> str:
-    """'first main direction, mostly age and dose'."""
+    """'first principal direction, mostly age and dose'."""
     heavy = [
         names[k] for k in np.argsort(-np.abs(direction))[:2] if names and direction[k] ** 2 > _HEAVY
     ]
-    return f"{which} main direction" + (f", mostly {' and '.join(heavy)}" if heavy else "")
+    return f"{which} principal direction" + (f", mostly {' and '.join(heavy)}" if heavy else "")

@@ -1,4 +1,4 @@
-"""Convergence of a distance, and the demo's two panels."""
+"""Pictures of a distance's convergence, of the demo, and of the eigengap."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _ENDINGS = (".png", ".svg", ".pdf")
 
 
 def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
-    """Draw the rounds of a distance: the paper's estimate, our bounds and estimate, and the exact
-    value if known."""
+    """Draw a distance by round: the paper's estimate, our bounds and estimate, the exact value."""
     figure = _figure(6.4, 4.2)
     _draw_convergence(figure.subplots(), result, exact)
     _write(figure, path)
@@ -41,8 +40,8 @@ def demo_picture(
     supports: Mapping[int, Measure],
     path: str | Path,
 ) -> None:
-    """Left: estimates against rounds. Right: both clouds and the support on its way, in their two
-    main directions."""
+    """Left: estimates by round. Right: both clouds and the moving support, in two principal
+    directions."""
     figure = _figure(11.5, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_convergence(left, result, exact)
@@ -59,8 +58,7 @@ def demo_picture(
 
 
 def eigengap(suggestion: Suggestion, path: str | Path) -> None:
-    """Draw the smallest eigenvalues of the graph of clients: k of them before the largest gap
-    suggest k clusters."""
+    """Draw the smallest Laplacian eigenvalues: k before the largest gap suggest k clusters."""
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
     numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
@@ -110,7 +108,7 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
             color=_EXACT,
             linestyle="--",
             linewidth=1.2,
-            label="exact (data brought together)",
+            label="exact (data pooled)",
         )
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     axes.locator_params(axis="x", integer=True)
@@ -128,7 +126,7 @@ def _draw_clouds(axes: Axes, clouds: Mapping[str, Floats], supports: Mapping[int
 
     for (name, cloud), colour in zip(clouds.items(), ("#8fb8de", "#f2b880"), strict=True):
         x, y = flat(cloud).T
-        axes.scatter(x, y, s=7, color=colour, label=f"{name}: stays at home", rasterized=True)
+        axes.scatter(x, y, s=7, color=colour, label=f"{name}: stays at its site", rasterized=True)
     shades = np.linspace(0.75, 0.0, len(supports))
     for (number, support), shade in zip(supports.items(), shades, strict=True):
         plural = "s" if number > 1 else ""
@@ -143,7 +141,7 @@ def _draw_clouds(axes: Axes, clouds: Mapping[str, Floats], supports: Mapping[int
             label=f"travelling support after {number} round{plural}",
         )
     axes.set(
-        title=f"What travels ({stacked.shape[1]} dimensions, seen from one side)",
+        title=f"What travels ({stacked.shape[1]} dimensions, in a plane)",
         xticks=[],
         yticks=[],
     )
@@ -165,8 +163,7 @@ def _write(figure: Figure, path: str | Path) -> None:
 
 
 def rendered(figure: Figure, ending: str, dpi: int = 150) -> bytes:
-    """A picture in a file format; the same bytes for the same picture: no date, and no names by
-    chance."""
+    """The figure in a file format; equal figures give equal bytes: no date, no random ids."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

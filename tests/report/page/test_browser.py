@@ -81,8 +81,8 @@ def hover(page, x, y):
     page.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
 
 
-def told(page):
-    return page.execute_script("return document.getElementById('told').textContent")
+def readout(page):
+    return page.execute_script("return document.getElementById('readout').textContent")
 
 
 def sentence(matrix, a, b):
@@ -95,7 +95,7 @@ def sentence(matrix, a, b):
 def test_it_loads_without_a_network_and_asks_for_nothing(show, make_matrix):
     matrix, clusters = make_matrix(12)
     page = show(matrix, clusters=clusters)
-    assert page.title == "How alike are 12 data sets?"
+    assert page.title == "How similar are 12 datasets?"
     events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
     asked = [
         event["params"]["request"]["url"]
@@ -114,12 +114,12 @@ def test_hovering_tells_the_pair_and_its_interval(show, make_matrix):
     assert sorted(names) == sorted(matrix.sites)
     off_diagonal = matrix.value + 99 * np.eye(12)
     i, j = np.unravel_index(off_diagonal.argmin(), (12, 12))
-    assert told(page) == sentence(matrix, matrix.sites[i], matrix.sites[j])
+    assert readout(page) == sentence(matrix, matrix.sites[i], matrix.sites[j])
     for row, column in ((0, 11), (11, 0), (3, 7), (7, 2)):
         hover(page, *place_of(page, row, column, 12))
-        assert told(page) == sentence(matrix, names[row], names[column])
+        assert readout(page) == sentence(matrix, names[row], names[column])
     hover(page, *place_of(page, 5, 5, 12))
-    assert told(page) == f"{names[5]}: 0from itself"
+    assert readout(page) == f"{names[5]}: 0from itself"
 
 
 def test_the_colour_under_the_pointer_is_that_of_the_value(show, make_matrix):
@@ -159,10 +159,10 @@ def test_arrow_keys_walk_from_cell_to_cell(show, make_matrix):
         "\ue013": (2, 5),
     }.items():
         cells.send_keys(key)
-        assert told(page) == sentence(matrix, names[row], names[column])
+        assert readout(page) == sentence(matrix, names[row], names[column])
     for _ in range(12):
         cells.send_keys("\ue014")
-    assert told(page) == sentence(matrix, names[2], names[8])  # no further than the edge
+    assert readout(page) == sentence(matrix, names[2], names[8])  # no further than the edge
 
 
 @pytest.mark.parametrize("size", [2, 12, 60])
@@ -176,13 +176,13 @@ def test_tapping_on_a_telephone(show, make_matrix, size):
     )
     page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     wanted, end = sentence(matrix, names[1], names[0]), time.monotonic() + 10
-    while told(page) != wanted and time.monotonic() < end:
+    while readout(page) != wanted and time.monotonic() < end:
         time.sleep(0.05)  # a browser may wait whether a second tap follows
-    assert told(page) == wanted
+    assert readout(page) == wanted
     if size > 2:
         page.execute_script("document.querySelector('[data-step=\"0 1\"]').click()")
         page.execute_script("document.querySelector('[data-step=\"0 1\"]').click()")
-        assert told(page) == sentence(matrix, names[1], names[2])
+        assert readout(page) == sentence(matrix, names[1], names[2])
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
@@ -237,7 +237,7 @@ def test_the_map_tells_the_nearest(show, make_matrix):
     matrix, clusters = make_matrix(12)
     page = show(matrix, clusters=clusters)
     x, y = page.execute_script(
-        """const dot = document.querySelector('.wide [data-client="4"] path');
+        """const dot = document.querySelector('.wide [data-site="4"] path');
         dot.scrollIntoView({block: 'center'});
         const box = dot.getBoundingClientRect();
         return [box.left + box.width / 2, box.top + box.height / 2];"""
@@ -245,7 +245,7 @@ def test_the_map_tells_the_nearest(show, make_matrix):
     hover(page, x, y)
     near = np.argsort(matrix.value[4])[1:4]
     first, *rest = [f"{matrix.sites[k]} ({matrix.value[4, k]:.2f})" for k in near]
-    said = page.execute_script("return document.getElementById('told-client').textContent")
+    said = page.execute_script("return document.getElementById('site-readout').textContent")
     assert said == f"{matrix.sites[4]}: nearest is {first}" + "".join(
         f", then {other}" for other in rest
     )
@@ -264,7 +264,7 @@ def test_hostile_names_stay_names(show, make_matrix):
     names = order_of(page)
     row = names.index(NASTY[0])
     hover(page, *place_of(page, row, (row + 1) % len(NASTY), len(NASTY)))
-    assert told(page).startswith(NASTY[0])
+    assert readout(page).startswith(NASTY[0])
 
 
 def test_the_csv_file_comes_down_whole(show, make_matrix, tmp_path):

@@ -72,8 +72,8 @@ def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
     found = fedwad.coreset({"a": table}, 3)
     write_report(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "first main direction, mostly age" in page
-    assert "second main direction, mostly bmi" in page
+    assert "first principal direction, mostly age" in page
+    assert "second principal direction, mostly bmi" in page
     row = "".join(
         f'<td class="n">{number:.4g}</td>' for number in found.points[np.argmax(found.weights)]
     )
@@ -105,7 +105,7 @@ def test_lost_clients_and_title(result, tmp_path):
     write_report(lost, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "&lt;oslo&gt;" in page
-    assert "4 points that stand for the data" in page
+    assert "4 points that represent the data" in page
 
 
 def test_what_does_not_belong_is_refused(result, tmp_path):

@@ -97,7 +97,7 @@ def test_matrix_pages_of_every_size(make_matrix, tmp_path, size, largest, cluste
     matrix, clusters = make_matrix(size)
     write_report(matrix, tmp_path / "report.html", clusters=clusters if clustered else None)
     _, page = check(tmp_path / "report.html", largest)
-    assert f"{size} client" in page.text
+    assert f"{size} site" in page.text
     assert ("The clusters" in page.text) == (clustered and size > 1)
     assert "1.2 MB" in page.text
 
@@ -234,11 +234,11 @@ def test_few_samples_and_missing_clients_are_pointed_out(make_matrix, tmp_path):
         write_report(make_matrix(4, **changes)[0], tmp_path / "report.html")
         return read(tmp_path / "report.html")[1].text
 
-    assert "stand for only 3 samples" in text(min_cell_size=3)
-    assert "a single sample as it is" in text(min_cell_size=1)
+    assert "are means of only 3 samples" in text(min_cell_size=3)
+    assert "is a single sample" in text(min_cell_size=1)
     for enough in (10, None):
-        assert "real parties" not in text(min_cell_size=enough)
-    assert "1 client did not answer and is missing" in text(failed={"bergen": "took too long"})
+        assert "real sites" not in text(min_cell_size=enough)
+    assert "1 site did not answer and is missing" in text(failed={"bergen": "took too long"})
     assert "bergen: took too long" in text(failed={"bergen": "took too long"})
     assert "did not answer" not in text()
 
@@ -279,12 +279,12 @@ def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path)
     path = tmp_path / "report.html"
     path.write_text("old")
     with pytest.raises(
-        fedwad.InputError, match=r"clusters has shape \(3,\); give one whole number for each client"
+        fedwad.InputError, match=r"clusters has shape \(3,\); give one integer for each site"
     ):
         write_report(matrix, path, clusters=[0, 1, 2])
-    with pytest.raises(fedwad.InputError, match="whole number for each client"):
+    with pytest.raises(fedwad.InputError, match="integer for each site"):
         write_report(matrix, path, clusters=[0.5, 1, 2, 3])
-    with pytest.raises(fedwad.InputError, match="give a distance for each pair"):
+    with pytest.raises(fedwad.InputError, match="give one distance per pair"):
         write_report(matrix, path, exact=3.0)
     result = fedwad.distance([[0.0], [1.0]], [[2.0], [3.0]], method="fedwad", support=2)
     with pytest.raises(fedwad.InputError, match="belong to a matrix"):
@@ -293,7 +293,7 @@ def test_mistakes_are_one_sentence_and_leave_the_old_file(make_matrix, tmp_path)
         write_report(result, path, exact=np.eye(2))
     with pytest.raises(fedwad.InputError, match="no folder"):
         write_report(matrix, tmp_path / "nowhere" / "report.html")
-    with pytest.raises(fedwad.InputError, match=r"str; give the answer of"):
+    with pytest.raises(fedwad.InputError, match=r"str; give the result of"):
         write_report("matrix", path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -4,6 +4,7 @@ budget."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,15 +94,21 @@ class PrivateRequest(Request):
         arrays = _plain(self.centre) and _plain(self.centres)
         if type(self.cells) is not int or not arrays:
             raise InputError("centre and cells must be numbers.")
-        budget = self.epsilon, self.delta, self.clip_norm, np.array(self.centre)
+        guarantee = partial(
+            DP,
+            self.epsilon,
+            delta=self.delta,
+            clip_norm=self.clip_norm,
+            centre=np.array(self.centre),
+        )
         if self.labels != ():
             self._check_labels()
-            return PrivateRequest.of(DP(*budget, labels=self.labels))
+            return PrivateRequest.of(guarantee(labels=self.labels))
         if self.centres.size == 0:
-            return PrivateRequest.of(DP(*budget, "auto" if self.cells == -1 else self.cells))
+            return PrivateRequest.of(guarantee(cells="auto" if self.cells == -1 else self.cells))
         if len(self.centres) != self.cells:
             raise InputError("cells must be as many as their centres.")
-        return PrivateRequest.of(DP(*budget, np.array(self.centres)))
+        return PrivateRequest.of(guarantee(cells=np.array(self.centres)))
 
     def _check_labels(self) -> None:
         check_names(self.labels)

@@ -40,15 +40,17 @@ class Plan(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """Samples `member[start[s]:stop[s]]` lie idle in sink s. They preferred s by `gap` to any other
-    sink at first, so none can want to leave before the potential of s has fallen by more than
-    `reach[s]`."""
+    """Samples `member[start[s]:stop[s]]` are idle in sink s.
+
+    They preferred s by `gap` to any other sink at first, so none leaves before the potential of s
+    has fallen by more than `max_fall[s]`.
+    """
 
     member: NDArray[np.int64]
     gap: NDArray[np.float64]
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
-    reach: NDArray[np.float64]
+    max_fall: NDArray[np.float64]
 
 
 @njit(nogil=True, cache=True)

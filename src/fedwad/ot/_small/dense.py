@@ -1,12 +1,16 @@
 """Compiled transport between two small measures, with its proof, in one call that needs no Python.
 
-A matrix over many clients takes thousands of transports of ten or a hundred points each, and around
-such a small one the steps of Python cost more than the transport. `prove` takes what is ready of
-both sides, and tells the cost of an optimal plan, its relative duality gap and its marginal error.
+A matrix over many clients takes thousands of transports of ten or a hundred points each. For such
+small problems the Python around them costs more than the transport. `prove` takes the prepared data
+of both sides and returns the cost of an optimal plan, its relative duality gap and its marginal
+error.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from fedwad.ot._matching import match
 
@@ -14,8 +18,8 @@ __all__ = ["prove"]
 
 NONE = -1
 _CANCELLATION = 1e-4  # as in `_cost`: below it, squares are taken from differences
-_SPLINTER = 2.0**-60  # of a total mass of one: less is a rounding
-_STEPS = 50  # a point, far more than are needed
+_SPLINTER = 2.0**-60  # of a total mass of one: less is rounding
+_STEPS = 50  # per point, far more than are needed
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
@@ -29,8 +33,7 @@ def _square(x, y):
 
 @njit(nogil=True, cache=True)
 def _squares(product, x, y, x_norms, y_norms):
-    """All |x_i - y_j|^2 from the products and squares of points about a common centre; `product` is
-    overwritten."""
+    """All |x_i - y_j|^2 from products and squared norms about a common centre, into `product`."""
     n, m = product.shape
     for i in range(n):
         for j in range(m):
@@ -41,7 +44,7 @@ def _squares(product, x, y, x_norms, y_norms):
 
 @njit(nogil=True, cache=True)
 def _assigned(cost):
-    """Optimal assignment for n x n points of equal weight: the column of each row, and the
+    """Optimal assignment of n x n points of equal weight: the column of each row, and the
     potentials of columns."""
     n = len(cost)
     reduced = np.empty((n, n))
@@ -56,15 +59,93 @@ def _assigned(cost):
     return cols, least + v
 
 
+class _Tree(NamedTuple):
+    """A shortest-path tree: columns are reached from rows, rows back from columns over flows."""
+
+    dist: NDArray[np.float64]  # (m,) distance of each column
+    parent: NDArray[np.int64]  # (m,) row from which a column was reached
+    done: NDArray[np.bool_]  # (m,) columns whose distance is final
+    depth: NDArray[np.float64]  # (n,) distance of each row, inf if not reached
+    came: NDArray[np.int64]  # (n,) column from which a row was reached
+
+
+@njit(nogil=True, cache=True)
+def _search(cost, flow, room, u, v, source, tree):
+    """Dijkstra from row `source` to a column with room; returns it (NONE: none) and its distance.
+
+    Reduced costs c_ij - u_i - v_j are the lengths, forward over any pair and backward where
+    something flows.
+    """
+    n, m = cost.shape
+    dist, parent, done, depth, came = tree
+    done[:] = False
+    depth[:] = np.inf
+    depth[source], came[source] = 0.0, NONE
+    for j in range(m):
+        dist[j], parent[j] = max(cost[source, j] - u[source] - v[j], 0.0), source
+    while True:
+        sink, length = NONE, np.inf
+        for j in range(m):
+            if not done[j] and dist[j] < length:
+                sink, length = j, dist[j]
+        if sink == NONE or room[sink] > _SPLINTER:
+            return sink, length
+        done[sink] = True
+        for i in range(n):
+            if flow[i, sink] > 0.0 and depth[i] == np.inf:
+                depth[i], came[i] = length, sink
+                _relax(cost[i], u[i], v, i, length, tree)
+
+
+@njit(nogil=True, cache=True)
+def _relax(row, potential, v, i, length, tree):
+    """Shorten the distances of columns over row i, which lies at `length`."""
+    dist, parent, done = tree.dist, tree.parent, tree.done
+    for j in range(len(row)):
+        through = length + max(row[j] - potential - v[j], 0.0)
+        if not done[j] and through < dist[j]:
+            dist[j], parent[j] = through, i
+
+
+@njit(nogil=True, cache=True)
+def _lower(u, v, length, tree):
+    """Move the potentials so that the path becomes tight and no reduced cost negative."""
+    for j in range(len(v)):
+        if tree.done[j]:
+            v[j] -= length - tree.dist[j]
+    for i in range(len(u)):
+        if tree.depth[i] < np.inf:
+            u[i] += length - tree.depth[i]
+
+
+@njit(nogil=True, cache=True)
+def _augment(flow, sink, most, tree):
+    """Send at most `most` along the path that ends in `sink`; returns how much was sent."""
+    parent, came = tree.parent, tree.came
+    amount, j = most, sink
+    while came[parent[j]] != NONE:
+        back = came[parent[j]]
+        amount, j = min(amount, flow[parent[j], back]), back
+    j = sink
+    while True:
+        i = parent[j]
+        flow[i, j] += amount
+        j = came[i]
+        if j == NONE:
+            return amount
+        flow[i, j] -= amount
+        if flow[i, j] <= _SPLINTER:
+            flow[i, j] = 0.0
+
+
 @njit(nogil=True, cache=True)
 def _flows(cost, a, b):
-    """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if it does
-    not end.
+    """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if the
+    number of steps exceeds its bound.
 
-    Successive shortest paths: what a row has left is sent along the shortest path of reduced costs
-    c_ij - u_i - v_j, forward over any pair and backward where something flows, to a column that has
-    room left. Potentials follow the distances, so that no reduced cost is negative and those of
-    flowing pairs are zero.
+    Successive shortest paths: the rest of each row is sent along shortest paths to columns with
+    room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
+    are zero.
     """
     n, m = cost.shape
     flow = np.zeros((n, m))
@@ -72,98 +153,67 @@ def _flows(cost, a, b):
     u, v = np.empty(n), np.zeros(m)
     for i in range(n):
         u[i] = cost[i].min()
-    dist, parent = (
+    tree = _Tree(
         np.empty(m),
         np.empty(m, np.int64),
-    )  # of columns, and from which row they were reached
-    done = np.empty(m, np.bool_)
-    depth, came = (
+        np.empty(m, np.bool_),
         np.empty(n),
         np.empty(n, np.int64),
-    )  # of rows (inf: not reached), and from which column
+    )
     steps = 0
     for source in range(n):
         while left[source] > _SPLINTER:
             steps += 1
             if steps > _STEPS * (n + m):
                 return np.zeros((0, 0)), v
-            done[:] = False
-            depth[:] = np.inf
-            depth[source], came[source] = 0.0, NONE
-            for j in range(m):
-                dist[j], parent[j] = max(cost[source, j] - u[source] - v[j], 0.0), source
-            sink, length = NONE, np.inf
-            while True:
-                sink, length = NONE, np.inf
-                for j in range(m):
-                    if not done[j] and dist[j] < length:
-                        sink, length = j, dist[j]
-                if sink == NONE or room[sink] > _SPLINTER:
-                    break
-                done[sink] = True
-                for i in range(n):
-                    if flow[i, sink] > 0.0 and depth[i] == np.inf:
-                        depth[i], came[i] = length, sink
-                        for j in range(m):
-                            reach = length + max(cost[i, j] - u[i] - v[j], 0.0)
-                            if not done[j] and reach < dist[j]:
-                                dist[j], parent[j] = reach, i
-            if sink == NONE:  # no room is left but roundings
+            sink, length = _search(cost, flow, room, u, v, source, tree)
+            if sink == NONE:  # the room that is left is rounding
                 break
-            for j in range(m):
-                if done[j]:
-                    v[j] -= length - dist[j]
-            for i in range(n):
-                if depth[i] < np.inf:
-                    u[i] += length - depth[i]
-            amount, j = min(left[source], room[sink]), sink
-            while came[parent[j]] != NONE:
-                back = came[parent[j]]
-                amount, j = min(amount, flow[parent[j], back]), back
+            _lower(u, v, length, tree)
+            amount = _augment(flow, sink, min(left[source], room[sink]), tree)
             left[source] -= amount
             room[sink] -= amount
-            j = sink
-            while True:
-                i = parent[j]
-                flow[i, j] += amount
-                j = came[i]
-                if j == NONE:
-                    break
-                flow[i, j] -= amount
-                if flow[i, j] <= _SPLINTER:
-                    flow[i, j] = 0.0
     return flow, v
 
 
 @njit(nogil=True, cache=True)
-def prove(uniform, a, b, features, classes):
-    """(cost, relative duality gap, marginal error) of an optimal plan for the cost |x - y|^2.
+def _exact(features, classes, i, j):
+    """|x_i - y_j|^2 from differences, the class rows included; `between` holds exact squares."""
+    _, x, y, _, _ = features
+    between, _, _, _, _, x_codes, y_codes = classes
+    return _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
 
-    `features` and `classes` hold, for features and for the rows of class tables: products of both
-    sides about a common centre (overwritten), the points of both, their squares about the centre;
-    `classes` also the rows that points have in the tables. `uniform` says that both sides have
-    equally many points of equal weight.
-    """
+
+@njit(nogil=True, cache=True)
+def _fill_costs(features, classes):
+    """Overwrite the products: costs of all pairs, and exact squares between rows of the tables."""
     cost, x, y, x_norms, y_norms = features
     between, x_table, y_table, x_table_norms, y_table_norms, x_codes, y_codes = classes
-    n, m = cost.shape
     _squares(cost, x, y, x_norms, y_norms)
     _squares(between, x_table, y_table, x_table_norms, y_table_norms)
-    for i in range(n):
-        for j in range(m):
+    for i in range(len(cost)):
+        for j in range(cost.shape[1]):
             cost[i, j] += between[x_codes[i], y_codes[j]]
     for i in range(len(x_table)):
         for j in range(len(y_table)):
             between[i, j] = _square(x_table[i], y_table[j])
-    if uniform:
-        cols, g = _assigned(cost)
-        primal, slack = 0.0, 0.0
-        for i in range(n):
-            j = cols[i]
-            exact = _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
-            primal += a[i] * exact
-            slack += a[i] * (exact - (cost[i] - g).min() - g[j])
-        return primal, (slack / primal if primal > 0.0 else 0.0), 0.0
+
+
+@njit(nogil=True, cache=True)
+def _prove_assignment(cost, a, features, classes):
+    cols, g = _assigned(cost)
+    primal, slack = 0.0, 0.0
+    for i in range(len(cost)):
+        j = cols[i]
+        exact = _exact(features, classes, i, j)
+        primal += a[i] * exact
+        slack += a[i] * (exact - (cost[i] - g).min() - g[j])
+    return primal, (slack / primal if primal > 0.0 else 0.0), 0.0
+
+
+@njit(nogil=True, cache=True)
+def _prove_flows(cost, a, b, features, classes):
+    n, m = cost.shape
     flow, g = _flows(cost, a, b)
     if flow.shape[0] < n:
         return np.inf, np.inf, np.inf
@@ -173,9 +223,24 @@ def prove(uniform, a, b, features, classes):
         error += abs(flow[i].sum() - a[i])
         for j in range(m):
             if flow[i, j] > 0.0:
-                exact = _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
+                exact = _exact(features, classes, i, j)
                 primal += flow[i, j] * exact
                 slack += flow[i, j] * (exact - f - g[j])
     for j in range(m):
         error += abs(flow[:, j].sum() - b[j])
     return primal, (slack / primal if primal > 0.0 else 0.0), error
+
+
+@njit(nogil=True, cache=True)
+def prove(uniform, a, b, features, classes):
+    """(cost, relative duality gap, marginal error) of an optimal plan for the cost |x - y|^2.
+
+    `features` and `classes` hold, for features and for the rows of class tables: products of both
+    sides about a common centre (overwritten), the points of both, their squares about the centre;
+    `classes` also the table row of each point. `uniform` says that both sides have equally many
+    points of equal weight.
+    """
+    _fill_costs(features, classes)
+    if uniform:
+        return _prove_assignment(features[0], a, features, classes)
+    return _prove_flows(features[0], a, b, features, classes)

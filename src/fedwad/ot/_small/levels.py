@@ -100,11 +100,11 @@ def solve_level(
     mean_units = max(1, total // n)
     # waking a few times the samples that have to move hardly ever turns out too few
     awake = 2 * (moving // mean_units) + 4 * n_sinks
-    reach = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
+    max_fall = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
     plan = new_plan(sink_of, units, n_sinks)
     idle = new_idle(sink_of, gap, n_sinks)
     status, steps = balance(
-        cost, plan, idle, reach, g, excess, floor, mean_units, max_steps(n, n_sinks)
+        cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps(n, n_sinks)
     )
     return Level(status, steps, plan)
 

@@ -1,9 +1,9 @@
 """Compiled dual side of the small-support solver: shortest augmenting paths between sinks.
 
 Successive shortest paths on the graph of `graph`: each search from an over-full sink lowers the
-potentials of the sinks it settles, so that the path it found becomes tight while no sample prefers
-another sink. Potentials only fall, and only relative to sinks with room, so samples far from any
-border can sleep through it all.
+potentials of the sinks it settles, so that its path becomes tight while no sample prefers another
+sink. Potentials only fall, and only relative to sinks with room, so samples far from any border
+stay idle.
 """
 
 from typing import NamedTuple
@@ -60,10 +60,10 @@ def _relax(shift, potential, s, length, search):
     dist, price, parent = search.dist, search.price, search.parent
     base = potential + length
     for r in range(len(price)):
-        reach = shift[r] + (base - price[r])
-        reach = max(length, reach)  # rounding can make an edge barely negative
-        better = reach < dist[r]
-        dist[r] = reach if better else dist[r]
+        through = shift[r] + (base - price[r])
+        through = max(length, through)  # rounding can make an edge barely negative
+        better = through < dist[r]
+        dist[r] = through if better else dist[r]
         parent[r] = s if better else parent[r]
 
 
@@ -74,9 +74,9 @@ def _reroute(graph, g, search, count, r):
     search.dist[r] = np.inf
     for k in range(count):
         s, length = search.settled[k], search.length[k]
-        reach = max(graph.shift[s, r] + (g[s] + length - g[r]), length)
-        if reach < search.dist[r]:
-            search.dist[r] = reach
+        through = max(graph.shift[s, r] + (g[s] + length - g[r]), length)
+        if through < search.dist[r]:
+            search.dist[r] = through
             search.parent[r] = s
 
 
@@ -111,11 +111,11 @@ def _search(cost, plan, graph, g, excess, floor, source, search):
 
 
 @njit(nogil=True, cache=True)
-def _wake(cost, plan, graph, idle, s, reach):
-    """Put the idle members of s that prefer s by at most `reach` on its member list."""
+def _wake(cost, plan, graph, idle, s, max_fall):
+    """Put the idle members of s that prefer s by at most `max_fall` on its member list."""
     k, stop = idle.start[s], idle.stop[s]
     while k < stop:
-        if idle.gap[k] > reach:
+        if idle.gap[k] > max_fall:
             k += 1
             continue
         sample = idle.member[k]
@@ -124,7 +124,7 @@ def _wake(cost, plan, graph, idle, s, reach):
         stop -= 1
         idle.member[k], idle.gap[k] = idle.member[stop], idle.gap[stop]
     idle.stop[s] = stop
-    idle.reach[s] = reach if stop > idle.start[s] else np.inf
+    idle.max_fall[s] = max_fall if stop > idle.start[s] else np.inf
 
 
 @njit(nogil=True, cache=True)
@@ -132,16 +132,16 @@ def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
     """Wake idle samples that the pending fall of the potentials may concern; False if there are
     none.
 
-    The fall is not final: it shrinks when woken samples offer shorter paths, and is infinite when
-    there was no path at all. So the reach grows in steps, small enough to wake few in vain, large
-    enough to be few.
+    The fall is not final: it shrinks if woken samples offer shorter paths, and is infinite if there
+    was no path. Therefore `max_fall` grows in steps: small enough to wake few samples in vain,
+    large enough to be few.
     """
     woken = False
     for k in range(count):
         s = search.settled[k]
-        reach, fall = idle.reach[s], fallen[s] + (length - search.length[k])
-        if fall > reach:
-            step = min(max(fall, 1.5 * reach), 4.0 * reach) if reach > 0.0 else fall
+        max_fall, fall = idle.max_fall[s], fallen[s] + (length - search.length[k])
+        if fall > max_fall:
+            step = min(max(fall, 1.5 * max_fall), 4.0 * max_fall) if max_fall > 0.0 else fall
             _wake(cost, plan, graph, idle, s, step)
             woken = True
     return woken
@@ -237,8 +237,8 @@ def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
 
 
 @njit(nogil=True, cache=True)
-def balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps):
-    """Balance all sinks, starting with the samples awake that prefer their sink by at most `reach`.
+def balance(cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps):
+    """Balance all sinks. At first, samples that prefer their sink by at most `max_fall` are awake.
 
     When samples weigh many units, a first pass moves whole samples until no sink is off by more
     than half a sample, and only the second pass splits samples. Returns (status, number of
@@ -247,7 +247,7 @@ def balance(cost, plan, idle, reach, g, excess, floor, mean_units, max_steps):
     n_sinks = len(g)
     graph, fallen, steps = new_graph(n_sinks), np.zeros(n_sinks), 0
     for s in range(n_sinks):
-        _wake(cost, plan, graph, idle, s, reach)
+        _wake(cost, plan, graph, idle, s, max_fall)
     passes = ((2 * mean_units, mean_units // 2), (0, floor))
     for lump, tol in passes:  # one call, so that it is compiled once
         if lump > 2 or lump == 0:

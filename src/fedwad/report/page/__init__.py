@@ -1,4 +1,4 @@
-"""The report: one HTML file to look at, print and send on. It loads nothing and stores nothing."""
+"""The report: one HTML file to read, print and share. It loads nothing and stores nothing."""
 
 from fedwad.report.page._audit import write_audit
 from fedwad.report.page._frame import Section, write_page

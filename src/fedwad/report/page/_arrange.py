@@ -1,5 +1,4 @@
-"""Where clients stand: their order along the axes, the tree above it, and a map on which near means
-alike."""
+"""The layout of sites: their order along the axes, the dendrogram, and a map of their distances."""
 
 from __future__ import annotations
 
@@ -14,14 +13,13 @@ __all__ = ["Branch", "Tree", "map_error", "on_a_map", "tree"]
 
 Ints = NDArray[np.int64]
 
-_FAR = 4.0  # in units of the largest distance
-_STEPS = 100  # of Guttman's transform; a picture needs no more
+_FAR = 4.0  # offset between clusters, in units of the largest distance
+_STEPS = 100  # SMACOF iterations; a picture needs no more
 
 
 @dataclass(frozen=True)
 class Branch:
-    """Two groups joined: their places along the axis, the heights at which they stood, and where
-    they meet."""
+    """Two joined groups: their positions on the axis, their heights, and the height of the join."""
 
     places: tuple[float, float]
     heights: tuple[float, float]
@@ -31,24 +29,23 @@ class Branch:
 
 @dataclass(frozen=True)
 class Tree:
-    """Clients in the order of the leaves, and the branches from the lowest to the highest."""
+    """Sites in the order of the leaves, and the branches from the lowest to the highest."""
 
     order: Ints
     branches: tuple[Branch, ...]
 
 
 def tree(value: Floats, clusters: Ints | None = None) -> Tree:
-    """Average linkage, leaves turned so that neighbours are as alike as the tree allows.
+    """Average linkage with SciPy's optimal leaf ordering.
 
-    With clusters the tree joins within them first: pairs across clusters are put further apart by
-    more than any distance, which orders the merges; every cross pair carries it, so the average of
-    a later merge carries just that much too, and it is taken off again. A branch is drawn no lower
-    than those it joins.
+    With clusters, cross-cluster distances get a constant offset larger than any distance, so
+    clusters merge internally first. The offset is subtracted from the drawn heights. A branch is
+    drawn no lower than the branches it joins.
     """
     size = len(value)
     if size < 2:
         return Tree(np.arange(size), ())
-    from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+    from scipy.cluster.hierarchy import linkage, optimal_leaf_ordering, to_tree
     from scipy.spatial.distance import squareform
 
     distance, unit = _known(value)
@@ -56,13 +53,23 @@ def tree(value: Floats, clusters: Ints | None = None) -> Tree:
         distance = distance + _FAR * (clusters[:, None] != clusters[None, :])
     flat = squareform(distance, checks=False)
     merges = optimal_leaf_ordering(linkage(flat, "average"), flat)
-    order = np.asarray(leaves_list(merges), dtype=np.int64)
-    return Tree(order, _branches(merges, order, clusters, unit))
+    root, nodes = to_tree(merges, rd=True)
+    order = np.array(root.pre_order(), dtype=np.int64)
+    place = dict(zip(order.tolist(), map(float, range(size)), strict=True))
+    height = dict.fromkeys(place, 0.0)
+    branches = []
+    for (left, right, *_), node in zip(merges, nodes[size:], strict=True):
+        # Distances are at most one, so only a merge across clusters reaches the offset.
+        level = unit * (node.dist - (_FAR if node.dist >= _FAR else 0.0))
+        top = max(level, height[left], height[right])
+        place[node.id], height[node.id] = (place[left] + place[right]) / 2, top
+        joined = (place[left], place[right]), (height[left], height[right])
+        branches.append(Branch(*joined, top, tuple(node.pre_order())))
+    return Tree(order, tuple(branches))
 
 
 def _known(value: Floats) -> tuple[Floats, float]:
-    """The distances in units of the largest, and that unit; what is not known is put as far away as
-    the farthest."""
+    """Distances divided by the largest, and the largest; unknown distances become the largest."""
     finite = np.isfinite(value)
     unit = float(value[finite].max(initial=0.0)) or 1.0
     known = np.where(finite, value, unit) / unit
@@ -71,62 +78,34 @@ def _known(value: Floats) -> tuple[Floats, float]:
     return np.asarray(known), unit
 
 
-def _branches(
-    merges: Floats, order: Ints, clusters: Ints | None, unit: float
-) -> tuple[Branch, ...]:
-    place = {int(client): float(k) for k, client in enumerate(order)}
-    height = dict.fromkeys(place, 0.0)
-    members: dict[int, tuple[int, ...]] = {client: (client,) for client in place}
-    branches = []
-    for k, (left, right, level, _) in enumerate(merges):
-        first, second = sorted((int(left), int(right)), key=place.__getitem__)
-        joined, node = members[first] + members[second], len(order) + k
-        crossing = clusters is not None and len({int(clusters[client]) for client in joined}) > 1
-        top = max(
-            unit * (float(level) - (_FAR if crossing else 0.0)), height[first], height[second]
-        )
-        branches.append(
-            Branch((place[first], place[second]), (height[first], height[second]), top, joined)
-        )
-        place[node], height[node], members[node] = (place[first] + place[second]) / 2, top, joined
-    return tuple(branches)
-
-
 def on_a_map(value: Floats) -> Floats:
-    """Two coordinates a client whose distances come near the given ones, along their main
-    directions.
+    """Two coordinates per site, by metric multidimensional scaling (SMACOF of scikit-learn).
 
-    Classical scaling gives the start: the two leading eigenvectors of -J D^2 J / 2 with J = I -
-    11'/N. Then Guttman's transform X <- B(X) X / N, B_ij = -d_ij / |x_i - x_j|, lowers sum_ij (d_ij
-    - |x_i - x_j|)^2 at every step.
+    Classical scaling gives the start: the two leading eigenvectors of -J D^2 J / 2 with
+    J = I - 11'/N. The axes are the principal directions of the result.
     """
     size = len(value)
-    if size < 2:
+    distance, unit = _known(value)
+    if not distance.any():
         return np.zeros((size, 2))
     from scipy.linalg import eigh
-    from scipy.spatial.distance import cdist
+    from sklearn.manifold import smacof
 
-    distance, unit = _known(value)
     squares = distance**2
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
     values, vectors = eigh(-centred / 2, subset_by_index=[size - 2, size - 1])
-    points: Floats = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
-    for _ in range(_STEPS):
-        apart = cdist(points, points)
-        pull = -np.divide(distance, apart, out=np.zeros_like(distance), where=apart > 0)
-        np.fill_diagonal(pull, 0.0)
-        np.fill_diagonal(pull, -pull.sum(axis=1))
-        points = pull @ points / size
+    start = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
+    points, _ = smacof(
+        distance, init=start, n_init=1, max_iter=_STEPS, eps=1e-9, normalized_stress=False
+    )
     points = points - points.mean(axis=0)
     turned = points @ np.linalg.svd(points, full_matrices=True)[2].T
-    flip = np.where(
-        turned[np.abs(turned).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )  # the same picture on every machine
-    return np.asarray(turned * flip * unit)
+    extreme = turned[np.abs(turned).argmax(axis=0), [0, 1]]
+    return np.asarray(turned * np.where(extreme < 0, -1.0, 1.0) * unit)  # fixed signs
 
 
 def map_error(points: Floats, value: Floats) -> float:
-    """How far the map is off: the median over pairs of |distance on the map / value - 1|."""
+    """The median over pairs of |distance on the map / value - 1|."""
     pairs = np.triu_indices(len(points), 1)
     known = value[pairs]
     usable = np.isfinite(known) & (known > 0)
@@ -134,7 +113,5 @@ def map_error(points: Floats, value: Floats) -> float:
         return 0.0
     from scipy.spatial.distance import pdist
 
-    unit = float(
-        known[usable].max()
-    )  # squares of very small or large numbers would vanish or overflow
+    unit = float(known[usable].max())  # keeps squares of very small and large numbers in range
     return float(np.median(np.abs(pdist(points / unit)[usable] / (known[usable] / unit) - 1)))

@@ -1,26 +1,28 @@
-"""The page of an audit: what each attack got, and reconstructed records beside the originals."""
+"""The page of an audit: the outcome of each attack, and reconstructions beside the records."""
 
 from __future__ import annotations
 
 import base64
 import io
 import math
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from fedwad._audit import AuditResult, Row
+from fedwad._words import counted
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._pairs import table
 from fedwad.report.page._sent import facts
-from fedwad.report.page._text import counted, escape, tag
+from fedwad.report.page._text import escape, tag
 
 __all__ = ["write_audit"]
 
-_SMALLEST_IMAGE = 36  # pixels; four features are four features, not an image
+_SMALLEST_IMAGE = 36  # pixels; records with fewer features are not images
 _SIDE = 64
 _NUMBERS = 6
 
@@ -33,14 +35,14 @@ def write_audit(
     title: str | None = None,
     when: datetime | None = None,
 ) -> None:
-    """Write what an audit found into one HTML file that needs nothing else.
+    """Write an audit as one self-contained HTML file.
 
-    The page shows a few records and what was reconstructed of them, so it belongs where the data
-    are. A result that was loaded from a file has none to show.
+    The page shows a few records and their reconstructions, so keep it with the data. A result that
+    was loaded from a file has none to show.
     """
     if not isinstance(result, AuditResult):
         raise InputError(
-            f"The result is a {type(result).__name__}; give the answer of fedwad.audit."
+            f"The result is a {type(result).__name__}; give the result of fedwad.audit."
         )
     sections = [Section("The verdict", _verdicts(result)), Section("The attacks", _attacks(result))]
     if result.samples is not None:
@@ -55,14 +57,14 @@ def write_audit(
 
 def _lead(result: AuditResult) -> str:
     if not result.leaks:
-        said = (
+        text = (
             f"No attack got more of {counted(result.count, 'record')} than a fresh draw would give."
         )
     elif result.recovered:
-        said = f"{result.recovered:,} of {counted(result.count, 'record')} came back exactly."
+        text = f"{result.recovered:,} of {counted(result.count, 'record')} came back exactly."
     else:
-        said = f"Some of {counted(result.count, 'record')} came back nearly."
-    return tag("p", escape(f"Under {result.policy}: {said}"), class_="lead")
+        text = f"Some of {counted(result.count, 'record')} came back nearly."
+    return tag("p", escape(f"Under {result.policy}: {text}"), class_="lead")
 
 
 def _verdicts(result: AuditResult) -> str:
@@ -83,7 +85,16 @@ def _is_broken(result: AuditResult, method: str) -> bool:
 
 
 def _attacks(result: AuditResult) -> str:
-    head = ["attack", "on", "asks", "verdict", "answers", "exactly", "within 10%", "closest"]
+    head = [
+        "attack",
+        "method",
+        "requests",
+        "verdict",
+        "answered",
+        "exactly",
+        "within 10%",
+        "closest",
+    ]
     rows = [
         [
             escape(row.attack),
@@ -132,21 +143,23 @@ def _beside(result: AuditResult) -> str:
         guesses = samples.guesses.get((row.method, row.attack))
         if guesses is not None:
             lines.append((f"{row.method}: {row.attack}", guesses))
-    side = math.isqrt(result.features)
-    is_image = side * side == result.features >= _SMALLEST_IMAGE and bool(
-        (samples.records >= 0).all()
-    )
-    if is_image:
-        low, high = float(samples.records.min()), float(samples.records.max())
-        drawn = [[_image(one, side, low, high) for one in points] for _, points in lines]
-    else:
-        drawn = [[escape(_in_numbers(one)) for one in points] for _, points in lines]
-    body = [[escape(name), *cells] for (name, _), cells in zip(lines, drawn, strict=True)]
+    draw = _drawing(samples.records)
+    body = [[escape(name), *map(draw, points)] for name, points in lines]
     head = ["", *(f"record {k + 1}" for k in range(len(samples.records)))]
-    warning = tag("p", "This page shows records: keep it where the data are.", class_="warning")
+    warning = tag("p", "This page shows records: keep it with the data.", class_="warning")
     return warning + tag(
         "div", table(head, body, "The closest guess to each record"), class_="scroller"
     )
+
+
+def _drawing(records: Floats) -> Callable[[Floats], str]:
+    """How records are shown: as images if they can be images, otherwise as numbers."""
+    features = records.shape[1]
+    side = math.isqrt(features)
+    if side * side != features or features < _SMALLEST_IMAGE or (records < 0).any():
+        return lambda record: escape(_in_numbers(record))
+    low, high = float(records.min()), float(records.max())
+    return lambda record: _image(record, side, low, high)
 
 
 def _image(pixels: Floats, side: int, low: float, high: float) -> str:
@@ -158,12 +171,13 @@ def _image(pixels: Floats, side: int, low: float, high: float) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-    return f'<img src="{source}" width="{_SIDE}" height="{_SIDE}" alt="" style="image-rendering: pixelated">'
+    size = f'width="{_SIDE}" height="{_SIDE}"'
+    return f'<img src="{source}" {size} alt="" style="image-rendering: pixelated">'
 
 
 def _in_numbers(record: Floats) -> str:
-    told = ", ".join(f"{number:.4g}" for number in record[:_NUMBERS])
-    return told + (", ..." if len(record) > _NUMBERS else "")
+    text = ", ".join(f"{number:.4g}" for number in record[:_NUMBERS])
+    return text + (", ..." if len(record) > _NUMBERS else "")
 
 
 def _made(result: AuditResult) -> str:
@@ -176,7 +190,7 @@ def _made(result: AuditResult) -> str:
             ("features", escape(f"{result.features:,}")),
             ("policy", escape(result.policy)),
             ("seed", escape(result.seed)),
-            ("sent", "nothing; all of it ran on one machine"),
+            ("sent", "nothing; everything ran on one machine"),
         ]
     )
 
@@ -185,16 +199,20 @@ def _reading() -> str:
     rows = [
         (
             "Exactly",
-            "within a millionth of the typical distance between a record and its nearest neighbour.",
+            "within a millionth of the typical distance from a record to its nearest neighbour.",
         ),
-        ("Closest", "the median distance from a record to the closest guess, in such distances."),
+        (
+            "Closest",
+            "the median distance from a record to the closest guess, in units of that distance.",
+        ),
         (
             "A fresh draw",
-            "is what other records of the same kind tell about each of yours. A leak is more than that.",
+            "is what other records of the same population reveal about each of yours. A leak is"
+            " more than that.",
         ),
         (
             "No proof",
-            "follows from attacks that fail. Differential privacy is the promise that holds against all.",
+            "follows from failed attacks. Differential privacy is a guarantee against all attacks.",
         ),
     ]
-    return tag("div", *(tag("p", tag("b", term), " ", said) for term, said in rows))
+    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows))

@@ -1,9 +1,8 @@
-"""Colours: an even ramp for distances and distinct ones for clusters, both safe for colour-blind
-eyes.
+"""Colours: a uniform ramp for distances and distinct colours for clusters, both colour-blind safe.
 
-The ramp runs through OKLab (Ottosson 2020), in which equal steps look about equally large. Its
-lightness falls all the way, so it still reads in grey, on paper and without red, green or blue; and
-its steps are cut to equal length.
+The ramp runs through OKLab (Ottosson 2020), in which equal steps appear about equally large. Its
+lightness is monotone, so it is readable in grey, in print and for colour-blind readers. Its steps
+have equal length.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from fedwad.ot import Floats
 
 __all__ = ["CLUSTERS", "LEVELS", "colour_css", "contrast", "level_of", "oklab", "ramp"]
 
-#: Shades of the ramp. A 32nd of the range is finer than the eye tells apart in neighbouring cells.
+#: Shades of the ramp. Readers cannot distinguish finer steps in neighbouring cells.
 LEVELS = 32
 
-#: (on paper, on a dark screen), after Okabe and Ito; each stands out from its page by 3 : 1 at
-#: least.
+#: (light mode, dark mode), after Okabe and Ito; the contrast to the page is at least 3 : 1.
 CLUSTERS = (
     ("#0a6ea8", "#5cb3e8"),
     ("#c8500a", "#ff8a4c"),
@@ -45,8 +43,8 @@ _TO_LAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
-# Lightness, chroma and hue in degrees along the ramp: ink blue for alike, through sea green, to
-# pale straw for far.
+# Lightness, chroma and hue in degrees along the ramp: ink blue for similar,
+# through sea green, to pale straw for far apart.
 _NEAR_TO_FAR = np.array(
     [
         (0.27, 0.085, 268.0),
@@ -60,7 +58,7 @@ _NEAR_TO_FAR = np.array(
 
 @cache
 def ramp() -> tuple[str, ...]:
-    """The shades from alike to far apart, on paper; on a dark screen they run the other way."""
+    """The shades from similar to far apart; in dark mode they are reversed."""
     places = np.linspace(0, 1, 2001)
     lightness, chroma, hue = (
         np.interp(places, np.linspace(0, 1, 5), column) for column in _NEAR_TO_FAR.T
@@ -77,7 +75,7 @@ def ramp() -> tuple[str, ...]:
 def level_of(
     values: Floats, least: float, most: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Which shade stands for each value, when the ramp runs from `least` to `most`."""
+    """The shade of each value on a ramp from `least` to `most`."""
     width = most - least
     share = np.zeros(np.shape(values)) if width <= 0 else (np.asarray(values) - least) / width
     return np.clip(np.floor(share * LEVELS), 0, LEVELS - 1).astype(np.int64)

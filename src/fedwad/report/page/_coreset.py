@@ -1,4 +1,4 @@
-"""The page of a coreset: its points, how far they are from the data, and how the loss fell."""
+"""The page of a coreset: its points, their distance to the data, and the loss by round."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedwad._coreset.result import CoresetResult
+from fedwad._words import bytes_in_words, counted
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.coresets import image_shape, sheet
@@ -19,23 +20,25 @@ from fedwad.report.page._digits import Digits
 from fedwad.report.page._frame import Section
 from fedwad.report.page._pairs import folded, table
 from fedwad.report.page._scatter import points_table, scatter
-from fedwad.report.page._sent import facts, lost_clients, what_was_sent
-from fedwad.report.page._text import bytes_in_words, counted, escape, tag
+from fedwad.report.page._sent import facts, missing_sites, what_was_sent
+from fedwad.report.page._text import escape, tag
 
 __all__ = ["coreset_lead", "coreset_sections", "coreset_title"]
 
 _METHODS = {
-    "union": "power cells of the union of all clients",
-    "summary": "from one summary of each client",
-    "fedwad": "the paper's, FedWaD with a few random clients at a time",
-    "direct": "the coreset itself travels to a few random clients at a time",
+    "union": "power cells of the union of all sites",
+    "summary": "from one summary of each site",
+    "fedwad": "the paper's, FedWaD with a few random sites at a time",
+    "direct": "the coreset itself is sent to a few random sites at a time",
 }
 _STYLES = ("ours", "paper", "running", "exact")
 _COLUMNS = 10
 
 
 def coreset_title(result: CoresetResult) -> str:
-    return f"{counted(len(result), 'point')} that {'stands' if len(result) == 1 else 'stand'} for the data"
+    """The heading of the page."""
+    verb = "represents" if len(result) == 1 else "represent"
+    return f"{counted(len(result), 'point')} that {verb} the data"
 
 
 def coreset_lead(result: CoresetResult) -> str:
@@ -43,10 +46,11 @@ def coreset_lead(result: CoresetResult) -> str:
     digits = _digits(result)
     return tag(
         "p",
-        f"From the data of {counted(len(result.sites), 'client')}: ",
+        f"From the data of {counted(len(result.sites), 'site')}: ",
         tag("b", escape(digits.text(result.value)), class_="number"),
         escape(
-            f", the 2-Wasserstein distance, certified {digits.interval(result.lower, result.upper)}."
+            ", the 2-Wasserstein distance to all data, certified"
+            f" {digits.interval(result.lower, result.upper)}."
         ),
         class_="lead answer",
     )
@@ -61,17 +65,17 @@ def _digits(result: CoresetResult) -> Digits:
 def coreset_sections(
     result: CoresetResult, others: Mapping[str, CoresetResult], shape: tuple[int, ...] | None
 ) -> list[Section]:
-    """All sections, in the order in which a reader asks."""
+    """All sections of the page, in order."""
     features = result.points.shape[1]
     if any(other.points.shape[1] != features for other in others.values()):
         raise InputError(
-            "The coresets have different numbers of features; compare those of one data set."
+            "The coresets have different numbers of features; compare coresets of one dataset."
         )
     everyone = {result.method: result} | dict(others)
-    covariance_type = image_shape(features, shape)
-    drawn = scatter(everyone) if covariance_type is None else _images(everyone, covariance_type)
+    image = image_shape(features, shape)
+    drawn = scatter(everyone) if image is None else _images(everyone, image)
     sections = [Section("The points", drawn)]
-    numbers = points_table(result) if covariance_type is None else ""
+    numbers = points_table(result) if image is None else ""
     if numbers:
         sections.append(Section("The points in numbers", numbers))
     if others:
@@ -80,7 +84,7 @@ def coreset_sections(
     if curves:
         sections.append(Section("The rounds", curves, "left"))
     if result.failed:
-        sections.append(Section("Who is missing", lost_clients(result.failed), "right"))
+        sections.append(Section("Missing sites", missing_sites(result.failed), "right"))
     sections.append(Section("How it was made", _made(result), "right"))
     sent = what_was_sent(result.traffic, len(result.sites), result.min_cell_size, ())
     sections += [Section("What was sent", sent, "right"), Section("How to read it", _how_to_read())]
@@ -90,9 +94,7 @@ def coreset_sections(
 
 
 def _images(everyone: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
-    first = next(
-        iter(everyone.values())
-    ).points  # sets the grey levels; what lies outside is black or white
+    first = next(iter(everyone.values())).points  # its range sets the grey levels of all
     low, high = float(first.min()), float(first.max())
     figures = []
     for name, one in everyone.items():
@@ -101,15 +103,15 @@ def _images(everyone: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> st
         picture = sheet(one.points[order], shape, columns, low, high)
         width = min(100.0, 100.0 * columns / _COLUMNS)
         style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
-        told = f"{name}: {counted(len(one), 'point')}, the heaviest first, as images"
-        image = f'<img src="{_png(picture)}" alt="{escape(told)}" style="{style}">'
+        alt = f"{name}: {counted(len(one), 'point')}, the heaviest first, as images"
+        image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
         caption = "" if len(everyone) == 1 else tag("figcaption", escape(name))
         figures.append(tag("figure", image, caption, style="margin-bottom:1.2rem"))
     return "".join(figures)
 
 
 def _png(picture: Floats) -> str:
-    """Grey or coloured pixels from 0 to 1 as a data address."""
+    """Grey or colour pixels from 0 to 1 as a data URL of a PNG."""
     pixels = np.rint(255 * np.clip(picture, 0, 1)).astype(np.uint8)
     height, width = pixels.shape[:2]
     colour = 2 if pixels.ndim == 3 else 0
@@ -144,7 +146,7 @@ def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
         "certified",
         "rounds",
         "seconds",
-        "sent by clients",
+        "sent by sites",
         "sent to them",
     ]
     return tag("div", table(head, rows, "Coresets of the same data"), class_="scroller")
@@ -157,15 +159,16 @@ def _curves(everyone: Mapping[str, CoresetResult]) -> str:
             (record.number, record.loss) for record in one.history if math.isfinite(record.loss)
         ]
         if points:
-            parts.append(
-                Curve(f"{name}: what it makes small", points, _STYLES[number % len(_STYLES)])
-            )
+            parts.append(Curve(f"{name}: its loss", points, _STYLES[number % len(_STYLES)]))
     if not parts:
         return ""
     first = next(iter(everyone.values()))
     parts.append(Band("certified interval at the end", first.lower, first.upper, "ours"))
-    caption = "The loss of each method. That of 'union' is the certified upper bound; those of the others are about"
-    return chart(parts, f"{caption} single clients.")
+    caption = (
+        "The loss of each method. That of 'union' is the certified upper bound; those of the others"
+        " are about single sites."
+    )
+    return chart(parts, caption)
 
 
 def _made(result: CoresetResult) -> str:
@@ -181,7 +184,7 @@ def _made(result: CoresetResult) -> str:
             "rounds",
             f"{len(result.history)} in {sum(record.seconds for record in result.history):.3g} s",
         ),
-        ("tol", "met" if result.converged else "not met"),
+        ("tolerance", "met" if result.converged else "not met"),
         ("seed", escape(result.seed)),
     ]
     return facts(rows)
@@ -191,20 +194,21 @@ def _how_to_read() -> str:
     rows = [
         (
             "The points",
-            "are means of many samples from all clients, not samples. Together, with their weights, they are as close"
-            " to all data as so few points could be brought.",
+            "are means of many samples from all sites, not samples. With their weights they are as"
+            " close to all data as the method could bring so few points.",
         ),
         (
             "The certified interval",
-            "holds always, not 95% of the time: it follows from what the clients sent, if they were honest.",
+            "always holds, not 95% of the time, if the sites were honest. It follows from what they"
+            " sent.",
         ),
         (
             "No privacy guarantee",
-            "is given. Only sums over cells left the clients, which is hygiene: sums over few samples, or the"
-            " differences of sums from round to round, can tell single samples.",
+            "is given. Only sums over cells left the sites, which is hygiene only: sums over few"
+            " samples, or differences of sums between rounds, can reveal single samples.",
         ),
     ]
-    return tag("div", *(tag("p", tag("b", term), " ", said) for term, said in rows), class_="three")
+    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")
 
 
 def _table(result: CoresetResult) -> str:
@@ -231,7 +235,7 @@ def _table(result: CoresetResult) -> str:
         "certified lower",
         "certified upper",
         "atoms moved by",
-        "clients",
+        "sites",
         "seconds",
     ]
     return folded(

@@ -1,10 +1,11 @@
-"""Charts over rounds, or whatever else is counted."""
+"""Charts over rounds, or over any other count."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._figures import both_widths, round_ticks
@@ -12,14 +13,65 @@ from fedwad.report.page._text import escape, tag
 
 __all__ = ["Band", "Curve", "Level", "Mark", "Part", "chart"]
 
+_HEIGHT, _BOTTOM, _TOP, _RIGHT = 270.0, 40.0, 12.0, 16.0
+_MOST_DOTS = 40  # a longer curve is drawn without dots
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The scales of a chart: rounds across from `first` to `last`, numbers up from `low` to
+    `high`."""
+
+    width: int
+    left: float
+    first: float
+    last: float
+    low: float
+    high: float
+    logarithmic: bool
+
+    @property
+    def right(self) -> float:
+        return self.width - _RIGHT + 6
+
+    def across(self, number: float) -> float:
+        """The x coordinate of a round."""
+        extent = self.last - self.first
+        share = (number - self.first) / extent if extent > 0 else 0.5
+        return self.left + (self.width - self.left - _RIGHT) * share
+
+    def up(self, number: float) -> float:
+        """The y coordinate of a number."""
+        if self.logarithmic:
+            share = math.log(number / self.low) / math.log(self.high / self.low)
+        else:
+            share = (number - self.low) / (self.high - self.low)
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
+
+    def at(self, point: tuple[float, float]) -> str:
+        return f"{self.across(point[0]):.1f} {self.up(point[1]):.1f}"
+
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through (round, number); the style is a class of the style sheet."""
+    """A line through (round, number); `style` is a class of the style sheet."""
 
     label: str
     points: Sequence[tuple[int, float]]
     style: str
+    layer: ClassVar[int] = 1
+
+    @property
+    def numbers(self) -> list[float]:
+        return [number for _, number in self.points]
+
+    def draw(self, axes: _Axes) -> str:
+        places = [axes.at(point) for point in self.points]
+        line = tag("path", d="M" + "L".join(places), class_=f"curve {self.style}")
+        if len(places) > _MOST_DOTS:
+            return line
+        dots = "".join(f"M{place}h0" for place in places)
+        return line + tag("path", d=dots, class_=f"dots {self.style}")
 
 
 @dataclass(frozen=True)
@@ -29,6 +81,15 @@ class Level:
     label: str
     height: float
     style: str
+    layer: ClassVar[int] = 1
+
+    @property
+    def numbers(self) -> list[float]:
+        return [self.height]
+
+    def draw(self, axes: _Axes) -> str:
+        line = f"M{axes.left:.0f} {axes.up(self.height):.1f}H{axes.right:.0f}"
+        return tag("path", d=line, class_=f"level {self.style}")
 
 
 @dataclass(frozen=True)
@@ -39,31 +100,53 @@ class Band:
     low: float
     high: float
     style: str
+    layer: ClassVar[int] = 0  # behind the lines
+
+    @property
+    def numbers(self) -> list[float]:
+        return [self.low, self.high]
+
+    def draw(self, axes: _Axes) -> str:
+        top, foot = axes.up(self.high), axes.up(self.low)
+        return tag(
+            "rect",
+            class_=f"band {self.style}",
+            x=axes.left,
+            y=top,
+            width=axes.right - axes.left,
+            height=max(foot - top, 1.0),
+        )
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A place between two rounds."""
+    """A vertical line between two rounds."""
 
     place: float
+    numbers: ClassVar[list[float]] = []
+    layer: ClassVar[int] = 1
+
+    def draw(self, axes: _Axes) -> str:
+        line = f"M{axes.across(self.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}"
+        return tag("path", d=line, class_="mark")
 
 
 Part = Curve | Level | Band | Mark
-
-_HEIGHT, _BOTTOM, _TOP, _RIGHT = 270.0, 40.0, 12.0, 16.0
 
 
 def chart(
     parts: Sequence[Part], caption: str, counted: str = "round", *, zero: bool = False
 ) -> str:
-    """The figure with its key; the axis begins at zero on demand, and is logarithmic where the
-    range asks for it."""
-    named = [part for part in parts if not isinstance(part, Mark)]
+    """The figure with its key.
+
+    With `zero` the axis starts at zero, or is logarithmic if the numbers span a factor of 30.
+    """
     items = [
         tag(
             "li", tag("i", class_=f"{type(part).__name__.lower()} {part.style}"), escape(part.label)
         )
-        for part in named
+        for part in parts
+        if not isinstance(part, Mark)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
     figure = both_widths(lambda width: _draw(parts, caption, counted, width, zero))
@@ -72,95 +155,61 @@ def chart(
 
 def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: bool) -> str:
     curves = [part for part in parts if isinstance(part, Curve)]
-    numbers = [y for curve in curves for _, y in curve.points]
-    numbers += [part.height for part in parts if isinstance(part, Level)]
-    numbers += [end for part in parts if isinstance(part, Band) for end in (part.low, part.high)]
-    rounds = [x for curve in curves for x, _ in curve.points]
-    first, last = min(rounds), max(rounds)
-    logarithmic = zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
-    ticks, low, high = _scale(numbers, zero, logarithmic)
-    digits = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2)
-    texts = [f"{tick:g}" for tick in ticks] if logarithmic else digits.texts(ticks)
-    left = 16.0 + 7.2 * max(map(len, texts))
-
-    def across(number: float) -> float:
-        return left + (width - left - _RIGHT) * (
-            (number - first) / (last - first) if last > first else 0.5
-        )
-
-    def up(number: float) -> float:
-        share = (
-            math.log(number / low) / math.log(high / low)
-            if logarithmic
-            else (number - low) / (high - low)
-        )
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
-
-    axis = [
-        tag("path", d=f"M{left:.0f} {up(tick):.1f}H{width - _RIGHT + 6:.0f}")
-        + tag("text", escape(text), x=left - 8, y=up(tick), dy="0.35em", text_anchor="end")
-        for tick, text in zip(ticks, texts, strict=True)
-    ]
-    steps = [
-        tick for tick in round_ticks(first, last, 8 if width > 400 else 5) if tick == int(tick)
-    ]
-    axis += [
-        tag("text", str(int(step)), x=across(step), y=_HEIGHT - _BOTTOM + 20, text_anchor="middle")
-        for step in steps
-    ]
-    axis.append(
-        tag(
-            "text",
-            escape(counted),
-            x=(left + width - _RIGHT) / 2,
-            y=_HEIGHT - 4,
-            text_anchor="middle",
-        )
-    )
-    drawn = []
-    for part in sorted(parts, key=lambda part: not isinstance(part, Band)):
-        if isinstance(part, Band):
-            top, foot = up(part.high), up(part.low)
-            box = {
-                "x": left,
-                "y": top,
-                "width": width - left - _RIGHT + 6,
-                "height": max(foot - top, 1.0),
-            }
-            drawn.append(tag("rect", class_=f"band {part.style}", **box))
-        elif isinstance(part, Mark):
-            drawn.append(
-                tag(
-                    "path",
-                    d=f"M{across(part.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}",
-                    class_="mark",
-                )
-            )
-        elif isinstance(part, Level):
-            line = f"M{left:.0f} {up(part.height):.1f}H{width - _RIGHT + 6:.0f}"
-            drawn.append(tag("path", d=line, class_=f"level {part.style}"))
-        else:
-            path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in part.points)
-            drawn.append(tag("path", d=f"M{path}", class_=f"curve {part.style}"))
-            if len(part.points) <= 40:
-                dots = "".join(f"M{across(x):.1f} {up(y):.1f}h0" for x, y in part.points)
-                drawn.append(tag("path", d=dots, class_=f"dots {part.style}"))
-    said = "; ".join(
+    axes, ticks, texts = _axes(parts, curves, width, zero)
+    described = "; ".join(
         f"{curve.label} from {curve.points[0][1]:.3g} to {curve.points[-1][1]:.3g}"
         for curve in curves
     )
     return tag(
         "svg",
-        tag("g", *axis, class_="axis"),
-        *drawn,
+        tag("g", *_grid(axes, ticks, texts), *_counts(axes, counted), class_="axis"),
+        *(part.draw(axes) for part in sorted(parts, key=lambda part: part.layer)),
         viewBox=f"0 0 {width} {_HEIGHT:.0f}",
         role="img",
-        aria_label=f"{caption} {said}",
+        aria_label=f"{caption} {described}",
     )
 
 
+def _axes(
+    parts: Sequence[Part], curves: Sequence[Curve], width: int, zero: bool
+) -> tuple[_Axes, list[float], list[str]]:
+    """The scales for all parts, and the ticks of the vertical axis with their texts."""
+    numbers = [number for part in parts for number in part.numbers]
+    rounds = [x for curve in curves for x, _ in curve.points]
+    logarithmic = zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
+    ticks, low, high = _scale(numbers, zero, logarithmic)
+    digits = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2)
+    texts = [f"{tick:g}" for tick in ticks] if logarithmic else digits.texts(ticks)
+    left = 16.0 + 7.2 * max(map(len, texts))
+    return _Axes(width, left, min(rounds), max(rounds), low, high, logarithmic), ticks, texts
+
+
+def _grid(axes: _Axes, ticks: Sequence[float], texts: Sequence[str]) -> list[str]:
+    """Horizontal lines with their numbers."""
+    return [
+        tag("path", d=f"M{axes.left:.0f} {axes.up(tick):.1f}H{axes.right:.0f}")
+        + tag(
+            "text", escape(text), x=axes.left - 8, y=axes.up(tick), dy="0.35em", text_anchor="end"
+        )
+        for tick, text in zip(ticks, texts, strict=True)
+    ]
+
+
+def _counts(axes: _Axes, counted: str) -> list[str]:
+    """Whole numbers along the horizontal axis, and its name."""
+    ticks = round_ticks(axes.first, axes.last, 8 if axes.width > 400 else 5)
+    foot = _HEIGHT - _BOTTOM + 20
+    marks = [
+        tag("text", str(int(tick)), x=axes.across(tick), y=foot, text_anchor="middle")
+        for tick in ticks
+        if tick == int(tick)
+    ]
+    middle = (axes.left + axes.width - _RIGHT) / 2
+    return [*marks, tag("text", escape(counted), x=middle, y=_HEIGHT - 4, text_anchor="middle")]
+
+
 def _scale(numbers: list[float], zero: bool, logarithmic: bool) -> tuple[list[float], float, float]:
-    """Ticks, and the ends of the axis."""
+    """Ticks, and both ends of the axis."""
     low, high = min(numbers), max(numbers)
     if logarithmic:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))

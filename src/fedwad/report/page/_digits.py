@@ -1,4 +1,4 @@
-"""How many digits a page shows, and which way they are rounded."""
+"""The number of digits on a page, and their rounding."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 
 __all__ = ["Digits", "Way"]
 
-#: A certified lower bound is rounded down and an upper bound up, so that what is printed is
+#: A certified lower bound is rounded down and an upper bound up, so that the printed interval is
 #: certified too.
 Way = Literal["nearest", "down", "up"]
-_SLACK = (
-    1e-9  # certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89
-)
+# Certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89.
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
 class Digits:
-    """A common number of decimals, in units of 10^exponent (0 but for very large or very small
-    numbers)."""
+    """A common number of decimals, in units of 10^exponent.
+
+    The exponent is 0 except for very large or very small numbers.
+    """
 
     decimals: int
     exponent: int = 0
 
     @classmethod
     def fitting(cls, numbers: Any, significant: int = 3) -> Digits:
-        """Decimals that give the largest number `significant` digits, and more where the smallest
-        would have one.
+        """Enough decimals for `significant` digits of the largest number, and two of the smallest.
 
         >>> Digits.fitting([3.2149, 1.5]).text(3.2149)
         '3.21'
@@ -49,7 +49,7 @@ class Digits:
 
     @property
     def suffix(self) -> str:
-        """What follows every number: nothing, or a power of ten."""
+        """The text after every number: empty, or a power of ten."""
         raised = str(self.exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
 
@@ -74,8 +74,7 @@ class Digits:
         return self.texts([math.nan if number is None else number], way)[0]
 
     def texts(self, numbers: Iterable[float], way: Way = "nearest") -> list[str]:
-        """Several numbers as the page prints them; "unknown" stands for those that are not
-        finite."""
+        """Several numbers as the page prints them; "unknown" if a number is not finite."""
         unit = 10**self.decimals
         return [
             "unknown" if whole is None else f"{whole / unit:.{self.decimals}f}{self.suffix}"
@@ -83,7 +82,7 @@ class Digits:
         ]
 
     def interval(self, lower: float, upper: float) -> str:
-        """`2.90 to 3.60`, rounded outwards; `at least 2.90` where no upper bound is known."""
+        """`2.90 to 3.60`, rounded outwards; `at least 2.90` without an upper bound."""
         if not math.isfinite(upper):
             return f"at least {self.text(lower, 'down')}"
         return f"{self.text(lower, 'down')} to {self.text(upper, 'up')}"

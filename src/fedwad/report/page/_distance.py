@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from fedwad._distance.result import DistanceResult
+from fedwad._words import counted
 from fedwad.report.page._curve import Band, Curve, Level, Part, chart
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._figures import both_widths, round_ticks
 from fedwad.report.page._frame import Section
 from fedwad.report.page._pairs import folded, table
 from fedwad.report.page._sent import facts, how_to_read, what_was_sent
-from fedwad.report.page._text import counted, escape, name, tag
+from fedwad.report.page._text import escape, name, tag
 
 __all__ = ["distance_lead", "distance_sections", "distance_title"]
 
-_METHODS = {"summary": "one summary from each client", "fedwad": "the paper's rounds"}
+_METHODS = {"summary": "one summary from each site", "fedwad": "the paper's rounds"}
+_HEAD = 30.0  # pixels above the lines, for the numbers of the axis
 
 
 def distance_title(result: DistanceResult) -> str:
+    """The heading of the page."""
     return f"How far apart are {result.sites[0]} and {result.sites[1]}?"
 
 
 def distance_lead(result: DistanceResult) -> str:
-    """The answer in a sentence, its number large."""
+    """The result in a sentence, with a large number."""
     digits = _digits(result)
-    first, second = (tag("b", name(client)) for client in result.sites)
+    first, second = (tag("b", name(site)) for site in result.sites)
     return tag(
         "p",
         f"Between {first} and {second}: ",
@@ -48,7 +52,7 @@ def _digits(result: DistanceResult) -> Digits:
 
 
 def distance_sections(result: DistanceResult, exact: float | None) -> list[Section]:
-    """All sections, in the order in which a reader asks."""
+    """All sections of the page, in order."""
     sections = [Section("The answer", _answer(result, exact))]
     if result.history:
         sections.append(Section("The rounds", _rounds(result, exact), "left"))
@@ -86,7 +90,7 @@ def _made(result: DistanceResult) -> str:
 
 
 def _answer(result: DistanceResult, exact: float | None) -> str:
-    """A line for each number: ours in its interval, the paper's, and the exact one."""
+    """One line per number: our estimate with its interval, the paper's, and the exact distance."""
     lines: list[tuple[str, str, float]] = [("our estimate", "ours", result.value)]
     if result.fedwad is not None:
         lines.append(("the paper's estimate", "paper", result.fedwad))
@@ -98,60 +102,83 @@ def _answer(result: DistanceResult, exact: float | None) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Where the lines of the answer stand: labels beside them on wide pages, above on narrow."""
+
+    width: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, numbers: list[float], width: int) -> _Layout:
+        """A layout whose axis holds all the numbers, with a margin."""
+        low, high = min(numbers), max(numbers)
+        margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+        return cls(width, max(low - margin, 0.0) if low >= 0 else low - margin, high + margin)
+
+    @property
+    def is_wide(self) -> bool:
+        return self.width > 400
+
+    @property
+    def left(self) -> float:
+        return 236.0 if self.is_wide else 14.0
+
+    def across(self, number: float) -> float:
+        share = min(max((number - self.low) / (self.high - self.low), 0.0), 1.0)
+        return self.left + (self.width - self.left - 20) * share
+
+    def down(self, line: int) -> float:
+        return _HEAD + (40.0 * line + 20 if self.is_wide else 54.0 * line + 36)
+
+    def bottom(self, lines: int) -> float:
+        return _HEAD + (40.0 if self.is_wide else 54.0) * lines
+
+    def label(self, text: str, line: int) -> str:
+        y = self.down(line)
+        if self.is_wide:
+            place: dict[str, object] = {"x": self.left - 20, "y": y, "text_anchor": "end"}
+        else:
+            place = {"x": self.left, "y": y - 20, "text_anchor": "start"}
+        return tag("text", escape(text), dy="0.35em", **place)
+
+
 def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
     digits = _digits(result)
     numbers = [number for _, _, number in lines] + [result.lower, result.upper]
-    numbers = [number for number in numbers if math.isfinite(number)]
-    low, high = min(numbers), max(numbers)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    low, high = max(low - margin, 0.0) if low >= 0 else low - margin, high + margin
-    beside = width > 400
-    left, pitch, head = (236.0, 40.0, 30.0) if beside else (14.0, 54.0, 30.0)
-
-    def across(number: float) -> float:
-        return left + (width - left - 20) * min(max((number - low) / (high - low), 0.0), 1.0)
-
-    bottom = head + pitch * len(lines)
-    ticks = round_ticks(low, high, 8 if beside else 4)
-    texts = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2).texts(ticks)
-    drawn = [
-        tag("path", d=f"M{across(tick):.1f} {head - 6:.0f}V{bottom:.0f}")
-        + tag("text", escape(text), x=across(tick), y=head - 14, text_anchor="middle")
-        for tick, text in zip(ticks, texts, strict=True)
-    ]
+    layout = _Layout.of([number for number in numbers if math.isfinite(number)], width)
+    bottom = layout.bottom(len(lines))
     rows = []
     for k, (label, style, number) in enumerate(lines):
-        y = head + pitch * k + (pitch / 2 if beside else 36)
-        told = f"{label} · {digits.text(number)}"
-        rows.append(
-            tag(
-                "text",
-                escape(told),
-                x=left - 20 if beside else left,
-                y=y if beside else y - 20,
-                dy="0.35em",
-                text_anchor="end" if beside else "start",
-            )
-        )
+        rows.append(layout.label(f"{label} · {digits.text(number)}", k))
+        y = f"{layout.down(k):.1f}"
         if style == "ours":
-            upper = result.upper if math.isfinite(result.upper) else high
-            rows.append(
-                tag(
-                    "path",
-                    d=f"M{across(result.lower):.1f} {y:.1f}H{across(upper):.1f}",
-                    class_="reach",
-                )
-            )
-        rows.append(tag("path", d=f"M{across(number):.1f} {y:.1f}h0", class_=f"dots large {style}"))
-    said = f"{digits.text(result.value)}, {_sure(result)} {digits.interval(result.lower, result.upper)}"
+            upper = result.upper if math.isfinite(result.upper) else layout.high
+            line = f"M{layout.across(result.lower):.1f} {y}H{layout.across(upper):.1f}"
+            rows.append(tag("path", d=line, class_="interval"))
+        dot = f"M{layout.across(number):.1f} {y}h0"
+        rows.append(tag("path", d=dot, class_=f"dots large {style}"))
+    interval = digits.interval(result.lower, result.upper)
     return tag(
         "svg",
-        tag("g", *drawn, class_="axis"),
-        tag("g", *rows, class_="answers"),
+        tag("g", *_ticks(layout, bottom), class_="axis"),
+        tag("g", *rows, class_="estimates"),
         viewBox=f"0 0 {width} {bottom:.0f}",
         role="img",
-        aria_label=f"Our estimate {said}",
+        aria_label=f"Our estimate {digits.text(result.value)}, {_sure(result)} {interval}",
     )
+
+
+def _ticks(layout: _Layout, bottom: float) -> list[str]:
+    """Vertical lines at round numbers."""
+    ticks = round_ticks(layout.low, layout.high, 8 if layout.is_wide else 4)
+    texts = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2).texts(ticks)
+    return [
+        tag("path", d=f"M{layout.across(tick):.1f} {_HEAD - 6:.0f}V{bottom:.0f}")
+        + tag("text", escape(text), x=layout.across(tick), y=_HEAD - 14, text_anchor="middle")
+        for tick, text in zip(ticks, texts, strict=True)
+    ]
 
 
 def _rounds(result: DistanceResult, exact: float | None) -> str:
@@ -170,7 +197,7 @@ def _rounds(result: DistanceResult, exact: float | None) -> str:
     ]
     parts: list[Part] = [curve for curve in curves if curve.points]
     if not parts:
-        return tag("p", "No number was told in any round.")
+        return tag("p", "No round has a number to show.")
     if math.isfinite(result.upper):
         parts.append(Band("certified interval at the end", result.lower, result.upper, "ours"))
     parts.append(Level("our estimate", result.value, "ours"))

@@ -1,4 +1,4 @@
-"""What all drawn figures share: two widths, marks, and ticks at round numbers."""
+"""Shared parts of figures: two widths, marks, and ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ __all__ = ["both_widths", "mark_path", "round_ticks"]
 
 _WIDE, _NARROW = 520, 300
 
-# Cluster marks differ in shape as well as in colour: six shapes and seven colours repeat together
-# only after 42.
+# Cluster marks differ in shape and in colour. Six shapes and seven colours give 42 marks.
 _SHAPES = (
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
     "M-4.4 -4.4h8.8v8.8h-8.8z",
@@ -24,13 +23,12 @@ _SHAPES = (
 
 
 def both_widths(draw: Callable[[int], str]) -> str:
-    """The figure drawn for a column and for a telephone; the style sheet shows the one that
-    fits."""
+    """The figure for a column and for a phone; the style sheet shows the one that fits."""
     return tag("div", draw(_WIDE), class_="wide") + tag("div", draw(_NARROW), class_="narrow")
 
 
 def mark_path(mark: int) -> str:
-    """The outline that stands for the cluster of this number."""
+    """The outline of the mark of this cluster."""
     return _SHAPES[mark % len(_SHAPES)]
 
 

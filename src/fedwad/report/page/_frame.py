@@ -1,5 +1,4 @@
-"""The frame that every report shares: one file with its own style and script, sections, and where
-it came from."""
+"""The frame of every report: one file with its style, script, sections and origin."""
 
 from __future__ import annotations
 
@@ -24,10 +23,9 @@ __all__ = ["Section", "write_page"]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a heading, and HTML in which everything that a user named is already
-    escaped.
+    """A part of a page: a heading, and HTML in which all user text is already escaped.
 
-    Neighbouring sections with a `side` stand in two columns on wide screens.
+    On wide screens, neighbouring sections with a `side` form two columns.
     """
 
     title: str
@@ -45,20 +43,23 @@ def write_page(
     command: str | None = None,
     when: datetime | None = None,
 ) -> None:
-    """Write one HTML file that needs nothing else: no network, no fonts, no storage.
+    """Write one self-contained HTML file: no network, no fonts, no storage.
 
     Parameters
     ----------
     title : plain text, escaped here
-    lead : HTML under the title, the answer in a sentence or two
-    data : what the page's script reads, as plain numbers, words and lists
-    command : the command that made the page, to make it again
-    when : the date that the page bears, now unless given
+    lead : HTML under the title: the result in a sentence or two
+    data : input of the page's script: numbers, strings and lists
+    command : the command that made the page
+    when : the date on the page; by default now
     """
     script = _part("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The browser itself holds the page to this: nothing is fetched, and no script but ours runs.
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    # The browser enforces this: nothing is fetched, and only our script runs.
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
+        f" script-src 'sha256-{digest}'"
+    )
     page = f"""<!doctype html>
 <html lang="en">
 <head>

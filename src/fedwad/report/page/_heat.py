@@ -1,8 +1,7 @@
-"""The heat map: every pair of clients as a cell, dark where they are alike.
+"""The heat map: every pair of sites as a cell, dark if the sites are similar.
 
-The cells are drawn here, as one path for each shade, and show without any script; the script adds
-pointing at them. Their size, and where the names stand, is left to the style sheet, so that one
-drawing serves every screen.
+The cells are drawn here, one path for each shade, and need no script. The script adds the choice of
+a cell. The style sheet sets the size and the position of names, so one drawing serves every screen.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from fedwad.report.page._text import escape, name, tag
 
 __all__ = ["heat_data", "heat_map"]
 
-_NAMED = 80  # clients up to which every row and column bears a name
-_NUMBERED = 14  # clients up to which every cell bears its number
-_SPACED = 40  # clients up to which cells keep a gap between them
-_BESIDE = 26  # clients up to which the reading stands beside the map, not above it
+_NAMED = 80  # sites up to which every row and column has a name
+_NUMBERED = 14  # sites up to which every cell shows its number
+_SPACED = 40  # sites up to which there is a gap between cells
+_BESIDE = 26  # sites up to which the readout is beside the map, not above it
 
 
 def heat_map(subject: Subject) -> str:
-    """The figure: what the chosen pair says, a ruler of colours, and the cells with their names."""
+    """The figure: the chosen pair, a ruler of colours, and the cells with their names."""
     size = subject.size
     layout = "beside" if size <= _BESIDE else "above"
     names = "named" if size <= _NAMED else "unnamed"
-    letters = min(max(len(text) for text in subject.names), 24)
+    characters = min(max(len(text) for text in subject.names), 24)
     return tag(
         "figure",
         _reading(subject),
@@ -39,13 +38,12 @@ def heat_map(subject: Subject) -> str:
         tag("div", *_steps(), class_="steps"),
         class_=f"heat {layout} {names}",
         id="heat",
-        style=f"--n:{size};--letters:{letters}",
+        style=f"--n:{size};--characters:{characters}",
     )
 
 
 def heat_data(subject: Subject) -> dict[str, object]:
-    """What the script needs to tell a pair: whole numbers in units of the last digit, row by row of
-    i < j."""
+    """The numbers for the script: integers in units of the last digit, row by row of i < j."""
     matrix, digits, pairs = subject.matrix, subject.digits, subject.pairs
     return {
         "names": list(subject.names),
@@ -68,7 +66,7 @@ def heat_data(subject: Subject) -> dict[str, object]:
 
 
 def _reading(subject: Subject) -> str:
-    """The closest pair, until another is pointed at."""
+    """The closest pair, until another is chosen."""
     pair = int(subject.ranked[0])
     i, j = (int(side[pair]) for side in subject.pairs)
     matrix, digits = subject.matrix, subject.digits
@@ -82,8 +80,8 @@ def _reading(subject: Subject) -> str:
         + tag("span", escape(f"{label} {digits.text(float(numbers[i, j]))}"), class_="other")
         for label, numbers in subject.others()
     )
-    # The punctuation is for ears and for copying; eyes get lines and sizes instead.
-    told = (
+    # The punctuation is for screen readers and copying; on screen, lines and sizes replace it.
+    readout = (
         tag("span", name(subject.names[i]), " &ndash; ", name(subject.names[j]), class_="pair")
         + tag("span", ": ", class_="unseen")
         + tag("b", escape(digits.text(value)), class_="number")
@@ -93,7 +91,9 @@ def _reading(subject: Subject) -> str:
     return tag(
         "div",
         tag("p", "Closest pair", class_="which", id="which"),
-        tag("p", told, others, class_="told", id="told", role="status", aria_live="polite"),
+        tag(
+            "p", readout, others, class_="readout", id="readout", role="status", aria_live="polite"
+        ),
         _ruler(subject, value, lower, upper),
         tag("p", "Point at a cell, tap it, or move with the arrow keys.", class_="hint"),
         class_="reading",
@@ -101,7 +101,7 @@ def _reading(subject: Subject) -> str:
 
 
 def _steps() -> list[str]:
-    """Buttons for fingers, which are wider than small cells."""
+    """Buttons for touch screens, on which small cells are hard to hit."""
     ways = (("left", "←", "0 -1"), ("up", "↑", "-1 0"), ("down", "↓", "1 0"), ("right", "→", "0 1"))
     return [
         tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}")
@@ -110,8 +110,8 @@ def _steps() -> list[str]:
 
 
 def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
-    """The colours on a line from the least lower to the greatest upper bound, the chosen interval
-    above them."""
+    """The colour scale from the least lower to the greatest upper bound, with the chosen interval
+    above it."""
     low, high = subject.span
     width = (high - low) or 1.0
 
@@ -127,11 +127,11 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
         "svg", shades, viewBox=f"0 0 {LEVELS} 1", preserveAspectRatio="none", aria_hidden="true"
     )
     digits = subject.digits
-    # Labels hang inwards from the ends of the colours; where these are short, outwards if there is
+    # Labels extend inwards from the ends of the scale; if it is short, outwards where there is
     # room.
     short = stop - start < 38
     ends = (
-        (start, digits.text(least), "alike", "before" if short and start > 18 else "after"),
+        (start, digits.text(least), "similar", "before" if short and start > 18 else "after"),
         (stop, digits.text(most), "far apart", "after" if short and stop < 82 else "before"),
     )
     labels = "".join(
@@ -144,8 +144,8 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
         "div",
         tag(
             "div",
-            id="reach",
-            class_="reach",
+            id="interval-bar",
+            class_="interval-bar",
             style=f"left:{place(lower):.2f}%;right:{100 - place(upper):.2f}%",
         ),
         tag("div", id="spot", class_="spot", style=f"left:{place(value):.2f}%"),
@@ -153,7 +153,7 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
         labels,
         class_="ruler",
         role="img",
-        aria_label=f"Colours from {digits.text(least)}, alike, to {digits.text(most)}, far apart",
+        aria_label=f"Colours from {digits.text(least)}, similar, to {digits.text(most)}, far apart",
     )
 
 
@@ -161,8 +161,7 @@ def _scroller(subject: Subject) -> str:
     size, order = subject.size, subject.tree.order
     if size <= _NAMED:
         labels = [
-            tag("span", name(subject.names[client]), title=subject.names[client])
-            for client in order
+            tag("span", name(subject.names[site]), title=subject.names[site]) for site in order
         ]
         down, across = "".join(labels), "".join(labels)
     else:
@@ -175,7 +174,9 @@ def _scroller(subject: Subject) -> str:
         tabindex="0",
         role="application",
         aria_roledescription="heat map",
-        aria_label=f"Distances between {size} clients; arrow keys choose a pair, the table below lists them",
+        aria_label=(
+            f"Distances between {size} sites; arrow keys choose a pair, the table below lists them"
+        ),
     )
     inner = tag(
         "div",
@@ -189,10 +190,10 @@ def _scroller(subject: Subject) -> str:
 
 def _block_name(subject: Subject, label: int, start: int, count: int) -> str:
     """A cluster's mark and number at the middle of its block, where names would not fit."""
-    client = int(subject.tree.order[start])
-    mark = tag("svg", tag("path", d=mark_path(subject.mark_of(client))), viewBox="-7 -7 14 14")
+    site = int(subject.tree.order[start])
+    mark = tag("svg", tag("path", d=mark_path(subject.mark_of(site))), viewBox="-7 -7 14 14")
     place = f"--at:{start / subject.size:.4f};--share:{count / subject.size:.4f}"
-    return tag("span", mark, str(label), class_=f"block {subject.paint_of(client)}", style=place)
+    return tag("span", mark, str(label), class_=f"block {subject.paint_of(site)}", style=place)
 
 
 def _cells(subject: Subject) -> str:
@@ -200,8 +201,7 @@ def _cells(subject: Subject) -> str:
     gap = 0.035 if size <= _SPACED else 0.0
     ordered = subject.value[np.ix_(order, order)]
     levels = level_of(np.where(np.isfinite(ordered), ordered, subject.range[1]), *subject.range)
-    # As an attribute, not in the style sheet, whose rules for descendants do not reach the copy
-    # that <use> makes.
+    # An attribute, not a style rule: rules for descendants do not apply to the copy of <use>.
     edges, dense = (None, None) if gap else ("crispEdges", "dense")
     half = tag(
         "g",
@@ -212,7 +212,7 @@ def _cells(subject: Subject) -> str:
     )
     # swaps x and y: the matrix is symmetric
     other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'
-    own = "".join(_own(subject, int(client), k, gap) for k, client in enumerate(order))
+    own = "".join(_own(subject, int(site), k, gap) for k, site in enumerate(order))
     frames = "".join(
         tag("rect", x=start, y=start, width=count, height=count, class_="block")
         for _, start, count in subject.blocks()
@@ -234,13 +234,12 @@ def _cells(subject: Subject) -> str:
     )
 
 
-def _own(subject: Subject, client: int, place: int, gap: float) -> str:
-    """A client's cell with itself holds no distance: it shows the mark of its cluster, or is filled
-    where small."""
-    paint = f"own {subject.paint_of(client)}"
+def _own(subject: Subject, site: int, place: int, gap: float) -> str:
+    """A site's diagonal cell: the mark of its cluster, or filled if cells are small."""
+    paint = f"own {subject.paint_of(site)}"
     if gap and subject.clusters is not None:
         turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
-        return tag("path", d=mark_path(subject.mark_of(client)), transform=turn, class_=paint)
+        return tag("path", d=mark_path(subject.mark_of(site)), transform=turn, class_=paint)
     return tag(
         "rect",
         x=place + gap,
@@ -255,8 +254,8 @@ def _own(subject: Subject, client: int, place: int, gap: float) -> str:
 def _shade_paths(
     levels: Ints, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gap: float
 ) -> list[str]:
-    """One path a shade for the cells above the diagonal; without gaps, neighbours in a row become
-    one bar."""
+    """One path per shade for the cells above the diagonal; without gaps, runs in a row become one
+    bar."""
     paths: dict[str, list[str]] = {}
     size = len(levels)
     for row in range(size):
@@ -266,11 +265,10 @@ def _shade_paths(
             column += 1
             while not gap and column < size and (levels[row, column], known[row, column]) == shade:
                 column += 1
-            bar = (
-                f"M{start + gap:.3f} {row + gap:.3f}h{1 - 2 * gap:.3f}v{1 - 2 * gap:.3f}h{2 * gap - 1:.3f}z"
-                if gap
-                else f"M{start} {row}h{column - start}v1h{start - column}z"
-            )
+            bar = f"M{start} {row}h{column - start}v1h{start - column}z"
+            if gap:
+                side = 1 - 2 * gap
+                bar = f"M{start + gap:.3f} {row + gap:.3f}h{side:.3f}v{side:.3f}h{-side:.3f}z"
             paths.setdefault(f"l{shade[0]}" if shade[1] else "unknown", []).append(bar)
     return [tag("path", d="".join(bars), class_=shade) for shade, bars in sorted(paths.items())]
 
@@ -278,7 +276,7 @@ def _shade_paths(
 def _numbers(subject: Subject, ordered: Floats, levels: Ints) -> str:
     digits, size = subject.digits, subject.size
     if digits.suffix:
-        return ""  # a power of ten in every cell would be noise; the reading tells it
+        return ""  # a power of ten in every cell would be clutter; the readout shows it
     longest = max(len(text) for text in digits.texts(ordered.ravel()))
     texts = [
         tag(

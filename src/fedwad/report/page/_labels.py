@@ -1,4 +1,4 @@
-"""Putting names beside dots so that they can be read."""
+"""Placing names beside dots without overlaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedwad.ot import Floats
 __all__ = ["Label", "place_labels"]
 
 _GAP = 9.0  # pixels from a dot's centre to its name
-_CLEAR = 6.0  # pixels around a dot that names keep off
+_CLEAR = 6.0  # pixels around a dot that no name may cover
 
 Anchor = Literal["start", "middle", "end"]
 _AROUND: tuple[tuple[float, float, Anchor], ...] = (
@@ -30,8 +30,7 @@ _AROUND: tuple[tuple[float, float, Anchor], ...] = (
 
 @dataclass(frozen=True)
 class Label:
-    """Where a name stands: its anchor point at the middle of its height, and which end of it is
-    there."""
+    """The position of a name: its anchor point at half its height, and which end is anchored."""
 
     x: float
     y: float
@@ -48,22 +47,21 @@ def place_labels(
     room: tuple[float, float],
     lines: Sequence[tuple[int, int]] = (),
 ) -> list[Label | None]:
-    """For each dot the first of eight places whose box is free of dots and earlier names, or None.
+    """For each dot one of eight positions whose box overlaps no dot and no earlier name, or None.
 
-    Places that the lines between dots do not cross come first, and dots with many neighbours, which
-    find few places.
+    Positions that no line between dots crosses are preferred. Dots with many neighbours come first,
+    because they have few free positions.
     """
     taken: list[Box] = [(x - _CLEAR, y - _CLEAR, x + _CLEAR, y + _CLEAR) for x, y in dots.tolist()]
     labels: list[Label | None] = [None] * len(dots)
     crowd = ((abs(dots[:, None] - dots[None]) < 4 * height).all(axis=2)).sum(axis=1)
     crossed = _along(dots, lines)
     for k in sorted(range(len(dots)), key=lambda k: -int(crowd[k])):
-        own = taken[k]
+        others = [box for box in taken if box is not taken[k]]
         free = []
         for label in _candidates(dots[k], height):
             box = _box(label, widths[k], height)
-            inside = box[0] >= 0 and box[1] >= 0 and box[2] <= room[0] and box[3] <= room[1]
-            if inside and not any(_meet(box, other) for other in taken if other is not own):
+            if _is_inside(box, room) and not any(_meet(box, other) for other in others):
                 free.append((_holds(box, crossed), label, box))
         if free:
             _, labels[k], box = min(free, key=lambda found: found[0])
@@ -82,7 +80,7 @@ def _candidates(dot: Floats, height: float) -> list[Label]:
 
 
 def _along(dots: Floats, lines: Sequence[tuple[int, int]]) -> Floats:
-    """Points on the lines, close enough together that a name cannot lie between them unnoticed."""
+    """Points on the lines, close enough that no name fits between two of them."""
     share = np.linspace(0, 1, 60)[:, None]
     points = [(1 - share) * dots[i] + share * dots[j] for i, j in lines]
     return np.vstack(points) if points else np.zeros((0, 2))
@@ -96,6 +94,10 @@ def _holds(box: Box, points: Floats) -> bool:
 def _box(label: Label, width: float, height: float) -> Box:
     left = label.x - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
     return left, label.y - height / 2, left + width, label.y + height / 2
+
+
+def _is_inside(box: Box, room: tuple[float, float]) -> bool:
+    return box[0] >= 0 and box[1] >= 0 and box[2] <= room[0] and box[3] <= room[1]
 
 
 def _meet(one: Box, other: Box) -> bool:

@@ -1,4 +1,4 @@
-"""The map of clients: near means alike."""
+"""The map of sites: near means similar."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from fedwad.report.page._labels import place_labels
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, shortened, tag, text_width
 
-__all__ = ["client_map"]
+__all__ = ["site_map"]
 
 _MARGIN = 26.0
 _FOOT = 30.0  # pixels below the map for its scale
 _FONT = 12.5
-_LETTERS = 22
+_MOST_CHARACTERS = 22
 
 
-def client_map(subject: Subject) -> str:
-    """The figure, a line that tells the client pointed at, and how far to trust it."""
+def site_map(subject: Subject) -> str:
+    """The figure, a line about the chosen site, and the error of the map."""
     points = on_a_map(subject.value)
     off = map_error(points, subject.value)
-    told = tag(
+    readout = tag(
         "p",
-        "Point at a client to see its nearest.",
-        class_="told-client",
-        id="told-client",
+        "Point at a site to see its nearest sites.",
+        class_="site-readout",
+        id="site-readout",
         role="status",
     )
     caption = (
-        "Near means alike. A thin line leads from each client to its nearest. A plane cannot hold them all:"
-        f" half of the distances are drawn within {off:.0%} of their value."
+        "Sites that are near each other have similar data. A thin line connects each site to its"
+        " nearest. A plane cannot show all distances exactly: half of them are drawn within"
+        f" {off:.0%} of their value."
         if subject.size > 2
-        else "Near means alike."
+        else "Sites that are near each other have similar data."
     )
     figure = both_widths(lambda width: _draw(subject, points, width))
-    return tag("figure", figure, told, tag("figcaption", escape(caption)), class_="map")
+    return tag("figure", figure, readout, tag("figcaption", escape(caption)), class_="map")
 
 
 def _draw(subject: Subject, points: Floats, width: int) -> str:
     dots, scale, height = _fitted(points, width)
     nearest = sorted({(min(pair), max(pair)) for pair in enumerate(subject.nearest.tolist())})
     full = subject.names
-    shown = [shortened(text, _LETTERS) for text in full]
+    shown = [shortened(text, _MOST_CHARACTERS) for text in full]
     widths = [text_width(text, _FONT) for text in shown]
     labels = place_labels(dots, widths, _FONT + 2, (float(width), height - _FOOT), nearest)
     lines = "".join(
@@ -50,17 +51,17 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
         for i, j in nearest
     )
     marks = []
-    for client, (x, y) in enumerate(dots):
-        label = labels[client]
+    for site, (x, y) in enumerate(dots):
+        label = labels[site]
         mark = tag(
-            "path", d=mark_path(subject.mark_of(client)), transform=f"translate({x:.1f} {y:.1f})"
+            "path", d=mark_path(subject.mark_of(site)), transform=f"translate({x:.1f} {y:.1f})"
         )
         text = (
             ""
             if label is None
             else tag(
                 "text",
-                escape(shown[client]),
+                escape(shown[site]),
                 x=label.x,
                 y=label.y,
                 text_anchor=label.anchor,
@@ -70,11 +71,11 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
         marks.append(
             tag(
                 "g",
-                tag("title", escape(full[client])),
+                tag("title", escape(full[site])),
                 mark,
                 text,
-                class_=subject.paint_of(client),
-                data_client=client,
+                class_=subject.paint_of(site),
+                data_site=site,
             )
         )
     return tag(
@@ -86,7 +87,7 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
         tabindex="0",
         role="application",
         aria_roledescription="map",
-        aria_label=f"Map of {len(dots)} clients; arrow keys go from one to the next",
+        aria_label=f"Map of {len(dots)} sites; arrow keys go from one to the next",
     )
 
 
@@ -94,11 +95,17 @@ def _fitted(points: Floats, width: int) -> tuple[Floats, float, float]:
     """Pixels for the points, pixels for a unit of distance (0 when all are in one place), and the
     height."""
     low, high = points.min(axis=0), points.max(axis=0)
-    reach = high - low
+    extents = high - low
     room_x = width - 2 * _MARGIN
-    room_y = min(max(room_x * reach[1] / reach[0] if reach[0] else 0.0, 0.34 * width), 0.86 * width)
+    room_y = min(
+        max(room_x * extents[1] / extents[0] if extents[0] else 0.0, 0.34 * width), 0.86 * width
+    )
     scale = min(
-        (room / extent for room, extent in zip((room_x, room_y), reach, strict=True) if extent > 0),
+        (
+            room / extent
+            for room, extent in zip((room_x, room_y), extents, strict=True)
+            if extent > 0
+        ),
         default=0.0,
     )
     dots = (points - (low + high) / 2) * [scale, -scale] + [width / 2, _MARGIN + room_y / 2]

@@ -1,4 +1,4 @@
-"""The page of a matrix: which clients belong together."""
+"""The page of a distance matrix: which sites are similar."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ from typing import Any
 
 import numpy as np
 
+from fedwad._words import counted
 from fedwad.clusters import suggest
 from fedwad.report.page._curve import Curve, Mark, chart
 from fedwad.report.page._figures import mark_path
 from fedwad.report.page._frame import Section
 from fedwad.report.page._heat import heat_data, heat_map
-from fedwad.report.page._map import client_map
+from fedwad.report.page._map import site_map
 from fedwad.report.page._pairs import table_of_pairs
-from fedwad.report.page._sent import facts, how_to_read, lost_clients, what_was_sent
+from fedwad.report.page._sent import facts, how_to_read, missing_sites, what_was_sent
 from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import counted, escape, name, tag
+from fedwad.report.page._text import escape, name, tag
 from fedwad.report.page._tree import tree_figure
 
 __all__ = ["matrix_data", "matrix_lead", "matrix_sections", "matrix_title"]
 
 _METHODS = {
-    "summary": "one summary from each client",
+    "summary": "one summary from each site",
     "hub": "a support shared by all",
     "pairs": "the paper's rounds, pair by pair",
 }
 
 
 def matrix_title(subject: Subject) -> str:
-    return (
-        f"How alike are {subject.size} data sets?"
-        if subject.size > 1
-        else "How alike are the data sets?"
-    )
+    """The heading of the page."""
+    datasets = f"{subject.size} datasets" if subject.size > 1 else "the datasets"
+    return f"How similar are {datasets}?"
 
 
 def matrix_data(subject: Subject) -> Any:
-    """What the script reads."""
+    """The numbers that the script of the page reads."""
     return heat_data(subject) if subject.size > 1 else None
 
 
@@ -46,7 +45,7 @@ def matrix_lead(subject: Subject) -> str:
     if subject.size < 2:
         return tag(
             "p",
-            f"There is {counted(subject.size, 'client')}, and nothing to compare.",
+            f"There is {counted(subject.size, 'site')}, and nothing to compare.",
             class_="lead",
         )
     digits, names = subject.digits, subject.names
@@ -57,17 +56,19 @@ def matrix_lead(subject: Subject) -> str:
         if math.isfinite(subject.value[first[pair], second[pair]])
     ]
 
-    def told(pair: int) -> str:
+    def described(pair: int) -> str:
         i, j = int(first[pair]), int(second[pair])
         number = escape(digits.text(float(subject.value[i, j])))
         return f"{tag('b', name(names[i]))} and {tag('b', name(names[j]))} ({number})"
 
-    sentences = [f"{counted(subject.size, 'client')}{_in_clusters(subject)}."]
+    sentences = [f"{counted(subject.size, 'site')}{_in_clusters(subject)}."]
     if len(known) > 1:
-        sentences.append(f"The closest are {told(known[0])}, the farthest {told(known[-1])}.")
+        sentences.append(
+            f"The closest are {described(known[0])}, the farthest {described(known[-1])}."
+        )
     elif known:
         sentences.append(
-            f"Between {told(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])})."
+            f"Between {described(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])})."
         )
     return tag("p", " ".join(sentences), class_="lead")
 
@@ -88,13 +89,13 @@ def _interval(subject: Subject, pair: int) -> str:
 
 
 def matrix_sections(subject: Subject) -> list[Section]:
-    """All sections, in the order in which a reader asks."""
+    """All sections of the page, in order."""
     matrix = subject.matrix
     sections = []
     if subject.size > 1:
         sections += [
             Section("Every pair", heat_map(subject)),
-            Section("The map", client_map(subject), "left"),
+            Section("The map", site_map(subject), "left"),
             Section("The tree", tree_figure(subject), "right"),
         ]
         if subject.clusters is not None:
@@ -108,10 +109,10 @@ def matrix_sections(subject: Subject) -> list[Section]:
     ]
     if points:
         curve = Curve("how far the supports moved", points, "ours")
-        caption = "How far the supports moved in each round; flat and low means settled."
+        caption = "How far the supports moved in each round. Flat and low means converged."
         sections.append(Section("The rounds", chart([curve], caption, zero=True), "right"))
     if matrix.failed:
-        sections.append(Section("Who is missing", lost_clients(matrix.failed), "right"))
+        sections.append(Section("Missing sites", missing_sites(matrix.failed), "right"))
     sections.append(Section("How it was made", _made(subject), "right"))
     sent = what_was_sent(
         matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
@@ -138,16 +139,15 @@ def _has_gaps(subject: Subject) -> bool:
 
 
 def _eigenvalues(subject: Subject) -> str:
-    """The eigenvalues whose largest gap suggests a number of clusters."""
-    found = suggest(
-        subject.value / (subject.value.max() or 1.0)
-    )  # any unit will do; squares of this one stay finite
+    """The Laplacian eigenvalues, whose largest gap suggests the number of clusters."""
+    # The unit does not matter; in this one squares stay finite.
+    found = suggest(subject.value / (subject.value.max() or 1.0))
     points = [
         (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
     ]
     caption = (
-        "Eigenvalues of the graph of likeness. Clusters that are well apart make as many small ones, then a gap:"
-        f" the largest suggests {counted(found.k, 'cluster')}."
+        "Eigenvalues of the similarity graph's Laplacian. Well separated clusters give one small"
+        f" eigenvalue each, then a gap. The largest gap suggests {counted(found.k, 'cluster')}."
     )
     curve = Curve("eigenvalue", points, "ours")
     return chart([curve, Mark(found.k + 0.5)], caption, "eigenvalue number", zero=True)
@@ -195,8 +195,7 @@ def _made(subject: Subject) -> str:
 
 
 def _against_exact(subject: Subject) -> list[tuple[str, str]]:
-    """How ours and the paper's estimates compare with the exact distances, where these are
-    known."""
+    """How our estimates and the paper's compare with the exact distances, if these are known."""
     if subject.exact is None or subject.size < 2:
         return []
     exact = subject.exact[subject.pairs]
@@ -223,7 +222,7 @@ def _against_exact(subject: Subject) -> list[tuple[str, str]]:
 
 
 def _clusters(subject: Subject) -> str:
-    """Each cluster with its members, the most central first, and how far it is from the others."""
+    """Each cluster with its members, the most central first, and its distance to the others."""
     assert subject.clusters is not None  # noqa: S101
     items = []
     for number, label in enumerate(subject.cluster_names):
@@ -233,12 +232,15 @@ def _clusters(subject: Subject) -> str:
         mark = tag(
             "svg", tag("path", d=mark_path(number)), viewBox="-7 -7 14 14", aria_hidden="true"
         )
-        names = ", ".join(name(subject.names[int(client)]) for client in central)
+        names = ", ".join(name(subject.names[int(site)]) for site in central)
         items.append(
             tag(
                 "li",
                 tag(
-                    "p", mark, tag("b", f"Cluster {label}"), f" · {escape(_told(subject, members))}"
+                    "p",
+                    mark,
+                    tag("b", f"Cluster {label}"),
+                    f" · {escape(_extent(subject, members))}",
                 ),
                 tag("p", names, class_="members"),
                 class_=subject.paint_of(int(members[0])),
@@ -247,10 +249,11 @@ def _clusters(subject: Subject) -> str:
     return tag("ul", *items, class_="clusters")
 
 
-def _told(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
+def _extent(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
+    """Size of a cluster, mean distance inside, and distance to the nearest site outside."""
     digits, value = subject.digits, subject.value
     rest = np.setdiff1d(np.arange(subject.size), members)
-    words = [counted(len(members), "client")]
+    words = [counted(len(members), "site")]
     if len(members) > 1:
         first, second = np.triu_indices(len(members), 1)
         words.append(

@@ -1,4 +1,4 @@
-"""The numbers themselves: a table for eyes and a CSV file for machines."""
+"""The numbers: a table to read and a CSV file to download."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from urllib.parse import quote
 
 import numpy as np
 
+from fedwad._words import counted
 from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import counted, escape, name, tag
+from fedwad.report.page._text import escape, name, tag
 
 __all__ = ["folded", "pairs_csv", "table", "table_of_pairs"]
 
-_ALL = 40  # clients up to which the table lists every pair
-_CARRIED = 300  # clients up to which the page carries the CSV file
+_ALL = 40  # sites up to which the table lists every pair
+_CARRIED = 300  # sites up to which the page carries the CSV file
 
 
 def table_of_pairs(subject: Subject) -> str:
-    """Every pair, closest first; for many clients the nearest of each; and all pairs to
-    download."""
+    """Every pair, closest first, or the nearest of each of many sites; and all pairs as a file."""
     size, count = subject.size, len(subject.pairs[0])
     if size <= _ALL:
         chosen, caption = (
@@ -31,14 +31,14 @@ def table_of_pairs(subject: Subject) -> str:
         title = f"Show all {count} pairs" if count > 1 else "Show the pair"
     else:
         chosen, caption = (
-            [(int(client), int(subject.nearest[client])) for client in subject.tree.order],
-            "each client and its nearest",
+            [(int(site), int(subject.nearest[site])) for site in subject.tree.order],
+            "each site and its nearest",
         )
-        title = f"Show the nearest of each of {size} clients"
+        title = f"Show the nearest of each of {size} sites"
     others = subject.others()
     head = [
-        "client",
-        "nearest" if size > _ALL else "client",
+        "site",
+        "nearest" if size > _ALL else "site",
         "value",
         subject.sure,
         *(label for label, _ in others),
@@ -60,8 +60,7 @@ def table_of_pairs(subject: Subject) -> str:
 
 
 def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
-    """A table whose cells are HTML already; the first `names` columns hold words, the others
-    numbers."""
+    """A table whose cells are HTML; the first `names` columns hold words, the others numbers."""
     header = tag("tr", *(tag("th", escape(text), scope="col") for text in head))
     body = "".join(
         tag(
@@ -79,7 +78,7 @@ def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) 
 
 
 def folded(key: str, title: str, content: str) -> str:
-    """Content behind a switch that needs no script, and that paper shows in any case."""
+    """Content behind a switch without script; print always shows it."""
     switch = f'<input type="checkbox" id="fold-{escape(key)}">'
     label = tag("label", escape(title), for_=f"fold-{key}")
     return tag("div", switch, label, tag("div", content, class_="content"), class_=f"fold {key}")
@@ -103,7 +102,7 @@ def pairs_csv(subject: Subject) -> str:
 
 
 def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Eight digits, rounded as told; nothing for what is not known."""
+    """Eight digits with the given rounding; empty for an unknown number."""
     if not math.isfinite(number):
         return "" if math.isnan(number) else "inf"
     slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(
@@ -114,7 +113,7 @@ def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name that a spreadsheet does not take for a formula."""
+    """A name that a spreadsheet does not read as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
@@ -123,7 +122,7 @@ def _download(subject: Subject) -> str:
     if subject.size > _CARRIED:
         return tag(
             "p",
-            f"{counted(count, 'pair')} are too many for this page; save the result to have them all.",
+            f"{counted(count, 'pair')} are too many for this page; save the result to get all.",
         )
     link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
     return tag(

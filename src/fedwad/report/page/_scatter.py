@@ -1,4 +1,4 @@
-"""Points as dots on two axes, for coresets that are no images."""
+"""Points as dots on two axes, for coresets that are not images."""
 
 from __future__ import annotations
 
@@ -8,41 +8,34 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedwad._coreset.result import CoresetResult
+from fedwad._words import counted
 from fedwad.ot import Floats
 from fedwad.report.flat import feature_names, flattened
 from fedwad.report.page._figures import both_widths, round_ticks
 from fedwad.report.page._pairs import table
-from fedwad.report.page._text import counted, escape, shortened, tag
+from fedwad.report.page._text import escape, shortened, tag
 
 __all__ = ["COLOURS", "points_table", "scatter"]
 
 COLOURS = ("var(--ours)", "var(--paper-line)", "var(--soft)", "var(--ink)")
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 46.0
-_MOST_POINTS, _MOST_FEATURES, _LETTERS = 50, 30, 24
+_MOST_POINTS, _MOST_FEATURES, _MOST_CHARACTERS = 50, 30, 24
 
 
 def scatter(everyone: Mapping[str, CoresetResult]) -> str:
-    """All points on the same two axes and the same scale both ways, larger the heavier they are."""
+    """All points on the same two axes with equal scales; heavier points are larger."""
     flat, axes = flattened(everyone)
     features = next(iter(everyone.values())).points.shape[1]
     where = (
-        f"in the two main directions of their {features} features"
+        f"in the two principal directions of their {features} features"
         if features > 2
         else "as they are"
     )
-    caption = (
-        f"The points {where}. Distances are drawn alike across and up, in the units of the data."
-    )
+    caption = f"The points {where}. Both axes have the same scale, in the units of the data."
     drawn = both_widths(lambda width: _draw(everyone, flat, axes, width, caption))
+    dot = "border-radius:50%;width:.7em;height:.7em"
     items = [
-        tag(
-            "li",
-            tag(
-                "i",
-                style=f"background:{COLOURS[k % len(COLOURS)]};border-radius:50%;width:.7em;height:.7em",
-            ),
-            escape(name),
-        )
+        tag("li", tag("i", style=f"background:{COLOURS[k % len(COLOURS)]};{dot}"), escape(name))
         for k, name in enumerate(everyone)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
@@ -58,11 +51,12 @@ def _draw(
 ) -> str:
     places = np.concatenate(list(flat.values()))
     low, high = places.min(axis=0), places.max(axis=0)
-    reach = high - low
+    extents = high - low
     across = width - _LEFT - _RIGHT
-    up = min(max(across * reach[1] / reach[0] if reach[0] else 0.0, 0.3 * width), 0.7 * width)
+    up = min(max(across * extents[1] / extents[0] if extents[0] else 0.0, 0.3 * width), 0.7 * width)
     scale = 0.92 * min(
-        (room / one for room, one in zip((across, up), reach, strict=True) if one > 0), default=1.0
+        (room / one for room, one in zip((across, up), extents, strict=True) if one > 0),
+        default=1.0,
     )
     corner = (low + high) / 2 - np.array([across, up]) / (
         2 * scale
@@ -86,17 +80,17 @@ def _draw(
         lines.append(
             tag("text", f"{tick:.6g}", x=_LEFT - 9, y=y(tick), dy="0.35em", text_anchor="end")
         )
-    letters = int(width / 6.5)
+    characters = int(width / 6.5)
     lines.append(
         tag(
             "text",
-            escape(shortened(axes[0], letters)),
+            escape(shortened(axes[0], characters)),
             x=width - _RIGHT,
             y=foot + 40,
             text_anchor="end",
         )
     )
-    lines.append(tag("text", escape(shortened(axes[1], letters)), x=0.0, y=14.0))
+    lines.append(tag("text", escape(shortened(axes[1], characters)), x=0.0, y=14.0))
     dots = []
     for number, (name, one) in enumerate(everyone.items()):
         style = f"fill:{COLOURS[number % len(COLOURS)]};fill-opacity:.75"
@@ -114,7 +108,7 @@ def _draw(
 
 
 def points_table(result: CoresetResult) -> str:
-    """The points in numbers, the heaviest first; empty where a table would be too large to read."""
+    """The points in numbers, the heaviest first; empty if the table would be too large to read."""
     names = feature_names(result)
     if len(result) > _MOST_POINTS or len(names) > _MOST_FEATURES:
         return ""
@@ -123,6 +117,6 @@ def points_table(result: CoresetResult) -> str:
         [str(k + 1), f"{result.weights[k]:.1%}", *(f"{number:.4g}" for number in result.points[k])]
         for k in order.tolist()
     ]
-    head = ["point", "weight", *(shortened(name, _LETTERS) for name in names)]
+    head = ["point", "weight", *(shortened(name, _MOST_CHARACTERS) for name in names)]
     caption = f"{counted(len(result), 'point')}, the heaviest first"
     return tag("div", table(head, rows, caption), class_="scroller")

@@ -1,44 +1,42 @@
-"""What left the clients, who did not answer, and how to read the numbers."""
+"""What the sites sent, which sites did not answer, and how to read the numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedwad._words import bytes_in_words, counted
 from fedwad.federation import Traffic
-from fedwad.report.page._text import bytes_in_words, counted, escape, name, tag
+from fedwad.report.page._text import escape, name, tag
 
-__all__ = ["facts", "how_to_read", "lost_clients", "what_was_sent"]
+__all__ = ["facts", "how_to_read", "missing_sites", "what_was_sent"]
 
-_FEW = 10  # as everywhere in fedwad: fewer samples behind a number than this are pointed out
+_FEW = 10  # samples; numbers from fewer samples get a warning
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> str:
-    """A list of terms and what is said of them; both are HTML."""
+    """A list of terms and descriptions; both are HTML."""
     return tag(
-        "dl", *(tag("div", tag("dt", term), tag("dd", said)) for term, said in rows), class_="facts"
+        "dl", *(tag("div", tag("dt", term), tag("dd", text)) for term, text in rows), class_="facts"
     )
 
 
 def what_was_sent(
-    traffic: Traffic, clients: int, min_cell_size: int | None, covariance_types: Sequence[str]
+    traffic: Traffic, sites: int, min_cell_size: int | None, covariance_types: Sequence[str]
 ) -> str:
-    """Bytes, messages, the smallest cell with a warning, and how much was told of the
-    covariance."""
-    share = (
-        f", {bytes_in_words(round(traffic.up / clients))} each on average" if clients > 2 else ""
-    )
+    """Bytes, messages, the smallest cell with a warning, and which covariances were shared."""
+    share = f", {bytes_in_words(round(traffic.up / sites))} each on average" if sites > 2 else ""
     rows = [
         (
-            "by the clients",
+            "by the sites",
             f"{bytes_in_words(traffic.up)} in {counted(traffic.messages, 'message')}{share}",
         ),
-        ("to the clients", bytes_in_words(traffic.down)),
+        ("to the sites", bytes_in_words(traffic.down)),
     ]
     if min_cell_size is not None:
         rows.append(("smallest cell", counted(min_cell_size, "sample")))
     if covariance_types:
-        rows.append(("covariance told", escape(", ".join(dict.fromkeys(covariance_types)))))
+        rows.append(("covariance shared", escape(", ".join(dict.fromkeys(covariance_types)))))
     return facts(rows) + _warning(min_cell_size)
 
 
@@ -46,62 +44,70 @@ def _warning(min_cell_size: int | None) -> str:
     if min_cell_size is None or min_cell_size >= _FEW:
         return ""
     what = (
-        "At least one number that was sent is a single sample as it is."
+        "At least one number that was sent is a single sample."
         if min_cell_size == 1
-        else f"Some numbers that were sent stand for only {min_cell_size} samples."
+        else f"Some numbers that were sent are means of only {min_cell_size} samples."
     )
     return tag(
         "p",
-        f"{what} Between real parties take fewer points or cells, and a policy that refuses cells this small.",
+        f"{what} Between real sites use fewer points or cells, and a policy that refuses small"
+        " cells.",
         class_="warning",
     )
 
 
-def lost_clients(lost: Mapping[str, str]) -> str:
-    """Who did not answer, and why."""
+def missing_sites(lost: Mapping[str, str]) -> str:
+    """The sites that did not answer, and why."""
     rows = "".join(
-        tag("li", tag("b", name(client)), ": ", escape(reason)) for client, reason in lost.items()
+        tag("li", tag("b", name(site)), ": ", escape(reason)) for site, reason in lost.items()
     )
-    sentence = f"{counted(len(lost), 'client')} did not answer and {'is' if len(lost) == 1 else 'are'} missing above."
+    verb = "is" if len(lost) == 1 else "are"
+    sentence = f"{counted(len(lost), 'site')} did not answer and {verb} missing above."
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 
 
 def how_to_read(labels: bool, p: float = 2.0, privacy: Mapping[str, Any] | None = None) -> str:
-    """The three things to know before believing a number."""
+    """The three things to know before using a number."""
     measured = (
-        "the dataset distance between two clients' labelled samples: the 2-Wasserstein distance in which classes count"
-        " as far apart as their means and spreads are"
+        "the dataset distance between the labelled samples of two sites: the 2-Wasserstein distance"
+        " that also counts how far apart the means and standard deviations of their classes are"
         if labels
-        else f"the {p:g}-Wasserstein distance between two clients' samples, the least effort that makes one the other"
+        else f"the {p:g}-Wasserstein distance between the samples of two sites: the least effort"
+        " that turns one sample into the other"
     )
-    rows = [
+    value = (
+        f"estimates {measured}. You would compute it exactly with both samples in one place. A"
+        " small value means similar data. The unit is that of the data."
+    )
+    rows = [("The value", value), *(_CERTIFIED if privacy is None else _private(privacy))]
+    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")
+
+
+_CERTIFIED = (
+    (
+        "The certified interval",
+        "always holds, not 95% of the time, if the sites were honest. It follows from what they"
+        " sent. It is about these samples, not about the populations behind them.",
+    ),
+    (
+        "No privacy guarantee",
+        "is given. Rows stayed at their site and messages were small, which is hygiene only: the"
+        " mean of a few samples is close to those samples.",
+    ),
+)
+
+
+def _private(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return (
         (
-            "The value",
-            f"estimates {measured}, as you would compute it with both in one place. Small means alike. It is an"
-            " estimate, in the units of the data.",
+            "The likely interval",
+            "shows how much noise and the limits of a summary usually change the value. It is not a"
+            " certificate: noisy numbers prove nothing.",
         ),
         (
-            "The certified interval",
-            "holds always, not 95% of the time: it follows from what the clients sent, if they were honest. It is about"
-            " these samples, not about the populations behind them.",
+            "Differential privacy",
+            f"holds for the one release of each site: epsilon {privacy['epsilon']:g} and delta"
+            f" {privacy['delta']:g} for each record, if the clipping norm was chosen without the"
+            " data.",
         ),
-        (
-            "No privacy guarantee",
-            "is given. Rows stayed where they are and messages were small, which is hygiene: a mean of few"
-            " samples is close to those samples.",
-        ),
-    ]
-    if privacy is not None:
-        rows[1:] = [
-            (
-                "The likely interval",
-                "tells what noise, and what a summary leaves out, often change. It is no certificate: nothing is proven"
-                " about noisy numbers.",
-            ),
-            (
-                "Differential privacy",
-                f"holds for each client's one release: epsilon {privacy['epsilon']:g} and delta {privacy['delta']:g}"
-                " for each record, if the radius was chosen without looking at the data.",
-            ),
-        ]
-    return tag("div", *(tag("p", tag("b", term), " ", said) for term, said in rows), class_="three")
+    )

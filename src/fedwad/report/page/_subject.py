@@ -1,5 +1,4 @@
-"""A matrix of distances as the parts of its page share it: cleaned, ordered, with its digits and
-its clusters."""
+"""A distance matrix with everything that the parts of its page share: order, digits, clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ __all__ = ["Subject"]
 
 @dataclass(frozen=True)
 class Subject:
-    """One matrix, its clusters if there are any, and the exact distances if somebody knows them."""
+    """One matrix, its clusters if there are any, and the exact distances if they are known."""
 
     matrix: MatrixResult
     clusters: Ints | None
@@ -31,26 +30,26 @@ class Subject:
 
     @classmethod
     def of(cls, matrix: MatrixResult, clusters: Any = None, exact: Any = None) -> Subject:
-        """Checked: a label for every client, an exact distance for every pair."""
+        """Check that every site has a label and every pair an exact distance."""
         size = len(matrix.sites)
         if clusters is not None:
             clusters = np.asarray(clusters)
             if clusters.shape != (size,) or not np.issubdtype(clusters.dtype, np.integer):
                 raise InputError(
-                    f"clusters has shape {clusters.shape}; give one whole number for each client ({size})."
+                    f"clusters has shape {clusters.shape}; give one integer for each site ({size})."
                 )
             clusters = clusters.astype(np.int64)
         if exact is not None:
             exact = np.asarray(exact, dtype=float)
             if exact.shape != (size, size):
                 raise InputError(
-                    f"exact has shape {exact.shape}; give a distance for each pair ({size} x {size})."
+                    f"exact has shape {exact.shape}; give one distance per pair ({size} x {size})."
                 )
         return cls(matrix, clusters, exact)
 
     @property
     def sure(self) -> str:
-        """What its intervals are."""
+        """The word for its intervals."""
         return "certified" if self.matrix.certified else "likely"
 
     @property
@@ -81,8 +80,8 @@ class Subject:
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """What the colours span: least to greatest value; from zero where all values are nearly the
-        same."""
+        """The range of the colours: least to greatest value; from zero if all values are nearly
+        equal."""
         known = self.value[self.pairs]
         known = known[np.isfinite(known)]
         if not len(known):
@@ -103,18 +102,18 @@ class Subject:
 
     @cached_property
     def ranked(self) -> Ints:
-        """Numbers of the pairs from the closest to the farthest; those not known come last."""
+        """Indices of the pairs from the closest to the farthest; unknown ones come last."""
         return np.argsort(self.value[self.pairs], kind="stable")
 
     @cached_property
     def nearest(self) -> Ints:
-        """For each client the other one that is closest."""
+        """The nearest other site of each site."""
         away = np.where(np.isfinite(self.value), self.value, np.inf)
         np.fill_diagonal(away, np.inf)
         return np.asarray(away.argmin(axis=1), dtype=np.int64)
 
     def others(self) -> list[tuple[str, Floats]]:
-        """Distances to show beside ours: the paper's, the exact."""
+        """Distances to show beside ours: the paper's and the exact ones."""
         found = []
         if self.matrix.fedwad is not None:
             found.append(("the paper's estimate", np.asarray(self.matrix.fedwad, dtype=float)))
@@ -127,17 +126,16 @@ class Subject:
         """The labels in use, each once, from the smallest."""
         return [] if self.clusters is None else sorted({int(label) for label in self.clusters})
 
-    def mark_of(self, client: int) -> int:
-        """The number of the client's cluster among those in use, which picks its colour and
-        shape."""
-        return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[client]))
+    def mark_of(self, site: int) -> int:
+        """The index of the site's cluster, which selects its colour and shape."""
+        return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[site]))
 
-    def paint_of(self, client: int) -> str:
-        """The class that colours the client."""
-        return "plain" if self.clusters is None else f"c{self.mark_of(client) % len(CLUSTERS)}"
+    def paint_of(self, site: int) -> str:
+        """The CSS class that colours the site."""
+        return "plain" if self.clusters is None else f"c{self.mark_of(site) % len(CLUSTERS)}"
 
     def blocks(self) -> list[tuple[int, int, int]]:
-        """Runs of one cluster along the axis: label, first place, number of clients."""
+        """Runs of one cluster along the axis: label, first place, number of sites."""
         if self.clusters is None:
             return []
         labels = self.clusters[self.tree.order]

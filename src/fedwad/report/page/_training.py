@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from fedwad._words import bytes_in_words
 from fedwad.learning import TrainingResult
 from fedwad.report.page._curve import Curve, chart
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._sent import facts
-from fedwad.report.page._text import bytes_in_words, escape, name, tag
+from fedwad.report.page._text import escape, name, tag
 
 __all__ = ["write_training"]
 
@@ -25,24 +26,24 @@ def write_training(
     title: str | None = None,
     when: datetime | None = None,
 ) -> None:
-    """Write learning curves, the accuracy of each client and what travelled into one HTML file.
+    """Write learning curves, the accuracy of each site and the traffic to one HTML file.
 
     Parameters
     ----------
-    results : up to three trainings of the same clients by name, such as "all together" and "in
+    results : up to three trainings of the same sites by name, such as "all together" and "in
         clusters"
-    path : the file to write, all of it or nothing
+    path : the file; it is written completely or not at all
     """
     first = next(iter(results.values()))
     best = max(results, key=lambda key: results[key].mean)
     lead = tag(
-        "p", f"Mean accuracy over {len(first.sites)} clients, each tested on its own samples: "
+        "p", f"Mean accuracy over {len(first.sites)} sites, each tested on its own samples: "
     ) + tag(
         "p", "; ".join(f"{escape(key)} {result.mean:.1%}" for key, result in results.items()) + "."
     )
     sections = [
         Section("Round by round", _curves(results)),
-        Section("Each client", _clients(results, best)),
+        Section("Each site", _clients(results, best)),
         Section("How it was made", _made(results)),
     ]
     write_page(
@@ -59,7 +60,7 @@ def _curves(results: Mapping[str, TrainingResult]) -> str:
             if record.accuracy is not None
         ]
         curves.append(Curve(key, points, style))
-    return chart(curves, "Mean accuracy over clients after each round.", zero=True)
+    return chart(curves, "Mean accuracy over sites after each round.", zero=True)
 
 
 def _clients(results: Mapping[str, TrainingResult], best: str) -> str:
@@ -68,16 +69,16 @@ def _clients(results: Mapping[str, TrainingResult], best: str) -> str:
         key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
         for key, result in results.items()
     }
-    head = tag("tr", *(tag("th", text) for text in ("client", "cluster", *map(escape, results))))
+    head = tag("tr", *(tag("th", text) for text in ("site", "cluster", *map(escape, results))))
     rows = []
-    for client, group in sorted(groups.items(), key=lambda pair: pair[1]):
+    for site, group in sorted(groups.items(), key=lambda pair: pair[1]):
         cells = [
-            f"{tables[key][client]:.1%}" if client in tables[key] else "lost" for key in results
+            f"{tables[key][site]:.1%}" if site in tables[key] else "missing" for key in results
         ]
         rows.append(
             tag(
                 "tr",
-                tag("td", name(client)),
+                tag("td", name(site)),
                 tag("td", str(group)),
                 *(tag("td", cell) for cell in cells),
             )
@@ -95,12 +96,12 @@ def _made(results: Mapping[str, TrainingResult]) -> str:
         ),
     ]
     for key, result in results.items():
-        sent = f"{bytes_in_words(result.traffic.up)} by clients, {bytes_in_words(result.traffic.down)} to them"
+        up, down = bytes_in_words(result.traffic.up), bytes_in_words(result.traffic.down)
         lost = f"; without {', '.join(result.failed)}" if result.failed else ""
-        rows.append((escape(f"sent, {key}"), escape(sent + lost)))
+        rows.append((escape(f"sent, {key}"), escape(f"{up} by sites, {down} to them{lost}")))
     warning = tag(
         "p",
-        "Weights trained on data tell about the data. No privacy is promised.",
+        "Trained weights contain information about the data. There is no privacy guarantee.",
         class_="warning",
     )
     return facts(rows) + warning

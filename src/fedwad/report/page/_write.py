@@ -1,11 +1,11 @@
-"""From a result to a file."""
+"""Writing a result to a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.report.page._coreset import coreset_lead, coreset_sections, coreset_title
 from fedwad.report.page._distance import distance_lead, distance_sections, distance_title
-from fedwad.report.page._frame import write_page
+from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
 from fedwad.report.page._subject import Subject
 
@@ -34,64 +34,61 @@ def write_report(
     title: str | None = None,
     when: datetime | None = None,
 ) -> None:
-    """Write what there is to see of a distance, a matrix or a coreset into one HTML file that needs
-    nothing else.
+    """Write a distance, a matrix or a coreset as one self-contained HTML file.
 
     Parameters
     ----------
-    result : the answer of `fedwad.distance`, `fedwad.matrix` or `fedwad.coreset`
-    path : the file to write, all of it or nothing
-    clusters : for a matrix, a whole number for each client
-    command : the command that made the result, to make it again
-    exact : the exact distance, or the N x N exact distances of a matrix, where they are known
-    others : for a coreset, further ones of the same data to show beside it, by name
-    shape : of the images that a coreset's points are, (28, 28) or (32, 32, 3); a square when left
-        out
-    title : the heading; a question unless given
-    when : the date on the page; now unless given
+    result : the result of `fedwad.distance`, `fedwad.matrix` or `fedwad.coreset`
+    path : the file; it is written completely or not at all
+    clusters : for a matrix, an integer label for each site
+    command : the command that made the result
+    exact : the exact distance, or the N x N exact distances of a matrix, if known
+    others : for a coreset, further coresets of the same data to compare, by name
+    shape : shape of the images that a coreset's points are, (28, 28) or (32, 32, 3); by default a
+        square
+    title : the heading; by default a question
+    when : the date on the page; by default now
     """
     if isinstance(result, DistanceResult):
-        if clusters is not None:
-            raise InputError("clusters were given with one distance; they belong to a matrix.")
-        if exact is not None and np.ndim(exact) != 0:
-            raise InputError(
-                f"exact has shape {np.shape(exact)}; give one number with one distance."
-            )
-        known = None if exact is None else float(exact)
-        write_page(
-            path,
-            title or distance_title(result),
-            distance_sections(result, known),
-            lead=distance_lead(result),
-            command=command,
-            when=when,
-        )
-        return
-    if isinstance(result, CoresetResult):
+        parts = _distance_parts(result, clusters, exact)
+    elif isinstance(result, CoresetResult):
         if clusters is not None or exact is not None:
             raise InputError(
                 "clusters and exact distances belong to a matrix; a coreset has others and shape."
             )
-        write_page(
-            path,
-            title or coreset_title(result),
-            coreset_sections(result, dict(others or {}), shape),
-            lead=coreset_lead(result),
-            command=command,
-            when=when,
-        )
-        return
-    if not isinstance(result, MatrixResult):
+        sections = coreset_sections(result, dict(others or {}), shape)
+        parts = _Parts(coreset_title(result), sections, coreset_lead(result))
+    elif isinstance(result, MatrixResult):
+        subject = Subject.of(result, clusters, exact)
+        lead, data = matrix_lead(subject), matrix_data(subject)
+        parts = _Parts(matrix_title(subject), matrix_sections(subject), lead, data)
+    else:
         raise InputError(
-            f"The result is a {type(result).__name__}; give the answer of fedwad.distance, matrix or coreset."
+            f"The result is a {type(result).__name__}; give the result of fedwad.distance,"
+            " matrix or coreset."
         )
-    subject = Subject.of(result, clusters, exact)
     write_page(
         path,
-        title or matrix_title(subject),
-        matrix_sections(subject),
-        lead=matrix_lead(subject),
-        data=matrix_data(subject),
+        title or parts.title,
+        parts.sections,
+        lead=parts.lead,
+        data=parts.data,
         command=command,
         when=when,
     )
+
+
+class _Parts(NamedTuple):
+    title: str
+    sections: list[Section]
+    lead: str
+    data: Any = None
+
+
+def _distance_parts(result: DistanceResult, clusters: Any, exact: Any) -> _Parts:
+    if clusters is not None:
+        raise InputError("clusters were given with one distance; they belong to a matrix.")
+    if exact is not None and np.ndim(exact) != 0:
+        raise InputError(f"exact has shape {np.shape(exact)}; give one number with one distance.")
+    sections = distance_sections(result, None if exact is None else float(exact))
+    return _Parts(distance_title(result), sections, distance_lead(result))

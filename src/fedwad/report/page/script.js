@@ -1,5 +1,5 @@
 "use strict";
-// Points at pairs in the heat map and at clients on the map. The page is complete without it.
+// Points at pairs in the heat map and at sites on the map. The page is complete without it.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const cells = document.getElementById("cells");
@@ -27,10 +27,10 @@
     made.append(...content); // strings become text, never markup
     return made;
   };
-  const nameOf = (client) => element("bdi", "", [names[client]]);
+  const nameOf = (site) => element("bdi", "", [names[site]]);
 
   // ---- the heat map
-  const told = byId("told"), which = byId("which"), reach = byId("reach"), spot = byId("spot"), cursor = byId("cursor");
+  const readout = byId("readout"), which = byId("which"), intervalBar = byId("interval-bar"), spot = byId("spot"), cursor = byId("cursor");
   const marks = { row: cursor.querySelector(".row"), column: cursor.querySelector(".column"), cell: cursor.querySelector(".cell") };
   const labels = ["down", "across"].map((side) => document.querySelectorAll(`.named .${side} span`));
   let chosen = data.start;
@@ -52,25 +52,25 @@
     setBox(marks.cell, column, row, 1, 1);
     cursor.style.visibility = "visible";
     labels.forEach((list, side) => list.forEach((label, k) => label.classList.toggle("on", k === chosen[side])));
-    tell(order[row], order[column]);
+    describe(order[row], order[column]);
   }
 
-  function tell(a, b) {
+  function describe(a, b) {
     const same = a === b, pair = same ? -1 : pairIndex(a, b);
-    which.textContent = same ? "One client" : "This pair";
-    reach.hidden = spot.hidden = same;
+    which.textContent = same ? "One site" : "This pair";
+    intervalBar.hidden = spot.hidden = same;
     if (same) {
-      told.replaceChildren(element("span", "pair", [nameOf(a)]), element("span", "unseen", [": "]),
+      readout.replaceChildren(element("span", "pair", [nameOf(a)]), element("span", "unseen", [": "]),
         element("b", "number", ["0"]), element("span", "interval", ["from itself"]));
       return;
     }
     const others = data.others.flatMap((other) => [
       element("span", "unseen", [", "]), element("span", "other", [`${other.label} ${text(other.value[pair])}`])]);
-    told.replaceChildren(element("span", "pair", [nameOf(a), " – ", nameOf(b)]), element("span", "unseen", [": "]),
+    readout.replaceChildren(element("span", "pair", [nameOf(a), " – ", nameOf(b)]), element("span", "unseen", [": "]),
       element("b", "number", [text(data.value[pair])]), element("span", "unseen", [", "]),
       element("span", "interval", [interval(pair)]), ...others);
-    reach.style.left = `${place(data.lower[pair])}%`;
-    reach.style.right = `${100 - place(data.upper[pair])}%`;
+    intervalBar.style.left = `${place(data.lower[pair])}%`;
+    intervalBar.style.right = `${100 - place(data.upper[pair])}%`;
     spot.style.left = `${place(data.value[pair])}%`;
   }
 
@@ -92,20 +92,20 @@
   for (const button of document.querySelectorAll("[data-step]"))
     button.addEventListener("click", () => step(button.dataset.step.split(" ").map(Number)));
 
-  // ---- the map of clients
-  const toldClient = byId("told-client");
-  function meet(client) {
-    const near = order.filter((other) => other !== client && data.value[pairIndex(client, other)] !== null)
-      .sort((a, b) => data.value[pairIndex(client, a)] - data.value[pairIndex(client, b)]).slice(0, 3);
-    const parts = near.flatMap((other, k) => [k ? ", then " : ": nearest is ", nameOf(other), ` (${text(data.value[pairIndex(client, other)])})`]);
-    toldClient.replaceChildren(element("b", "", [nameOf(client)]), ...parts);
-    for (const dot of document.querySelectorAll("[data-client]")) dot.classList.toggle("on", Number(dot.dataset.client) === client);
+  // ---- the map of sites
+  const siteReadout = byId("site-readout");
+  function showSite(site) {
+    const near = order.filter((other) => other !== site && data.value[pairIndex(site, other)] !== null)
+      .sort((a, b) => data.value[pairIndex(site, a)] - data.value[pairIndex(site, b)]).slice(0, 3);
+    const parts = near.flatMap((other, k) => [k ? ", then " : ": nearest is ", nameOf(other), ` (${text(data.value[pairIndex(site, other)])})`]);
+    siteReadout.replaceChildren(element("b", "", [nameOf(site)]), ...parts);
+    for (const dot of document.querySelectorAll("[data-site]")) dot.classList.toggle("on", Number(dot.dataset.site) === site);
   }
   for (const map of document.querySelectorAll(".map svg")) {
     let at = -1;
     const visit = (event) => {
-      const dot = event.target.closest("[data-client]");
-      if (dot) meet(Number(dot.dataset.client));
+      const dot = event.target.closest("[data-site]");
+      if (dot) showSite(Number(dot.dataset.site));
     };
     map.addEventListener("pointerover", visit);
     map.addEventListener("click", visit);
@@ -113,7 +113,7 @@
       if (!STEPS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       at = (at + STEPS[event.key][0] + STEPS[event.key][1] + size) % size;
-      meet(order[at]);
+      showSite(order[at]);
     });
   }
 })();
