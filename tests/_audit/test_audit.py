@@ -137,13 +137,13 @@ def test_the_page_shows_verdicts_and_records(result, tmp_path):
     write_audit(result, tmp_path / "a.html", command="fedwad audit <b>")
     page = (tmp_path / "a.html").read_text()
     assert "What could a curious server reconstruct?" in page
-    assert "keep it where the data are" in page
+    assert "keep it with the data" in page
     assert "a fresh draw, for comparison" in page
     assert "fedwad audit &lt;b&gt;" in page
     assert "<img" not in page
     write_audit(AuditResult.from_dict(result.to_dict()), tmp_path / "b.html")
-    assert "keep it where the data are" not in (tmp_path / "b.html").read_text()
-    with pytest.raises(InputError, match="give the answer of"):
+    assert "keep it with the data" not in (tmp_path / "b.html").read_text()
+    with pytest.raises(InputError, match="give the result of"):
         write_audit(None, tmp_path / "c.html")
 
 
