@@ -135,7 +135,7 @@ def _kit(folder, startup, resources, rights):
 def test_what_is_written_is_read(words):
     content = words | {
         "drop": list(words.values()),
-        "max_p": 100.0,
+        "orders": "any",
         "epsilon": math.inf,
         "classes": True,
     }

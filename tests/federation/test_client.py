@@ -318,8 +318,8 @@ def test_a_support_cannot_lie_about_itself():
     "request_",
     [SummaryRequest(1, "spherical", 50.0, 0), CellsRequest("run", SUPPORT, 50.0, "full")],
 )
-def test_high_orders_tell_the_farthest_sample_and_are_refused(request_):
-    with pytest.raises(PolicyError, match="answers up to 4"):
+def test_orders_other_than_two_are_refused(request_):
+    with pytest.raises(PolicyError, match="answers p = 2 only"):
         Client(DATA, Policy(KINDS, min_cell_size=1)).answer(request_)
 
 
@@ -400,7 +400,7 @@ def test_a_heavy_sample_does_not_hide_among_light_ones(request_):
         {"allow": None},
         {"allow": 5},
         {"exact_interpolant": "no"},
-        {"max_p": 0.5},
+        {"orders": [0.5]},
         {"min_cell_size": 0},
         {"min_cell_size": float("nan")},
         {"max_support": 0},

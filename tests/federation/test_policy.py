@@ -54,7 +54,7 @@ def test_a_file_says_what_is_answered(tmp_path):
         ('name = "a"\nallow = []\nclasses = 1', "classes is 1; give true or false"),
         ('name = "a"\nallow = []\ncovariance_type = "auto"', "choose 'full', 'lowrank'"),
         ('name = "a"\nallow = []\nmax_queries = -1', "max_queries"),
-        ('name = "a"\nallow = []\nmax_p = 0.5', "p is 0.5"),
+        ('name = "a"\nallow = []\norders = [0.5]', "p is 0.5"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(tmp_path, text, sentence):
@@ -69,7 +69,7 @@ def test_a_wrong_file_gets_one_sentence(tmp_path, text, sentence):
         Policy(),
         Policy.open(),
         Policy(("summary",), max_queries=3, max_distinct_replies={"summary": 1}, contact='"a" é'),
-        Policy(("private",), epsilon=0.3, delta=1e-7, max_support=7, max_p=2.5),
+        Policy(("private",), epsilon=0.3, delta=1e-7, max_support=7, orders=[2.5, 1]),
     ],
 )
 def test_a_policy_that_is_saved_and_loaded_is_the_same(tmp_path, policy):

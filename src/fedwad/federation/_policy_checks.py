@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from fedwad._checks import check_whole
 from fedwad.errors import InputError
 from fedwad.federation.needs import KINDS
+from fedwad.ot import check_order
 
 __all__ = [
     "UNLIMITED",
@@ -18,6 +19,7 @@ __all__ = [
     "checked_kinds",
     "checked_limit",
     "checked_models",
+    "checked_orders",
 ]
 
 _LONGEST_LINE = 200
@@ -60,6 +62,15 @@ def checked_models(models: Any) -> tuple[str, ...]:
     if not all(type(word) is str for word in found):
         raise InputError(f"models is {models!r}; give a list of names such as 'mlp'.")
     return tuple(sorted(set(found)))
+
+
+def checked_orders(orders: Any) -> tuple[float, ...] | None:
+    """Orders of distances in ascending order; None for any, which a file spells "any"."""
+    if orders is None or orders == "any":
+        return None
+    if not isinstance(orders, list | tuple | set | frozenset):
+        raise InputError(f'orders is {orders!r}; give a list such as [2.0], or "any".')
+    return tuple(sorted({check_order(order) for order in orders}))
 
 
 def check_switch(value: Any, option: str) -> None:

@@ -20,9 +20,10 @@ from fedwad.federation._policy_checks import (
     checked_kinds,
     checked_limit,
     checked_models,
+    checked_orders,
 )
 from fedwad.federation.needs import KINDS, Needs
-from fedwad.ot import CovarianceType, check_order
+from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
 __all__ = ["Policy"]
@@ -56,8 +57,9 @@ class Policy:
         replies to supports of two sizes can differ by single records
     exact_interpolant : whether the exact interpolating measure, which reveals every sample, is sent
     uniform_support : whether the points of a support must all have the same weight
-    max_p : highest order of a distance; a high order reveals the farthest sample instead of a mean
-        over many
+    orders : orders p of distances that are answered; None, or "any" in a file, for all. With p = 2
+        a distance is a function of cell means and of the mean squared norm. Any other order is one
+        more average, over a function that the server chooses and that no `min_cell_size` covers
     classes : whether replies may hold the statistics of each class of labelled data, and the names
         of labels where "labels" or "prototypes" are allowed
     covariance_type : most that is shared of a covariance: "full", "lowrank", "diag" or "spherical".
@@ -79,7 +81,7 @@ class Policy:
     min_support: int = 1
     exact_interpolant: bool = False
     uniform_support: bool = True
-    max_p: float = 4.0
+    orders: Collection[float] | None = (2.0,)
     classes: bool = False
     covariance_type: Literal["full", "lowrank", "diag", "spherical"] = "full"
     epsilon: float | None = None
@@ -96,7 +98,7 @@ class Policy:
         for option in ("name", "contact"):
             check_line(getattr(self, option), option)
         check_choice(self.covariance_type, "covariance_type", _COVARIANCE_TYPES)
-        check_order(self.max_p)
+        self._set("orders", checked_orders(self.orders))
         check_whole(self.min_cell_size, "min_cell_size")
         check_whole(self.min_support, "min_support")
         self._set("max_support", checked_limit(self.max_support, "max_support", 1))
@@ -128,7 +130,7 @@ class Policy:
             max_support=None,
             exact_interpolant=True,
             uniform_support=False,
-            max_p=100.0,
+            orders=None,
             classes=True,
             epsilon=math.inf,
             models=("*",),
@@ -166,6 +168,7 @@ class Policy:
         """The policy as the TOML that `load` reads."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["max_support"] = math.inf if self.max_support is None else self.max_support
+        content["orders"] = "any" if self.orders is None else self.orders
         return to_toml({key: value for key, value in content.items() if value is not None})
 
     def save(self, path: str | Path) -> None:
@@ -194,10 +197,7 @@ class Policy:
         if kind != "describe":
             self.check_queries(queries)
         self._check_classes(needs)
-        if needs.order is not None and needs.order > self.max_p:
-            raise PolicyError(
-                f"Order p = {needs.order:g} was asked for; this site answers up to {self.max_p:g}."
-            )
+        self._check_order(needs)
         if needs.exact_interpolant and not self.exact_interpolant:
             raise PolicyError(
                 "The exact interpolating measure reveals every sample and is not sent."
@@ -215,6 +215,14 @@ class Policy:
             raise PolicyError(
                 f"This site has answered all {self.max_queries} queries that its policy allows."
             )
+
+    def _check_order(self, needs: Needs) -> None:
+        if needs.order is None or self.orders is None or needs.order in self.orders:
+            return
+        answered = " or ".join(f"{order:g}" for order in self.orders) or "no order"
+        raise PolicyError(
+            f"Order p = {needs.order:g} was asked for; this site answers p = {answered} only."
+        )
 
     def _check_classes(self, needs: Needs) -> None:
         if needs.classes != "ignored" and not self.classes:
