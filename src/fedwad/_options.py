@@ -1,4 +1,4 @@
-"""Option objects: what a method can be told, with defaults, checks and help in one place."""
+"""Option objects: defaults, checks and help of a method's options in one place."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which clients belong together: spectral clustering of a distance matrix, as in the paper, and how
-many clusters."""
+"""Spectral clustering of a distance matrix, and the number of clusters."""
 
 from __future__ import annotations
 
@@ -20,13 +19,15 @@ Affinity = Literal["linear", "kernel", "knn"]
 
 _LARGEST_SUGGESTION = 15
 _NOISE, _CLEAR, _STEP = 0.1, 0.5, 1.5
-_ALONE = 1e-6  # weight of a client to itself, so that one without neighbours is a cluster
+_SELF = 1e-6  # affinity of a site to itself, so that one without neighbours is a cluster
 
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
-    """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian that
-    suggest it: k clusters that are well apart make k small eigenvalues, then a gap."""
+    """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian.
+
+    k well-separated clusters make k small eigenvalues, then a gap.
+    """
 
     k: int
     eigenvalues: Floats
@@ -38,21 +39,20 @@ class Suggestion:
 def cluster(
     distances: ArrayLike, k: int, affinity: Affinity = "kernel", n_neighbors: int = 3, seed: int = 0
 ) -> NDArray[np.int64]:
-    """Spectral clustering of clients: k-means on the rows, scaled to length one, of the k
-    eigenvectors of the graph's normalised Laplacian with the smallest eigenvalues (Ng, Jordan,
-    Weiss 2001).
+    """Cluster sites by spectral clustering (Ng, Jordan, Weiss 2001).
 
-    Unlike scikit-learn's own this is right for graphs in several parts, which is what clusters look
-    like.
+    k-means runs on the rows, scaled to length one, of the k eigenvectors of the graph's normalised
+    Laplacian with the smallest eigenvalues. Unlike scikit-learn's SpectralClustering this is right
+    for graphs with several components.
 
     Parameters
     ----------
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
-    affinity : "precomputed" for weights 1 - D^2 / max D^2 between any two clients (the paper's
-        first), "knn" for the sparse graph that joins each client to its nearest `n_neighbors` (the
-        paper's second and third, with 3 and 5), "kernel" for the weights of `suggest`, which tell
-        near from far more sharply
+    affinity : "kernel" for the Gaussian kernel of `suggest`, "linear" for 1 - D^2 / max D^2 (the
+        paper's first), "knn" for the graph that joins each site to its `n_neighbors` nearest ones
+        (the paper's second and third, with 3 and 5)
+    n_neighbors : neighbours of each site in the graph of "knn"
     seed : of the k-means step
 
     Returns
@@ -67,9 +67,9 @@ def cluster(
     check_choice(affinity, "affinity", ("linear", "kernel", "knn"))
     checked = _checked(distances)
     count = len(checked)
-    if check_whole(k, "the number of clusters") > count:
+    if check_whole(k, "k") > count:
         raise InputError(
-            f"{k} clusters were asked for among {count} clients; ask for at most as many."
+            f"{k} clusters were asked for among {count} sites; ask for at most as many."
         )
     seed = check_whole(seed, "seed", 0)
     if k == 1:
@@ -84,27 +84,25 @@ def cluster(
     rows = vectors[:, :k]
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     model = KMeans(k, n_init=20, random_state=seed)
-    with warnings.catch_warnings():  # clients at the same place cannot be told apart
+    with warnings.catch_warnings():  # sites at distance zero
         warnings.simplefilter("ignore", ConvergenceWarning)
         return _in_order(model.fit_predict(rows / np.where(lengths > 0, lengths, 1.0)))
 
 
 def _laplacian(graph: Floats) -> Floats:
-    """The normalised Laplacian 1 - D^-1/2 W D^-1/2 of a graph with weights W and degrees D."""
+    """Return the normalised Laplacian 1 - D^-1/2 W D^-1/2 of a graph with degrees D."""
     degree = graph.sum(axis=1)
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
     return np.asarray(np.eye(len(graph)) - scale[:, None] * graph * scale)
 
 
 def suggest(distances: ArrayLike) -> Suggestion:
-    """The number of clusters after whose eigenvalue the gap is largest, up to 15; 1 where no gap is
-    clear.
+    """Suggest the number of clusters with the largest eigengap, up to 15; 1 if no gap is clear.
 
-    Weights between clients are exp(-(D^2 - d^2) / s): even samples of one law are apart, by about
-    the smallest distance d of all, so only what exceeds it counts. Units s are tried from what
-    nearest neighbours exceed it by (the median, and at least 10% of d^2, since distances are
-    estimates) to half of what all do; the one with the largest gap counts. A gap is clear from 0.5
-    on: k groups without a link between them make a gap of about 1.
+    Affinity is exp(-(D^2 - d^2)/s), where d is the smallest distance: two samples of one
+    distribution are still about d apart. We scan the bandwidth s from the median nearest-neighbour
+    excess (at least 0.1 d^2) up to half the median excess, and keep the s with the largest
+    eigengap. A gap is clear from 0.5 on: k groups without a link between them make a gap of about 1.
     """
     checked = _checked(distances)
     count = len(checked)
@@ -115,7 +113,7 @@ def suggest(distances: ArrayLike) -> Suggestion:
         eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
             : _LARGEST_SUGGESTION + 1
         ]
-        gaps = np.diff(eigenvalues)[1:]  # one small eigenvalue is always there
+        gaps = np.diff(eigenvalues)[1:]  # the first eigenvalue is always 0
         if gaps.max() > best:
             best = float(gaps.max())
             clear = best >= (_CLEAR if count > 3 else 1 + _CLEAR)
@@ -132,12 +130,10 @@ def stability(
     noise: float = 0.05,
     seed: int = 0,
 ) -> float:
-    """Mean adjusted Rand index between the clusters and those of matrices with errors drawn into
-    them.
+    """Return the mean adjusted Rand index between the clusters and those of perturbed matrices.
 
-    Each distance is multiplied by exp(noise * a standard normal number); 0.05 is the size of error
-    that estimates of a matrix show. One means that errors change nothing, zero that clusters are
-    chance.
+    Each distance is multiplied by exp(noise * z) with standard normal z; estimates of a matrix have
+    errors of about 0.05. One means that errors change nothing, zero that clusters are chance.
     """
     from sklearn.metrics import adjusted_rand_score
 
@@ -155,22 +151,20 @@ def stability(
 
 
 def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> Floats:
-    """Weights between clients: between all of them, or to nearest neighbours."""
+    """Return affinities between all sites, or to nearest neighbours."""
     if affinity == "linear":
         largest = float(distances.max()) or 1.0
         graph = np.asarray(1 - (distances / largest) ** 2)
-        np.fill_diagonal(
-            graph, _ALONE
-        )  # weight 1 to itself would outdo all others, and make each client a cluster
+        np.fill_diagonal(graph, _SELF)  # with affinity 1 each site would be its own cluster
         return graph
-    if affinity == "kernel":  # the unit that tells k clusters apart best
+    if affinity == "kernel":  # with the bandwidth that separates k clusters best
         return max(
             _kernels(distances),
             key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]),
         )
     if check_whole(n_neighbors, "n_neighbors") >= len(distances):
         raise InputError(
-            f"{n_neighbors} neighbours were asked for among {len(distances)} clients; ask for fewer."
+            f"n_neighbors is {n_neighbors} for {len(distances)} sites; give a smaller number."
         )
     nearest = np.argsort(
         distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable"
@@ -181,19 +175,19 @@ def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> F
 
 
 def _kernels(distances: Floats) -> list[Floats]:
-    """The graphs of `suggest`, one for each unit."""
+    """Return the graphs of `suggest`, one for each bandwidth."""
     squares = (distances / (float(distances.max()) or 1.0)) ** 2
     apart = ~np.eye(len(squares), dtype=bool)
     nearest = np.where(apart, squares, np.inf).min(axis=1)
     floor = float(nearest.min())
-    # Where all have a twin at distance zero, whoever is not at zero is far.
+    # If every site has a copy at distance zero, any other distance is large.
     least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
     unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or least
     largest = max(unit, (float(np.median(squares[apart])) - floor) / 2)
     graphs = []
     while unit <= largest * (1 + 1e-9):
         graph = np.exp(-np.maximum(squares - floor, 0.0) / unit)
-        np.fill_diagonal(graph, _ALONE)
+        np.fill_diagonal(graph, _SELF)
         graphs.append(graph)
         unit *= _STEP
     return graphs
@@ -203,7 +197,7 @@ def _checked(distances: Any) -> Floats:
     try:
         array = np.asarray(distances, dtype=np.float64)
     except (ValueError, TypeError):
-        raise InputError("The distances are no square matrix of numbers; give one.") from None
+        raise InputError("The distances are not a matrix of numbers; give a square one.") from None
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not len(array):
         raise InputError(f"The distances have shape {array.shape}; give a square matrix.")
     if not np.isfinite(array).all() or (array < 0).any() or np.diag(array).any():
@@ -216,6 +210,6 @@ def _checked(distances: Any) -> Floats:
 
 
 def _in_order(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """The same partition, numbered in order of appearance."""
+    """Return the same partition, numbered in order of appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)

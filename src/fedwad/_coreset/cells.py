@@ -1,5 +1,4 @@
-"""What the server makes of the cells of all clients: a certified interval, better atoms, better
-potentials."""
+"""What the server computes from the cells of all sites: bounds, better atoms and potentials."""
 
 from __future__ import annotations
 
@@ -15,17 +14,16 @@ from fedwad.ot import Floats, Measure, Plan, solve
 
 __all__ = ["Cells"]
 
-_ALMOST_EMPTY = 1e-2  # share of the wanted mass below which a cell's own derivative says nothing
-_NOTHING = 1e-13  # mass that is rounding
+_ALMOST_EMPTY = 1e-2  # share of the wanted mass below which a derivative is unreliable
+_NOTHING = 1e-13  # mass below rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The clients' replies to one request, added up, with each client counted by its number of
-    samples.
+    """The sites' replies to one request, averaged with each site's number of samples as weight.
 
-    `weights` are the masses b that the atoms shall have. Everything is about the measure mu, the
-    union of the clients that answered, and nu = sum_s b_s dirac(z_s).
+    `weights` are the masses b that the atoms shall have. All quantities concern the measure mu,
+    the union of the sites that answered, and nu = sum_s b_s dirac(z_s).
     """
 
     asked: AtomsRequest
@@ -42,44 +40,43 @@ class Cells:
     def of(
         cls, asked: AtomsRequest, replies: Mapping[str, CellSums], weights: Floats | None
     ) -> Cells:
-        """`weights` None: the atoms weigh what their cells hold."""
-        told = list(replies.values())
-        counts = np.array([one.count for one in told], dtype=np.float64)
+        """Average the replies; without `weights` each atom gets the mass of its cell."""
+        parts = list(replies.values())
+        counts = np.array([one.count for one in parts], dtype=np.float64)
         shares = counts / counts.sum()
-        masses = sum(share * one.masses for share, one in zip(shares, told, strict=True))
+        masses = sum(share * one.masses for share, one in zip(shares, parts, strict=True))
         masses = np.asarray(masses / masses.sum())
         return cls(
             asked=asked,
             weights=masses if weights is None else weights,
             masses=masses,
             offsets=np.asarray(
-                sum(share * one.offsets for share, one in zip(shares, told, strict=True))
+                sum(share * one.offsets for share, one in zip(shares, parts, strict=True))
             ),
             squares=np.asarray(
-                sum(share * one.squares for share, one in zip(shares, told, strict=True))
+                sum(share * one.squares for share, one in zip(shares, parts, strict=True))
             ),
             crossing=np.asarray(
-                sum(share * one.crossing for share, one in zip(shares, told, strict=True))
+                sum(share * one.crossing for share, one in zip(shares, parts, strict=True))
             ),
-            dual=math.fsum(share * one.dual for share, one in zip(shares, told, strict=True)),
-            soft=math.fsum(share * one.soft for share, one in zip(shares, told, strict=True)),
-            min_cell_size=min(one.min_cell_size for one in told),
+            dual=math.fsum(share * one.dual for share, one in zip(shares, parts, strict=True)),
+            soft=math.fsum(share * one.soft for share, one in zip(shares, parts, strict=True)),
+            min_cell_size=min(one.min_cell_size for one in parts),
         )
 
     @cached_property
     def lower(self) -> float:
-        """W2 is at least this: the square root of the dual value sum_i min_s(c_is - g_s) / n +
-        sum_s b_s g_s."""
+        """Lower bound of W2: the root of the dual value sum_i min_s(c_is - g_s)/n + sum_s b_s g_s."""
         return math.sqrt(max(0.0, self.dual + float(self.weights @ self.asked.potentials)))
 
     @cached_property
     def upper(self) -> float:
-        """W2 is at most this, the root of what the repaired plan costs.
+        """Upper bound of W2: the root of the repaired plan's cost.
 
-        The clients' plan gives atom s the mass m_s. To make it b_s, cell s sends part of everything
-        it holds, the same part of each sample, to other atoms. That costs per unit of mass the mean
-        of |x - z_r|^2 over the cell,
-        |mean_s - z_r|^2 + variance_s, so the best repair is a transport between the S cell means and the S atoms.
+        The sites' plan gives atom s the mass m_s. To make it b_s, cell s sends part of its mass to
+        other atoms, the same part of each sample. A unit of mass sent to atom r costs the mean of
+        |x - z_r|^2 over the cell, |mean_s - z_r|^2 + variance_s, so the best repair is a transport
+        between the S cell means and the S atoms.
         """
         return math.sqrt(self.within + self._repair.cost)
 
@@ -110,45 +107,43 @@ class Cells:
 
     @cached_property
     def blur(self) -> float:
-        """The part of the gap that comes from softness: what the clients' plan costs above the dual
-        value."""
+        """The part of the gap that comes from softness: the plan's cost above the dual value."""
         excess = float(self.squares.sum() - self.masses @ self.asked.potentials) - self.dual
         cost = self.upper**2
         return max(0.0, excess) / cost if cost > 0 else 0.0
 
     @cached_property
     def better_atoms(self) -> Floats:
-        """Each atom at the mean of what the repaired plan sends to it, which can only make that
-        plan cheaper."""
+        """Each atom at the mean of its mass in the repaired plan, which cannot cost more then."""
         atoms = self.asked.atoms.copy()
         atoms[self.weights > 0] = self._repair.target_means()
         return atoms
 
     @cached_property
     def gain(self) -> float:
-        """By which part of its cost moving the atoms there makes the repaired plan cheaper."""
+        """The relative reduction of the repaired plan's cost when the atoms move there."""
         moved = float(self.weights @ ((self.better_atoms - self.asked.atoms) ** 2).sum(axis=1))
         cost = self.upper**2
         return moved / cost if cost > 0 else 0.0
 
     @property
     def height(self) -> float:
-        """The soft dual value, which the best potentials at this softness make largest."""
+        """The soft dual value, which optimal potentials at this softness maximise."""
         return self.soft + float(self.weights @ self.asked.potentials)
 
     def better_potentials(self, longest: float) -> tuple[Floats, bool]:
-        """A Newton step for the potentials, of at most `longest` times the softness in each;
-        whether it is cut to that.
+        """Return potentials after a Newton step, and whether the step was cut.
 
-        The soft masses are the gradient of a concave function of g, and their derivative is known
-        from the crossings: dm/dg = (diag(m) - crossing) / softness. A cell that is almost empty is
-        opened as far as the step may go.
+        A step is at most `longest` times the softness in each potential.
+
+        The soft masses are the gradient of a concave function of g, and the crossings give their
+        derivative: dm/dg = (diag(m) - crossing) / softness. An almost empty cell takes the longest
+        step.
         """
         wanted = self.weights - self.masses
         values, vectors = np.linalg.eigh(np.diag(self.masses) - self.crossing)
         along = vectors.T @ wanted
-        # Groups of cells with next to no mass between them: their derivative vanishes, what they
-        # lack does not.
+        # The derivative vanishes between groups of cells that share almost no mass.
         steps = np.divide(
             along, values, out=np.sign(along) * longest, where=values > np.abs(along) / longest
         )

@@ -75,18 +75,20 @@ class UnionSolver:
 
         With `clients_per_round` each round asks random sites; the last ones ask all.
         """
-        partial = clients_per_round is not None and clients_per_round < len(self.names)
-        moving = 3 * rounds // 4 if partial else max(0, rounds - _LAST_ROUNDS)
+        some = clients_per_round or len(self.names)
+        moving = rounds if rounds <= _LAST_ROUNDS else rounds - _LAST_ROUNDS
+        if some < len(self.names):
+            self._run_partial(rounds, some)
+            moving = 0
         while len(self.history) < rounds and not self._done:
-            number = len(self.history)
-            if partial and number < moving:
-                self._round(self._some(clients_per_round or 1), may_move=True, all_of_them=False)
-            else:
-                self._round(
-                    self.names, may_move=not partial and (number < moving or rounds <= _LAST_ROUNDS)
-                )
+            self._round(self.names, may_move=len(self.history) < moving)
         assert self.best is not None, "the last rounds ask all sites"  # noqa: S101
         return self.best
+
+    def _run_partial(self, rounds: int, some: int) -> None:
+        """Ask `some` random sites in each of the first three quarters of the rounds."""
+        while len(self.history) < 3 * rounds // 4:
+            self._round(self._some(some), may_move=True, all_of_them=False)
 
     def settle(self, rounds: int) -> Certified:
         """Certify the atoms as they are in at most `rounds` rounds, which the history omits."""
@@ -167,9 +169,7 @@ class UnionSolver:
                     cells, self.atoms + _OVER_RELAXATION * (cells.means - self.atoms)
                 )
             return
-        if (
-            self._softness < _FINEST * cells.upper**2
-        ):  # what was asked with next to no softness tells no derivative
+        if self._softness < _FINEST * cells.upper**2:  # without softness there is no derivative
             self._softness = _SOFTEST * cells.upper**2
             return
         if not all_of_them:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwad._distance.run import pooled_start
 from fedwad._matrix.result import MatrixRound
-from fedwad._matrix.task import Found, MatrixTask, Progress, pairs_of
+from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, pairs_of
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
@@ -121,15 +121,18 @@ def _estimates(
     share = _share(summaries, among, between, within, task)
     value = np.hypot(between, math.sqrt(share) * within)
     upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, task.n_jobs)
-    # Sites with the same data may have been asked for different covariance types.
-    contents = [(one.count, one.cells.points.tobytes(), one.within_std) for one in summaries]
-    for i, j in pairs_of(len(summaries)):
-        if contents[i] == contents[j]:
-            value[i, j] = value[j, i] = lower[i, j]
+    for i, j in _same_data(summaries):
+        value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
     sent = tuple(summary.covariance_type for summary in summaries)
     return Found(tuple(closing), value, lower, upper, summaries, sent, history)
+
+
+def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
+    """Return pairs of sites with the same data, whatever covariance types they were asked for."""
+    contents = [(one.count, one.cells.points.tobytes(), one.within_std) for one in summaries]
+    return [(i, j) for i, j in pairs_of(len(summaries)) if contents[i] == contents[j]]
 
 
 def _means(reply: SummaryReply, support: Measure) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -125,21 +125,25 @@ def _ask_pairs(
     found: dict[tuple[NamedPair, int], R] = {}
     left = []
     for name, bundle in replies.items():
-        failures = [reply for reply in bundle.replies if not isinstance(reply, expected)]
-        if failures:
-            _fail(line, name, failures[0])
+        expected_ones = [reply for reply in bundle.replies if isinstance(reply, expected)]
+        if len(expected_ones) < len(bundle.replies):
+            _fail(line, name, bundle.replies, expected)
             continue
         left.append(name)
-        for pair, reply in zip(mine[name], bundle.replies, strict=True):
-            if isinstance(reply, expected):
-                found[pair, pair.index(name)] = reply
-    if len(left) < 2:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in line.failed.items())
-        raise FederationError(f"Fewer than two sites are left: {reasons}")
+        for pair, reply in zip(mine[name], expected_ones, strict=True):
+            found[pair, pair.index(name)] = reply
+    _check_enough(line, left)
     return found, tuple(left)
 
 
-def _fail(line: MeteredFederation, name: str, reply: Any) -> None:
+def _check_enough(line: MeteredFederation, left: list[str]) -> None:
+    if len(left) < 2:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in line.failed.items())
+        raise FederationError(f"Fewer than two sites are left: {reasons}")
+
+
+def _fail(line: MeteredFederation, name: str, replies: Sequence[Any], expected: type[Any]) -> None:
+    reply = next(one for one in replies if not isinstance(one, expected))
     failure = (
         reply
         if isinstance(reply, Failure)

@@ -204,12 +204,13 @@ class MatrixResult(Saved):
         )
 
     def _check(self) -> None:
-        size = len(set(self.sites))
-        if size != len(self.sites) or not all(type(name) is str for name in self.sites):
+        size = len({name for name in self.sites if type(name) is str})
+        if size != len(self.sites):
             raise ValueError("not names")
-        tables = [getattr(self, name) for name in _TABLES]
-        known = [table for table in tables if table is not None]
-        if len(known) < 3 or not all(table.shape == (size, size) for table in known):
+        tables = [self.value, self.lower, self.upper]
+        if self.fedwad is not None:
+            tables.append(self.fedwad)
+        if any(table.shape != (size, size) for table in tables):
             raise ValueError("not square")
-        if not ((self.lower <= self.value) & (self.value <= self.upper)).all():
+        if not np.array_equal(np.clip(self.value, self.lower, self.upper), self.value):
             raise ValueError("not a result of matrix()")

@@ -34,6 +34,10 @@ from fedwad.methods import DISTANCE_METHODS, FedWaD
 __all__ = ["DistanceOptions", "distance"]
 
 
+#: A result, the data of both sites if they are here, and the exact distance if it is wanted.
+Answer = tuple[fedwad.DistanceResult, dict[str, Dataset], float | None]
+
+
 class DistanceOptions(MethodOptions):
     """Options of the methods of a distance."""
 
@@ -94,26 +98,45 @@ def distance(
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     if by_rounds and (plot is not None or output.report is not None):
         keywords.setdefault("reveal", "every")
-    reference, data = None, dict[str, Dataset]()
-    if place.used:
-        if exact:
-            raise InputError("--exact needs both files in this process; leave out the engine.")
-        with progress_bar("Asking both sites") as bar:
-            outcome = place.run("distance", (a, b), keywords, tables.columns, bar.line)
-        result = fedwad.DistanceResult.from_dict(outcome)
-    else:
-        data, pair = _read((a, b), tables)
-        rounds = options.given.get("rounds", FedWaD.rounds) if by_rounds else None
-        with round_progress("Asking both sites", rounds) as show:
-            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
-                result = fedwad.distance(fed[pair[0]], fed[pair[1]], callback=show, **keywords)
-            reference = _exact(data[pair[0]], data[pair[1]], result) if exact else None
+    ask = _on_engine if place.used else _in_process
+    result, data, reference = ask((a, b), tables, place, keywords, exact)
     _write(result, output, plot, reference)
     if output.as_json:
         print_json(result.to_dict() | ({} if reference is None else {"exact": reference}))
     else:
         _show(result, reference)
         warn_dominant_column(data.values())
+
+
+def _on_engine(
+    names: tuple[str, str],
+    tables: TableOptions,
+    place: EngineOptions,
+    keywords: dict[str, Any],
+    exact: bool,
+) -> Answer:
+    if exact:
+        raise InputError("--exact needs both files in this process; leave out the engine.")
+    with progress_bar("Asking both sites") as bar:
+        outcome = place.run("distance", names, keywords, tables.columns, bar.line)
+    return fedwad.DistanceResult.from_dict(outcome), {}, None
+
+
+def _in_process(
+    paths: tuple[str, str],
+    tables: TableOptions,
+    place: EngineOptions,
+    keywords: dict[str, Any],
+    exact: bool,
+) -> Answer:
+    data, (first, second) = _read(paths, tables)
+    by_rounds = keywords["method"] == FedWaD.name
+    rounds = keywords.get("rounds", FedWaD.rounds) if by_rounds else None
+    with round_progress("Asking both sites", rounds) as show:
+        with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+            result = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
+        reference = _exact(data[first], data[second], result) if exact else None
+    return result, data, reference
 
 
 def _read(

@@ -28,20 +28,28 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
 def _files_of(source: str) -> list[Path]:
     path = Path(source)
     if path.is_dir():
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS)
-        if not inside:
-            raise InputError(f"The folder {source} has no files that end in {' '.join(FORMATS)}.")
-        return inside
-    if not path.exists() and any(letter in source for letter in "*?["):
+        return _files_in(path)
+    if path.exists() or (path.suffix.lower() in FORMATS and not _is_pattern(source)):
+        return [path]
+    if _is_pattern(source):
         matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207
         if not matches:
             raise InputError(f"No file matches {source}; check the pattern.")
         return matches
-    if not path.exists() and path.suffix.lower() not in FORMATS:
-        plain = not path.suffix and len(path.parts) == 1
-        site = ", or add --engine and --connect if it is a site" if plain else ""
-        raise InputError(f"There is no file or folder {source}; check the path{site}.")
-    return [path]
+    plain = not path.suffix and len(path.parts) == 1
+    site = ", or add --engine and --connect if it is a site" if plain else ""
+    raise InputError(f"There is no file or folder {source}; check the path{site}.")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in FORMATS)
+    if not inside:
+        raise InputError(f"The folder {folder} has no files that end in {' '.join(FORMATS)}.")
+    return inside
+
+
+def _is_pattern(source: str) -> bool:
+    return any(sign in source for sign in "*?[")
 
 
 def read_sites(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:

@@ -28,6 +28,7 @@ from fedwad.federation import (
     PrototypesRequest,
     agreed_names,
     local,
+    same_features,
 )
 from fedwad.ot import Floats, ground_cost
 from fedwad.privacy import DP, class_means
@@ -171,7 +172,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _pool(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
-        self.n_features_in_ = _common_width(replies)
+        self.n_features_in_ = same_features(
+            {name: reply.points.shape[1] for name, reply in replies.items()}
+        )
         place = {name: index for index, name in enumerate(names)}
         parts = replies.values()
         self.sites_ = tuple(replies)
@@ -344,18 +347,6 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             and 0 <= self.labels_.min() <= self.labels_.max() < len(self.classes_)
             and 0 <= self.owners_.min() <= self.owners_.max() < len(self.sites_)
         )
-
-
-def _common_width(replies: Mapping[str, Prototypes]) -> int:
-    """The number of features, which must be the same at all sites."""
-    first, width = next((name, reply.points.shape[1]) for name, reply in replies.items())
-    for name, reply in replies.items():
-        if reply.points.shape[1] != width:
-            raise InputError(
-                f"{first} has {width} features and {name} has {reply.points.shape[1]}; a classifier"
-                " needs the same features at all sites."
-            )
-    return int(width)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from fedwad.federation import (
     agreed_names,
     as_federation,
     choose_sites,
+    same_features,
 )
 from fedwad.learning._options import Algorithm, TrainingOptions
 from fedwad.learning._result import TrainingResult
@@ -176,13 +177,8 @@ def _check_labels(labels: NDArray[Any], names: tuple[str, ...]) -> dict[str, int
 
 def _common_features(described: Mapping[str, Description]) -> int:
     """The number of features, which must be the same everywhere."""
-    first, expected = next((name, reply.features) for name, reply in described.items())
+    expected = same_features({name: reply.features for name, reply in described.items()})
     for name, reply in described.items():
-        if reply.features != expected:
-            raise InputError(
-                f"{first} has {expected} features and {name} has {reply.features}; training needs"
-                " the same features."
-            )
         if not reply.labelled:
             raise InputError(
                 f"The data of {name} have no labels; training needs them, as (X, y) or a column."
