@@ -196,6 +196,8 @@ def test_ctrl_c_leaves_no_mess(tmp_path):
         "distance",
         "a.npy",
         "b.npy",
+        "--method",
+        "fedwad",
         "--rounds",
         "100000",
         "--save",

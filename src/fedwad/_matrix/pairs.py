@@ -120,8 +120,7 @@ def _ask_pairs(
     its requests counts as failed.
     """
     mine = {name: [pair for pair in asked if name in pair] for name in names}
-    bundles = {name: Bundle(tuple(asked[pair] for pair in pairs)) for name, pairs in mine.items()}
-    replies = line.ask(bundles, BundleReply, tolerate=True, at_least=2)
+    replies = line.ask(_bundles(mine, asked), BundleReply, tolerate=True, at_least=2)
     found: dict[tuple[NamedPair, int], R] = {}
     left = []
     for name, bundle in replies.items():
@@ -134,6 +133,12 @@ def _ask_pairs(
             found[pair, pair.index(name)] = reply
     _check_enough(line, left)
     return found, tuple(left)
+
+
+def _bundles(
+    mine: Mapping[str, Sequence[NamedPair]], asked: Mapping[NamedPair, Any]
+) -> dict[str, Bundle]:
+    return {name: Bundle(tuple(asked[pair] for pair in pairs)) for name, pairs in mine.items()}
 
 
 def _check_enough(line: MeteredFederation, left: list[str]) -> None:
