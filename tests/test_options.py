@@ -13,7 +13,7 @@ from fedwad.errors import InputError
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(0, 1, (30, 2)), RNG.normal(1, 1, (25, 2))
 DATA = {"paris": X, "oslo": Y, "rome": X + 2}
-DP = fedwad.DP(1.0, 1e-5, 5.0)
+DP = fedwad.DP(1.0, delta=1e-5, clip_norm=5.0)
 
 FUNCTIONS = {
     "distance": (lambda **options: fedwad.distance(X, Y, **options), methods.DISTANCE_METHODS),

@@ -102,7 +102,7 @@ def suggest(distances: ArrayLike) -> Suggestion:
     Affinity is exp(-(D^2 - d^2)/s), where d is the smallest distance: two samples of one
     distribution are still about d apart. We scan the bandwidth s from the median nearest-neighbour
     excess (at least 0.1 d^2) up to half the median excess, and keep the s with the largest
-    eigengap. A gap is clear from 0.5 on: k groups without a link between them make a gap of about 1.
+    eigengap. A gap is clear from 0.5 on: k groups without links between them have a gap of about 1.
     """
     checked = _checked(distances)
     count = len(checked)

@@ -66,7 +66,10 @@ class Cells:
 
     @cached_property
     def lower(self) -> float:
-        """Lower bound of W2: the root of the dual value sum_i min_s(c_is - g_s)/n + sum_s b_s g_s."""
+        """Lower bound of W2: the root of the dual value.
+
+        It is sum_i min_s(c_is - g_s) / n + sum_s b_s g_s.
+        """
         return math.sqrt(max(0.0, self.dual + float(self.weights @ self.asked.potentials)))
 
     @cached_property

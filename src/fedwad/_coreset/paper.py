@@ -126,7 +126,7 @@ class Direct:
             summary, distance = reply.summary, reply.distance or 0.0
             if not isinstance(summary, Summary) or summary.means.shape != coreset.points.shape:
                 raise InputError(
-                    f"{name} has fewer samples than the coreset has points; make the coreset smaller."
+                    f"{name} has fewer samples than the coreset has points; take a smaller size."
                 )
             towards = 2 * coreset.weights[:, None] * (coreset.points - summary.means)
             gradient += towards / (2 * distance or 1.0) / len(replies)

@@ -45,7 +45,7 @@ _CELLS = 10  # largest number of cells of a summary; more atoms do not need more
 
 @dataclass(frozen=True, eq=False)
 class Seed:
-    """Atoms (S, d) and potentials (S,) to begin with, their origin, and an estimate of W2^2 or 0."""
+    """First atoms (S, d) and potentials (S,), their origin, and an estimate of W2^2 or 0."""
 
     atoms: Floats
     potentials: Floats
@@ -167,7 +167,7 @@ def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
 
 
 def ask_moments(line: MeteredFederation, names: Sequence[str]) -> list[Moments]:
-    """Return count, mean and scale of all sites that do not refuse; the others are asked for cells."""
+    """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
         replies = line.ask(requests, Moments, tolerate=True, record=False)
