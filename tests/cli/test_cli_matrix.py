@@ -217,7 +217,7 @@ def test_a_ledger_is_shown(tmp_path):
     done = run("ledger", "show", path)
     assert done.returncode == 0, done.stderr
     assert (
-        "2 requests (2 shown): 1 answered, 0 repeated, 1 refused, 0 withheld, 0 cut off by a crash."
+        "2 requests in 2 lines (2 shown): 1 answered, 0 repeated, 1 refused, 0 withheld, 0 unreadable."
         in done.stdout
     )
     content = json.loads(run("ledger", "show", path, "--json").stdout)

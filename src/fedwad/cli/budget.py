@@ -83,9 +83,9 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
         "mu": spent,
         "epsilon": epsilon_of(spent, delta),
         **_left(None if rules is None else rules.epsilon, spent, delta),
-        "refused": sum(entry.outcome == "refused" for entry in private),
+        "refused": sum(entry.count for entry in private if entry.outcome == "refused"),
         "without_privacy": sum(
-            entry.is_query and entry.kind != "private" for entry in ledger.entries
+            entry.count for entry in ledger.entries if entry.is_query and entry.kind != "private"
         ),
     }
 

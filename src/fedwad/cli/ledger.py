@@ -64,7 +64,9 @@ def _table(entries: Sequence[Entry]) -> Table:
 
 
 def _print_reasons(entries: Sequence[Entry]) -> None:
-    reasons = Counter((entry.outcome, entry.kind, entry.reason) for entry in entries)
+    reasons: Counter[tuple[str, str, str]] = Counter()
+    for entry in entries:
+        reasons[entry.outcome, entry.kind, entry.reason] += entry.count
     for (outcome, kind, reason), count in reasons.items():
         if reason:
             printable = "".join(character for character in reason if character.isprintable())
@@ -76,16 +78,19 @@ def _print_totals(entries: list[Entry], shown: int) -> None:
     totals = _totals(entries)
     queries = f"{totals['queries']} quer{'y' if totals['queries'] == 1 else 'ies'}"
     screen.print(
-        f"{len(entries)} requests ({shown} shown): {totals['answered']} answered,"
+        f"{totals['requests']} requests in {len(entries)} lines ({shown} shown): {totals['answered']} answered,"
         f" {totals['repeated']} repeated, {totals['refused']} refused,"
-        f" {totals['withheld']} withheld, {totals['torn']} cut off by a crash.\n"
+        f" {totals['withheld']} withheld, {totals['torn']} unreadable.\n"
         f"{queries} counted against the limit, {bytes_in_words(totals['bytes'])} sent in total.",
         soft_wrap=True,
     )
 
 
 def _totals(entries: list[Entry]) -> dict[str, int]:
-    outcomes: Counter[str] = Counter(entry.outcome for entry in entries)
+    outcomes: Counter[str] = Counter()
+    for entry in entries:
+        outcomes[entry.outcome] += entry.count
     totals = {name: outcomes[name] for name in _OUTCOMES}
     sent = sum(entry.bytes for entry in entries)
-    return {**totals, "queries": Ledger(entries).queries, "bytes": sent}
+    requests = sum(entry.count for entry in entries)
+    return {**totals, "requests": requests, "queries": Ledger(entries).queries, "bytes": sent}

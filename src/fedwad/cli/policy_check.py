@@ -115,11 +115,10 @@ def _requests_for_rounds(client: Client, features: int) -> Iterator[tuple[str, R
 
 
 def _try(client: Client, name: str, request: Request) -> Trial:
-    reason, before = "", len(client.ledger.entries)
+    reason, client = "", client.with_empty_ledger()  # tried as if it were the next request
     try:
         client.answer(request)
     except FedwadError as error:
         reason = str(error)
     entry = client.ledger.entries[-1]
-    del client.ledger.entries[before:]  # each request is tried as if it were the next one
     return Trial(name, entry.kind, entry.outcome, entry.min_cell_size, entry.bytes, reason)

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9  # a budget of mu pays for n releases of mu / sqrt(n), whatever
 
 def guarantee_warning(ledger: Ledger, policy: Policy) -> str:
     """A warning if a policy allows other replies about data with private releases; else empty."""
-    made = sum(entry.kind == "private" and entry.outcome == "spent" for entry in ledger.entries)
+    made = ledger.private_releases
     if not made or not set(policy.allow) - {"describe", "private"}:
         return ""
     releases = f"{made} private release{'s' if made > 1 else ''}"

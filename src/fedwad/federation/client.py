@@ -61,6 +61,10 @@ class Client:
             else hashlib.sha256(repr(data.features).encode()).hexdigest()[:16]
         )
 
+    def with_empty_ledger(self) -> Client:
+        """A client with the same data and policy that was never asked anything, for rehearsals."""
+        return Client(self._context.data, self.policy)
+
     @property
     def policy(self) -> Policy:
         return self._context.policy
@@ -192,7 +196,7 @@ class Client:
             0 if known is None else known.min_cell_size,
             hashlib.sha256(stored).hexdigest(),
             self._context.digest,
-            question=admitted.key,
+            request=admitted.key,
         )
         return reply
 
@@ -207,7 +211,7 @@ class Client:
                 admitted.kind,
                 "withheld",
                 data=self._context.digest,
-                question=admitted.key if lasting else "",
+                request=admitted.key if lasting else "",
                 reason=_reason(error),
             )
             raise
@@ -234,7 +238,7 @@ class Client:
             samples or 0,
             sent,
             self._context.digest,
-            question=admitted.key,
+            request=admitted.key,
         )
         if admitted.key:
             self._context.replies.put(admitted.key, packed)

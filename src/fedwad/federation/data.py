@@ -64,7 +64,7 @@ class Dataset:
             names = tuple(self.names[name] for name in names) if self.names else names
             order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
             points, weights, codes = points[order], weights[order], codes[order]
-        return Dataset(Measure(points, weights), codes, self.features, names=names)
+        return Dataset(Measure(points, weights), codes, self.features, self.wrong_labels, names)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""

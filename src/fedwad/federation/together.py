@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 
 from fedwad._blas import single_threaded_blas
 from fedwad.errors import FedwadError
 from fedwad.federation.client import Admitted, Client
 from fedwad.federation.failures import Failure, failure_of
+from fedwad.federation.ledger import turns
 from fedwad.federation.message import Reply, Request
 
 __all__ = ["answer_together"]
@@ -23,10 +23,7 @@ def answer_together(
     """
     answers: dict[str, Reply | Failure] = {}
     admitted: dict[str, Admitted] = {}
-    with ExitStack() as turns:
-        for name in sorted(requests):  # one order for all threads, so that none waits for another
-            turns.enter_context(clients[name].ledger.turn())
-        turns.enter_context(single_threaded_blas())
+    with turns(clients[name].ledger for name in requests), single_threaded_blas():
         for name, request in requests.items():
             try:
                 admitted[name] = clients[name]._admit(request)

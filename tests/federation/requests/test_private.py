@@ -102,7 +102,7 @@ def test_a_line_that_cannot_be_read_spends_everything(tmp_path):
     path = tmp_path / "node.jsonl"
     node(3.0, FileLedger(path)).answer(asked(0.1))
     with path.open("ab") as file:
-        file.write(b'{"when": "2026-01-01T00:00:00+00:00", "kind": "priv')
+        file.write(b'{"when": "2026-01-01T00:00:00+00:00", "kind": "priv\n')
     with pytest.raises(PolicyError, match="cannot be read"):
         node(3.0, FileLedger(path)).answer(asked(0.1, clip_norm=6.0))
 
@@ -110,7 +110,7 @@ def test_a_line_that_cannot_be_read_spends_everything(tmp_path):
 @pytest.mark.parametrize("mu", ["-1", "NaN", "Infinity", '"none"', "null", "true"])
 def test_a_ledger_with_an_impossible_cost_is_not_believed(tmp_path, mu):
     path = tmp_path / "node.jsonl"
-    path.write_text('{"when": "", "kind": "private", "outcome": "spent", "mu": ' + mu + "}\n")
+    path.write_text('{"when":"","kind":"private","outcome":"spent","mu":' + mu + "}\n")
     with pytest.raises(PolicyError):
         node(3.0, FileLedger(path)).answer(asked(0.1))
 

@@ -1,0 +1,249 @@
+"""Lines of a ledger: one JSON object each, sealed by a hash of itself and of the line before.
+
+A line ends with its seal, the first half of SHA-256 over the previous seal and the line without its
+own. A changed, inserted or removed line shows, because it, or the one after it, no longer fits its
+seal. The seal is no signature: it finds accidents and careless edits, not an operator who writes
+the whole file anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, get_args
+
+from fedwad.errors import InputError
+
+__all__ = [
+    "FIRST_SEAL",
+    "Content",
+    "Entry",
+    "Line",
+    "Outcome",
+    "is_query",
+    "read_lines",
+    "refuse_unchained",
+    "sealed_line",
+]
+
+#: "refused" before the data were read, "withheld" after, or "answered"; "repeated" when the same
+#: request got the same reply as before; "spent" when a private release is paid for, before its
+#: noise is drawn; "accepted" when the operator lets a new version of the data be asked about;
+#: "torn" for a line that cannot be read.
+Outcome = Literal["answered", "repeated", "refused", "withheld", "spent", "accepted", "torn"]
+
+#: The fields of a line by name, those at their default left out.
+Content = dict[str, Any]
+
+#: What the first line of a file is chained to.
+FIRST_SEAL = "0" * 32
+
+_UNCOUNTED = ("refused", "repeated", "accepted")
+_LONGEST_LINE = 1 << 14  # bytes; no line that was written here is longer
+_BEFORE_SEAL, _AFTER_SEAL = b',"seal":"', b'"}'
+_CHUNK = 4096  # lines that are decoded together
+_TAIL = len(_BEFORE_SEAL) + len(FIRST_SEAL) + len(_AFTER_SEAL)
+_SEALED = re.compile(rb',"seal":"([0-9a-f]{32})"\}\Z')
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One request, or several that were counted together.
+
+    Attributes
+    ----------
+    when : str
+        Time in UTC. Nothing depends on it: clocks jump.
+    kind : str
+        Kind of the request.
+    outcome : str
+        What became of it.
+    bytes : int
+        Size of the reply.
+    min_cell_size : int
+        Number of samples that the least protected number of the reply averages.
+    digest, data, request : str
+        SHA-256 of the reply, of the data, and of the request. The last is empty where the same
+        request can have another reply the next time.
+    mu : float
+        Cost of a private release.
+    reason : str
+        Why no reply left.
+    count : int
+        How many requests of this kind and outcome the line stands for.
+    """
+
+    when: str
+    kind: str
+    outcome: Outcome
+    bytes: int = 0
+    min_cell_size: int = 0
+    digest: str = ""
+    data: str = ""
+    mu: float = 0.0
+    request: str = ""
+    reason: str = ""
+    count: int = 1
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the server could learn something about the data from what became of this."""
+        return is_query(self.kind, self.outcome)
+
+    @classmethod
+    def of(cls, content: Content) -> Entry:
+        """The entry of these fields; those that are not known are passed over."""
+        return cls(**{name: content[name] for name in _TYPES if name in content})
+
+    @property
+    def content(self) -> Content:
+        """The fields by name, without those at their default."""
+        named = ((name, getattr(self, name)) for name in _TYPES)
+        return {name: value for name, value in named if _DEFAULTS.get(name) != value}
+
+
+_TYPES: dict[str, type] = {
+    field.name: {"int": int, "float": float}.get(str(field.type), str) for field in fields(Entry)
+}
+_DEFAULTS: Content = {field.name: field.default for field in fields(Entry)[3:]}
+_NEEDED = frozenset(("when", "kind", "outcome"))
+_OUTCOMES = frozenset(get_args(Outcome)) - {"torn"}
+
+
+class Line(NamedTuple):
+    """A line as it was found: its fields, where it ends in the text, and the seal it hands on."""
+
+    content: Content
+    end: int
+    seal: str
+
+
+def is_query(kind: str, outcome: str) -> bool:
+    """Whether a server could learn something about the data from such a line.
+
+    A withheld reply counts, because its absence says something. A repeated one does not. Of a
+    private release the line "spent" counts, which comes before the reply.
+    """
+    if kind == "private" and outcome == "answered":
+        return False
+    return outcome not in _UNCOUNTED and kind != "describe"
+
+
+def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:
+    """The line of an entry, with its newline, and its seal."""
+    body = json.dumps(entry.content, allow_nan=False, separators=(",", ":")).encode("utf-8")[:-1]
+    seal = _seal(previous.encode(), body)
+    return b"".join((body, _BEFORE_SEAL, seal, _AFTER_SEAL, b"\n")), seal.decode()
+
+
+def read_lines(text: bytes, previous: str) -> Iterator[Line]:
+    """The lines of a text, whose first one is chained to `previous`.
+
+    A line that is not what was written there is "torn". It counts as often as it holds seals, for
+    a newline may be what was damaged. It hands on the last seal that stands in it, so that the
+    damage does not spread to all lines after it.
+    """
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        del lines[-1]
+    end, seal = 0, previous.encode()
+    for start in range(0, len(lines), _CHUNK):
+        chunk = lines[start : start + _CHUNK]
+        seals = list(_checked(chunk, seal))
+        seal = seals[-1][1]
+        contents = iter(
+            _decoded([line for line, (whole, _) in zip(chunk, seals, strict=True) if whole])
+        )
+        for line, (whole, own) in zip(chunk, seals, strict=True):
+            end += len(line) + 1
+            content = next(contents) if whole else None
+            yield Line(content or _torn(line), end, own.decode())
+
+
+def refuse_unchained(text: bytes, name: str) -> None:
+    """Raise InputError if this is the text of a ledger whose lines have no seals.
+
+    Earlier versions wrote such ledgers. They are not continued, because nobody can say whether a
+    line is missing.
+    """
+    first = text[: _LONGEST_LINE + 1].split(b"\n", 1)[0]
+    if first.startswith(b'{"when": ') and b'"outcome": ' in first and b'"seal"' not in first:
+        raise InputError(
+            f"The ledger {name} is of an earlier version, whose lines are not chained; keep it in"
+            " another place, and start a new one if what it lists is acceptable."
+        )
+
+
+def _checked(lines: list[bytes], seal: bytes) -> Iterator[tuple[bool, bytes]]:
+    """Whether each line fits its seal, and the seal that it hands on."""
+    for line in lines:
+        own = _seal(seal, line[:-_TAIL])
+        whole = line[-_TAIL:] == _BEFORE_SEAL + own + _AFTER_SEAL and len(line) <= _LONGEST_LINE
+        seal = own if whole else _handed_on(line)
+        yield whole, seal
+
+
+def _seal(previous: bytes, body: bytes) -> bytes:
+    return hashlib.sha256(previous + body).hexdigest()[: len(FIRST_SEAL)].encode()
+
+
+def _handed_on(line: bytes) -> bytes:
+    found = _SEALED.search(line[-_TAIL:])
+    return found[1] if found else _seal(b"", line)
+
+
+def _torn(line: bytes) -> Content:
+    return {
+        "when": "",
+        "kind": "unreadable",
+        "outcome": "torn",
+        "count": max(1, line.count(b'"seal"')),
+    }
+
+
+def _decoded(lines: list[bytes]) -> list[Content | None]:
+    """The fields of each line; None for one that has others, or of other types, than an entry."""
+    try:
+        contents: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
+    except (ValueError, RecursionError):
+        contents = [_decoded_alone(line) for line in lines]
+    return [content if _is_proper(content) else None for content in contents]
+
+
+def _decoded_alone(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_proper(content: Any) -> bool:
+    """Whether these are the fields of an entry; later versions may have more of them."""
+    if type(content) is not dict or content.pop("seal", None) is None:
+        return False
+    names = tuple(content)
+    types = _shapes.get(names) or _learnt(names, tuple(map(type, content.values())))
+    if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
+        return False
+    return all(low <= content[name] < math.inf for name, low in _LEAST if name in content)
+
+
+#: Types of fields that were found proper, by their names: most lines look like the one before.
+_shapes: dict[tuple[str, ...], list[type]] = {}
+_LEAST = (("bytes", 0), ("min_cell_size", 0), ("mu", 0.0), ("count", 1))
+_MOST_SHAPES = 256
+
+
+def _learnt(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
+    """The types as they must be, if these are proper ones."""
+    if not set(names) >= _NEEDED:
+        return None
+    if any(_TYPES.get(name, kind) is not kind for name, kind in zip(names, types, strict=True)):
+        return None
+    if len(_shapes) < _MOST_SHAPES and set(names) <= set(_TYPES):
+        _shapes[names] = list(types)
+    return list(types)

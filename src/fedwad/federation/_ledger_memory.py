@@ -1,0 +1,274 @@
+"""The record of everything that was asked of a client, and of what left it.
+
+`Ledger` keeps it in memory and `FileLedger` in a file that survives restarts. Both answer in
+constant time what a policy asks: how many queries there were, which replies left, what private
+releases cost.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import RLock
+
+from fedwad.errors import InputError
+from fedwad.federation._ledger_lines import (
+    FIRST_SEAL,
+    Content,
+    Entry,
+    Outcome,
+    is_query,
+    read_lines,
+    refuse_unchained,
+)
+
+__all__ = ["Entry", "Ledger", "Outcome", "entries_of", "read_ledger", "turns"]
+
+_EXECUTED = ("answered", "withheld")
+_LONGEST_REASON = 300  # characters; a sentence can quote what arrived
+
+#: Lines that may be written at once, and seconds until one more may, for outcomes that count for no
+#: limit.
+_LISTED: dict[str, tuple[int, float]] = {
+    "unreadable": (10, 60.0),
+    "refused": (100, 60.0),
+    "repeated": (600, 10.0),
+}
+
+
+class Tally:
+    """What the lines of a ledger add up to, brought up to date line by line."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.queries = 0
+        self.unreadable = 0
+        self.releases = 0
+        self.data = ""
+        self._without_privacy = False
+        self._squares = 0.0
+        self._released: dict[str, set[str]] = {}
+        self._known: dict[str, Content] = {}
+
+    def add(self, content: Content) -> None:
+        """Count one line."""
+        kind, outcome = content["kind"], content["outcome"]
+        self.lines += 1
+        if outcome == "answered":
+            self.released_digests(kind).add(content.get("digest", ""))
+        elif outcome == "torn":
+            self._add_unreadable(content.get("count", 1))
+        elif outcome == "accepted":
+            self.data = content.get("data", "")
+        elif outcome == "spent":
+            self.releases += 1
+            self._squares += content.get("mu", 0.0) ** 2
+        if is_query(kind, outcome):
+            self.queries += content.get("count", 1)
+            self._without_privacy |= kind != "private"
+            self.data = self.data or content.get("data", "")
+        if outcome in _EXECUTED and content.get("request"):
+            self._known.setdefault(content["request"], content)
+
+    def _add_unreadable(self, count: int) -> None:
+        """They may have been replies of any kind, so they take places among those of every kind."""
+        before, self.unreadable = self.unreadable, self.unreadable + count
+        for kind in self._released:
+            self._released[kind] |= _words(before, self.unreadable)
+
+    def released_digests(self, kind: str) -> set[str]:
+        """Digests of the replies of a kind that left, and a word for each that may have."""
+        if kind not in self._released:
+            self._released[kind] = _words(0, self.unreadable)
+        return self._released[kind]
+
+    def known(self, request: str) -> Entry | None:
+        """The first line of a request that was answered or withheld."""
+        return Entry.of(self._known[request]) if request and request in self._known else None
+
+    @property
+    def spent(self) -> float:
+        """Cost of all private releases together."""
+        return math.inf if self._without_privacy else math.sqrt(self._squares)
+
+
+def _words(start: int, end: int) -> set[str]:
+    return {f"unreadable {number}" for number in range(start, end)}
+
+
+class Quota:
+    """How many lines may be written of what counts for no limit; the others are counted and go into
+    the next line.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[float, float]] = {}
+        self._waiting: dict[tuple[str, str], int] = {}
+
+    def listed(self, entry: Entry) -> Entry | None:
+        """The entry with those that were counted since the last line, or None if this one is only
+        counted.
+        """
+        rule = "unreadable" if entry.kind == "unreadable" else entry.outcome
+        if rule not in _LISTED:
+            return entry
+        burst, pause = _LISTED[rule]
+        now = time.monotonic()
+        left, since = self._left.get(rule, (float(burst), now))
+        left = min(float(burst), left + (now - since) / pause)
+        waiting = self._waiting.pop((entry.kind, entry.outcome), 0) + entry.count
+        if left < 1:
+            self._left[rule] = left, now
+            self._waiting[entry.kind, entry.outcome] = waiting
+            return None
+        self._left[rule] = left - 1, now
+        return replace(entry, count=waiting)
+
+
+class Ledger:
+    """A ledger in memory: it is written before each reply leaves."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._turn = RLock()
+        self._tally, self._quota = Tally(), Quota()
+        self._entries: list[Entry] = []
+        self._kept: dict[str, bytes] = {}
+        for entry in entries:
+            self._entries.append(entry)
+            self._tally.add(entry.content)
+
+    def __len__(self) -> int:
+        return self._tally.lines
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All lines, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def queries(self) -> int:
+        """How many replies a server could learn from, over the life of the data."""
+        return self._tally.queries
+
+    @property
+    def unreadable(self) -> int:
+        """How many lines cannot be read."""
+        return self._tally.unreadable
+
+    @property
+    def private_releases(self) -> int:
+        """How many private releases were paid for."""
+        return self._tally.releases
+
+    @property
+    def data_version(self) -> str:
+        """Digest of the data that may be asked about: those of the first query, or those accepted
+        last. Empty before.
+        """
+        return self._tally.data
+
+    def released_digests(self, kind: str) -> frozenset[str] | set[str]:
+        """Digests of the replies of a kind that left.
+
+        A line that cannot be read counts as a reply of every kind.
+        """
+        return self._tally.released_digests(kind)
+
+    def known(self, request: str) -> Entry | None:
+        """The line of the first time that this request was answered or withheld, if it was."""
+        return self._tally.known(request)
+
+    @property
+    def spent(self) -> float:
+        """Cost of all private releases together, mu^2 = sum of mu_i^2, whichever version of the
+        data they were about.
+
+        Infinite if any other reply about the data left, or if a line cannot be read, for it may
+        have been one.
+        """
+        return self._tally.spent
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """From asking the policy to recording the reply nobody else may count or write."""
+        with self._turn:
+            yield
+
+    @property
+    def order(self) -> str:
+        """The place of this ledger when several are taken at once, the same in every process."""
+        return f"memory {id(self)}"
+
+    def kept(self, key: str) -> bytes | None:
+        """The release that was kept under this name, if there is one."""
+        return self._kept.get(key)
+
+    def keep(self, key: str, content: bytes) -> None:
+        """Keep a private release, so that it can be sent again at no cost."""
+        self._kept[key] = content
+
+    def record(
+        self,
+        kind: str,
+        outcome: Outcome,
+        size: int = 0,
+        min_cell_size: int = 0,
+        digest: str = "",
+        data: str = "",
+        mu: float = 0.0,
+        request: str = "",
+        reason: str = "",
+    ) -> None:
+        """Write a line; it is safe when this returns.
+
+        Refusals and repeats beyond a rate are counted, not listed.
+        """
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        reason = reason[:_LONGEST_REASON]
+        entry = Entry(when, kind, outcome, size, min_cell_size, digest, data, mu, request, reason)
+        listed = self._quota.listed(entry)
+        if listed is not None:
+            self._append(listed)
+
+    def accept_data(self, data: str) -> None:
+        """Let the data of this digest be asked about from now on."""
+        self.record("data", "accepted", data=data)
+
+    def _append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._tally.add(entry.content)
+
+
+@contextmanager
+def turns(ledgers: Iterable[Ledger]) -> Iterator[None]:
+    """The turns of several ledgers, each taken once and all in one order, so that nobody waits for
+    each other.
+    """
+    with ExitStack() as stack:
+        for ledger in sorted({id(one): one for one in ledgers}.values(), key=lambda one: one.order):
+            stack.enter_context(ledger.turn())
+        yield
+
+
+def entries_of(text: bytes) -> list[Entry]:
+    """The entries of the text of a ledger, chained from its first line."""
+    return [Entry.of(line.content) for line in read_lines(text, FIRST_SEAL)]
+
+
+def read_ledger(path: str | Path) -> list[Entry]:
+    """The entries of a ledger file, without writing to it."""
+    try:
+        text = Path(os.fspath(path)).read_bytes()
+    except OSError:
+        raise InputError(f"There is no readable ledger at {path}; check the path.") from None
+    refuse_unchained(text, Path(path).name)
+    entries = entries_of(text)
+    if entries and all(entry.outcome == "torn" for entry in entries):
+        raise InputError(f"{path} is not a ledger; give the .jsonl file that a site writes.")
+    return entries
