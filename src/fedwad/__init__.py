@@ -19,10 +19,18 @@ from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
 from fedwad._matrix.api import matrix
 from fedwad._matrix.result import MatrixResult
-from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
-from fedwad.federation import Policy, local
+from fedwad.errors import (
+    CertificateError,
+    DataWarning,
+    FederationError,
+    FedwadError,
+    InputError,
+    PolicyError,
+)
+from fedwad.federation import Policy, local, schema
 from fedwad.ot import Measure, wasserstein
 from fedwad.privacy import DP
+from fedwad.tables import Schema
 
 if TYPE_CHECKING:
     from fedwad.learning import CoresetClassifier
@@ -36,6 +44,7 @@ __all__ = [
     "CoresetClassifier",
     "CoresetResult",
     "CoresetRound",
+    "DataWarning",
     "DistanceResult",
     "FederationError",
     "FedwadError",
@@ -45,6 +54,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Round",
+    "Schema",
     "audit",
     "coreset",
     "datasets",
@@ -53,6 +63,7 @@ __all__ = [
     "matrix",
     "methods",
     "ot",
+    "schema",
     "wasserstein",
 ]
 

@@ -1,10 +1,17 @@
-"""The four errors that a user can cause, and their common parent.
+"""The four errors that a user can cause, their common parent, and a warning about data.
 
 Each message is one sentence that says what arrived and what to do about it.
 The command line prints that sentence and exits with status 2.
 """
 
-__all__ = ["CertificateError", "FederationError", "FedwadError", "InputError", "PolicyError"]
+__all__ = [
+    "CertificateError",
+    "DataWarning",
+    "FederationError",
+    "FedwadError",
+    "InputError",
+    "PolicyError",
+]
 
 
 class FedwadError(Exception):
@@ -25,3 +32,7 @@ class FederationError(FedwadError):
 
 class CertificateError(FedwadError):
     """A computed optimum failed its proof of optimality, so it is not returned."""
+
+
+class DataWarning(UserWarning):
+    """Sites contradict each other about a column, or a column looks wrong at one of them."""

@@ -258,6 +258,7 @@ def test_under_other_rules_or_about_other_data_a_question_is_another(change):
 def test_replies_that_depend_on_more_than_the_question_always_count():
     assert {request.kind for request in kinds.REQUESTS if not request.lasting} == {
         "describe",
+        "encode",
         "private",
         "train",
         "evaluate",

@@ -15,7 +15,7 @@ from rich.table import Table
 import fedwad
 from fedwad._audit import AuditResult, Row
 from fedwad._matrix.api import Progress
-from fedwad.cli.columns import Drop, LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.policy_check import UNTRIED, untried
 from fedwad.errors import InputError
@@ -41,6 +41,8 @@ def audit(
     ] = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     save: Annotated[
         Path | None, typer.Option(help="Write the result, without records, to this .json file.")
@@ -66,7 +68,7 @@ def audit(
     """
     _check_files(data, save, report)
     with progress_bar("Attacking") as bar:
-        dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
+        dataset = read(data, columns=Columns.of(label_column, drop, missing, schema)).by_name()
         result = fedwad.audit(
             dataset,
             policy,

@@ -10,7 +10,7 @@ import typer
 from fedwad.cli.groups import Group
 from fedwad.federation import Columns
 
-__all__ = ["Drop", "LabelColumn", "TableOptions"]
+__all__ = ["Drop", "LabelColumn", "Missing", "SchemaFile", "TableOptions"]
 
 LabelColumn = Annotated[
     str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")
@@ -24,6 +24,24 @@ Drop = Annotated[
         show_default=False,
     ),
 ]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Text that stands for a missing value, in all columns or in one, as in chol=0; may be"
+        " repeated.",
+        metavar="TEXT",
+        show_default=False,
+    ),
+]
+SchemaFile = Annotated[
+    str,
+    typer.Option(
+        help="Schema file that says what the columns of tables become; 'none' takes columns of"
+        " numbers as they are.",
+        metavar="FILE|none",
+        show_default="agreed on by the sites",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +50,9 @@ class TableOptions(Group):
 
     label_column: LabelColumn = None
     drop: Drop = None
+    missing: Missing = None
+    schema: SchemaFile = "auto"
 
     @property
     def columns(self) -> Columns:
-        return Columns.of(self.label_column, self.drop)
+        return Columns.of(self.label_column, self.drop, self.missing, self.schema)

@@ -27,8 +27,9 @@ from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import MethodOptions, Output, Seed, grouped
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
+from fedwad.cli.sites import read_files
 from fedwad.errors import CertificateError, InputError
-from fedwad.federation import Dataset, align_columns, read
+from fedwad.federation import Dataset
 from fedwad.methods import DISTANCE_METHODS, FedWaD
 
 __all__ = ["DistanceOptions", "distance"]
@@ -145,9 +146,7 @@ def _read(
     """Return the data by name, and the names of both sites, equal for one and the same file."""
     first, second = map(Path, paths)
     names = paths if first.stem == second.stem else (first.stem, second.stem)
-    data = align_columns(
-        {name: read(path, columns=tables.columns) for name, path in zip(names, paths, strict=True)}
-    )
+    data = read_files(dict(zip(names, paths, strict=True)), tables.columns)
     return data, (names[0], names[0] if first.resolve() == second.resolve() else names[1])
 
 

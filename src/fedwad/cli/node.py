@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedwad._words import bytes_in_words
-from fedwad.cli.columns import Drop, LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.policy_check import UNTRIED, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
@@ -22,7 +22,7 @@ from fedwad.federation import (
     Ledger,
     Policy,
     guarantee_warning,
-    read,
+    held_data,
     read_ledger,
 )
 
@@ -41,6 +41,8 @@ def check(
     policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
     label_column: LabelColumn = None,
     drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
     ledger: Annotated[
         Path | None,
         typer.Option(help="The node's ledger; next to the policy when left out. It is only read."),
@@ -53,10 +55,10 @@ def check(
     does not change the ledger.
     """
     rules = Policy.load(policy)
-    dataset = read(data, columns=Columns.of(label_column, drop)).by_name()
+    held = held_data(data, rules, Columns.of(label_column, drop, missing, schema))
     record = _read_record(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
     warning = guarantee_warning(record, rules)
-    trials = try_requests(Client(dataset, rules), dataset.measure.dimension)
+    trials = try_requests(Client(held, rules))
     if as_json:
         print_json(
             {

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import Drop, LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, screen
 
 __all__ = ["flare", "flower"]
@@ -46,6 +46,8 @@ def flower(
     ledger: LedgerFile = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
     patience: Annotated[
         float,
         typer.Option(help="Seconds to keep trying while the hub is away or refuses.", min=0.0),
@@ -65,6 +67,8 @@ def flower(
         ledger,
         label_column,
         drop or (),
+        missing or (),
+        schema,
         superlink=superlink,
         root_certificates=root_certificates,
         key=key,
@@ -83,6 +87,8 @@ def flare(
     ledger: LedgerFile = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
 ) -> None:
     """Prepare a site's startup kit of NVIDIA FLARE to answer requests within the policy.
 
@@ -92,7 +98,7 @@ def flare(
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 
-    prepare_site(kit, data, policy, ledger, label_column, drop or ())
+    prepare_site(kit, data, policy, ledger, label_column, drop or (), missing or (), schema)
     screen.print(
         f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}",
         soft_wrap=True,

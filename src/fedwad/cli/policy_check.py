@@ -14,17 +14,20 @@ from fedwad.federation import (
     CellsRequest,
     Client,
     DescribeRequest,
+    EncodeRequest,
     LabelsRequest,
     MomentsRequest,
     Policy,
     PrivateRequest,
     PrototypesRequest,
     Request,
+    SchemaRequest,
     SummaryRequest,
     TransportRequest,
 )
 from fedwad.ot import Measure
 from fedwad.privacy import DP
+from fedwad.tables import agree
 
 __all__ = ["UNTRIED", "Trial", "reply_limits", "try_requests", "untried"]
 
@@ -47,13 +50,19 @@ class Trial:
     reason: str
 
 
-def try_requests(client: Client, features: int) -> list[Trial]:
+def try_requests(client: Client) -> list[Trial]:
     """Try one request of each kind, and several of the kinds that the policy allows.
 
     They include requests that no policy should allow. The client's ledger stays as it is.
     """
+    first = [("describe", DescribeRequest()), ("schema", SchemaRequest())]
+    trials = [_try(client, name, request) for name, request in first]
+    if client.table is not None:  # as if the other sites had the same table
+        schema = agree({"this site": client.table.profile(client.policy.min_cell_size)}).schema
+        trials.append(_try(client, "encode", EncodeRequest(schema.to_toml())))
+    features = client.data.measure.dimension
     requests = [*_requests_for_summaries(client.policy), *_requests_for_rounds(client, features)]
-    return [_try(client, name, request) for name, request in requests]
+    return trials + [_try(client, name, request) for name, request in requests]
 
 
 def untried(policy: Policy) -> list[str]:
@@ -77,7 +86,6 @@ def _sizes(policy: Policy, kind: str) -> tuple[int, ...]:
 
 def _requests_for_summaries(policy: Policy) -> Iterator[tuple[str, Request]]:
     """Requests for statistics of the data, which need no support."""
-    yield "describe", DescribeRequest()
     yield "moments", MomentsRequest()
     for size in _sizes(policy, "summary"):
         yield f"summary, {size} cell{'s' if size > 1 else ''}", SummaryRequest(size, "auto", 2.0, 0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedwad.cli.console import screen
 from fedwad.federation import Dataset
-from fedwad.federation.columns import dropping
 from fedwad.ot import Floats
+from fedwad.tables import dropping
 
 __all__ = ["shares", "warn_dominant_column"]
 

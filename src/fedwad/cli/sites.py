@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedwad.cli.console import errors
 from fedwad.errors import InputError
-from fedwad.federation import FORMATS, Columns, Dataset, align_columns, read
+from fedwad.federation import (
+    FORMATS,
+    Client,
+    Columns,
+    Dataset,
+    LocalFederation,
+    Policy,
+    RawTable,
+    agreed_schema,
+    align_columns,
+    as_dataset,
+    is_readable,
+    read_raw,
+)
+from fedwad.tables import Schema
 
-__all__ = ["find_files", "read_sites"]
+__all__ = ["agreed_on", "find_files", "read_files", "read_sites", "show_schema"]
+
+_MOST_WARNINGS = 10
 
 
 def find_files(sources: Sequence[str]) -> dict[str, Path]:
@@ -21,15 +38,19 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
     """
     found = [path for source in sources for path in _files_of(source)]
     different = list({path.resolve(): path for path in found}.values())
-    stems = Counter(path.stem for path in different)
-    return {path.stem if stems[path.stem] == 1 else str(path): path for path in different}
+    stems = Counter(map(_stem, different))
+    return {_stem(path) if stems[_stem(path)] == 1 else str(path): path for path in different}
+
+
+def _stem(path: Path) -> str:
+    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
 def _files_of(source: str) -> list[Path]:
     path = Path(source)
     if path.is_dir():
         return _files_in(path)
-    if path.exists() or (path.suffix.lower() in FORMATS and not _is_pattern(source)):
+    if path.exists() or (is_readable(path) and not _is_pattern(source)):
         return [path]
     if _is_pattern(source):
         matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207
@@ -42,7 +63,7 @@ def _files_of(source: str) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in FORMATS)
+    inside = sorted(file for file in folder.iterdir() if is_readable(file))
     if not inside:
         raise InputError(f"The folder {folder} has no files that end in {' '.join(FORMATS)}.")
     return inside
@@ -53,7 +74,38 @@ def _is_pattern(source: str) -> bool:
 
 
 def read_sites(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:
-    """Return the data of all sites, with features in the same order."""
-    return align_columns(
-        {name: read(path, columns=columns) for name, path in find_files(sources).items()}
-    )
+    """Return the data of all sites, with the same features in the same order."""
+    return read_files(find_files(sources), columns)
+
+
+def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, Dataset]:
+    """Return the data of these files, encoded by one schema if they are tables.
+
+    A schema that the sites agree on is summarised on standard error, with its conflicts.
+    """
+    held = {name: read_raw(path, columns=columns) for name, path in files.items()}
+    schema = columns.schema
+    if schema == "auto":
+        schema = agreed_on(held)
+    return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
+
+
+def agreed_on(held: Mapping[str, Dataset | RawTable]) -> Schema | None:
+    """Return the schema that tables agree on; None if some of the data are arrays."""
+    tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
+    if len(tables) < len(held) or not tables:
+        return None
+    policy = Policy.open()
+    schema = agreed_schema(LocalFederation({n: Client(t, policy) for n, t in tables.items()}))
+    show_schema(schema)
+    return schema
+
+
+def show_schema(schema: Schema) -> None:
+    """Print what a schema does in a few lines, and a warning for each conflict."""
+    for line in schema.summary():
+        errors.print(line, soft_wrap=True, markup=False)
+    for conflict in schema.conflicts[:_MOST_WARNINGS]:
+        errors.print(f"Warning: {conflict.sentence}", soft_wrap=True, markup=False)
+    if len(schema.conflicts) > _MOST_WARNINGS:
+        errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")

@@ -17,7 +17,7 @@ from rich.table import Table
 from fedwad._files import write_atomically
 from fedwad._words import bytes_in_words
 from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interrupt
-from fedwad.cli.columns import Drop, LabelColumn
+from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout
 from fedwad.errors import InputError
@@ -91,6 +91,8 @@ def train(
     ] = None,
     label_column: LabelColumn = None,
     drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = _DEFAULT.seed,
     save: Annotated[
         Path | None, typer.Option(help="Folder for the models (.npz, one per cluster) and results.")
@@ -131,7 +133,7 @@ def train(
         last_epochs=last_epochs,
         body_epochs=body_epochs,
     )
-    columns = Columns.of(label_column, drop)
+    columns = Columns.of(label_column, drop, missing, schema)
     here = engine is None and connect is None
     with progress_bar("Asking the sites") as bar, clean_interrupt() if here else nullcontext():
         if here:

@@ -13,7 +13,7 @@ from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._matrix.api import matrix
 from fedwad.errors import InputError
-from fedwad.federation import Federation, Journal, Site
+from fedwad.federation import Federation, Journal, Site, prepare
 from fedwad.learning import train
 
 __all__ = ["Job", "run"]
@@ -74,6 +74,7 @@ def run(
     with ExitStack() as stack:
         if checkpoint is not None:
             federation = stack.enter_context(Journal(federation, checkpoint, resume))
+        prepare(federation, job.clients or None)
         return {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
 
 

@@ -22,9 +22,11 @@ from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
-from fedwad.federation.node import open_client
+from fedwad.federation.node import held_data, open_client
 from fedwad.federation.policy import Policy
-from fedwad.federation.reading import FORMATS, read
+from fedwad.federation.proposal import schema
+from fedwad.federation.raw import RawTable, as_dataset
+from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
 from fedwad.federation.replies import payload
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
@@ -33,9 +35,16 @@ from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, 
 from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
+from fedwad.federation.requests.schema import (
+    EncodeReply,
+    EncodeRequest,
+    SchemaReply,
+    SchemaRequest,
+)
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
+from fedwad.federation.schemas import agreed_schema, check_public, prepare, warn_conflicts
 
 __all__ = [
     "FORMATS",
@@ -54,6 +63,8 @@ __all__ = [
     "Dataset",
     "DescribeRequest",
     "Description",
+    "EncodeReply",
+    "EncodeRequest",
     "Entry",
     "Envelope",
     "EvaluateRequest",
@@ -77,9 +88,12 @@ __all__ = [
     "Prototypes",
     "PrototypesRequest",
     "Question",
+    "RawTable",
     "RemoteFederation",
     "Reply",
     "Request",
+    "SchemaReply",
+    "SchemaRequest",
     "Site",
     "SummaryReply",
     "SummaryRequest",
@@ -89,8 +103,11 @@ __all__ = [
     "TransportReply",
     "TransportRequest",
     "agreed_names",
+    "agreed_schema",
     "align_columns",
+    "as_dataset",
     "as_federation",
+    "check_public",
     "choose_sites",
     "client_key",
     "describe_message",
@@ -98,13 +115,19 @@ __all__ = [
     "error_of",
     "failure_of",
     "guarantee_warning",
+    "held_data",
+    "is_readable",
     "local",
     "open_client",
     "pack",
     "payload",
+    "prepare",
     "read",
     "read_ledger",
+    "read_raw",
     "same_features",
+    "schema",
     "site_name",
     "unpack",
+    "warn_conflicts",
 ]

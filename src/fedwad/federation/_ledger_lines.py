@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from fedwad.errors import InputError
+from fedwad.federation.needs import FREE
 
 __all__ = [
     "FIRST_SEAL",
@@ -130,7 +131,7 @@ def is_query(kind: str, outcome: str) -> bool:
     """
     if kind == "private" and outcome == "answered":
         return False
-    return outcome not in _UNCOUNTED and kind != "describe"
+    return outcome not in _UNCOUNTED and kind not in FREE
 
 
 def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:

@@ -18,6 +18,7 @@ from fedwad.federation.failures import Failure, failure_of
 from fedwad.federation.ledger import Entry, Ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
+from fedwad.federation.raw import RawTable
 from fedwad.federation.replies import payload
 from fedwad.federation.requests import kind_of
 
@@ -51,15 +52,29 @@ class Client:
     """
 
     def __init__(
-        self, data: Dataset, policy: Policy | None = None, ledger: Ledger | None = None
+        self, data: Dataset | RawTable, policy: Policy | None = None, ledger: Ledger | None = None
     ) -> None:
         self.ledger = Ledger() if ledger is None else ledger
         self._context = ClientContext(data, Policy() if policy is None else policy, self.ledger)
-        self._features = (
-            ""
-            if data.features is None
-            else hashlib.sha256(repr(data.features).encode()).hexdigest()[:16]
-        )
+
+    @property
+    def data(self) -> Dataset:
+        """The data in canonical order, for their holder; a server has `answer` alone."""
+        return self._context.data
+
+    @property
+    def table(self) -> RawTable | None:
+        """The table that waits for a schema or has one, for its holder; None for other data."""
+        return self._context.table
+
+    @property
+    def _features(self) -> str:
+        """A digest of the names of the features, and of the schema that made them."""
+        data = self._context.data if self._context.has_data else None
+        if data is None or data.features is None:
+            return ""
+        names = repr(data.features) if data.schema is None else data.schema.to_toml()
+        return hashlib.sha256(names.encode()).hexdigest()[:16]
 
     def with_empty_ledger(self) -> Client:
         """A client with the same data and policy that was never asked anything, for rehearsals."""
@@ -99,7 +114,8 @@ class Client:
         except Exception:
             _log.exception("a request failed")  # this log stays with the client
             answer = Failure("internal", "The site could not execute this request; see its log.")
-        return pack(Envelope(answer, request_id, self._features))
+        features = "" if isinstance(answer, Failure) else self._features
+        return pack(Envelope(answer, request_id, features))
 
     def _unpack(self, message: bytes) -> Envelope:
         try:
@@ -148,6 +164,7 @@ class Client:
             known = self.ledger.known(key)
             needs = type(request).needs(request)
             context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
+            context.check_ready(type(request).encoded)
             type(request).check_shape(request, context)
             if known is not None and known.outcome == "withheld":
                 raise PolicyError(known.reason)
@@ -168,7 +185,8 @@ class Client:
         if not type(request).lasting:
             return ""
         plain = replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
-        parts = f"{digest(plain)} {self._context.policy_digest} {self._context.digest}"
+        about = type(request).about(request, self._context)
+        parts = f"{digest(plain)} {self._context.policy_digest} {about}"
         return hashlib.sha256(parts.encode()).hexdigest()
 
     def _stored(self, request: Request, key: str, known: Entry | None) -> bytes | None:

@@ -2,49 +2,93 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from fedwad.errors import InputError
+from fedwad.tables import Schema
 
-__all__ = ["Columns", "dropping"]
+__all__ = ["Columns"]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table is the label, and which are not read. The others are features."""
+    """Which column of a table is the label, which are left unread, which texts stand for a missing
+    value, and what the others become.
+
+    A text of `missing` stands for a missing value in every column, or in one: "chol=0".
+    `schema` is one that is given, "auto" for one that the sites agree on, or None for columns of
+    numbers as they are; `schema_path` is the file of a given one.
+    """
 
     label: str | None = None
     drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    schema: Schema | Literal["auto"] | None = None
+    schema_path: str = ""
 
     @classmethod
     def of(
-        cls, label_column: str | None = None, drop: str | Iterable[str] | None = None
+        cls,
+        label_column: str | None = None,
+        drop: str | Iterable[str] | None = None,
+        missing: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+        schema: Schema | str | Path | None = None,
     ) -> Columns:
-        """Columns from the options of a user: one name or several, repeated or not."""
-        try:
-            names = (drop,) if isinstance(drop, str) else () if drop is None else tuple(drop)
-        except TypeError:
-            raise InputError(
-                f"drop is a {type(drop).__name__}; give the name of a column, or several."
-            ) from None
-        for name in names:
-            if not isinstance(name, str):
-                raise InputError(f"drop holds {name!r}; give names of columns, which are words.")
+        """From what a user gives: words one by one or several, and a schema or the path of one."""
+        names = _words(drop, "drop", "the name of a column", "names of columns, which are words")
+        texts = _words(_flat(missing), "missing", "a text that stands for a missing value", "texts")
         if label_column in names:
             raise InputError(
                 f"Column '{label_column}' is named as the label and to be dropped; choose one."
             )
-        return cls(label_column, tuple(dict.fromkeys(names)))
+        if schema == "auto":
+            return cls(label_column, names, texts, "auto")
+        if schema is None or schema == "none" or isinstance(schema, Schema):
+            found = schema if isinstance(schema, Schema) else None
+            return cls(label_column, names, texts, found)
+        if not isinstance(schema, str | Path):
+            raise InputError(
+                f"schema is a {type(schema).__name__}; give a Schema, the path of its file, 'auto'"
+                " or None."
+            )
+        path = Path(schema).expanduser()
+        return cls(label_column, names, texts, Schema.load(path), str(path.resolve()))
+
+    def missing_in(self, column: str) -> tuple[str, ...]:
+        """The values that stand for a missing one in this column alone."""
+        start = f"{column}="
+        return tuple(text.removeprefix(start) for text in self.missing if text.startswith(start))
 
     def words(self) -> dict[str, Any]:
-        """The options `label_column` and `drop`, without those that are not set."""
+        """As a site's file, and the functions that open tables, spell it; without defaults."""
         label = {} if self.label is None else {"label_column": self.label}
-        return label | ({"drop": list(self.drop)} if self.drop else {})
+        drop = {"drop": list(self.drop)} if self.drop else {}
+        missing = {"missing": list(self.missing)} if self.missing else {}
+        if isinstance(self.schema, Schema):
+            schema = {"schema": self.schema_path}
+        else:
+            schema = {} if self.schema == "auto" else {"schema": "none"}
+        return label | drop | missing | schema
 
 
-def dropping(*names: str) -> str:
-    """The option that drops these columns, as a shell takes it."""
-    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
+def _flat(missing: Any) -> Any:
+    """{"chol": ["0"]} as ["chol=0"]."""
+    if not isinstance(missing, Mapping):
+        return missing
+    pairs = [(c, (v,) if isinstance(v, str) else v) for c, v in missing.items()]
+    return [f"{column}={value}" for column, values in pairs for value in values]
+
+
+def _words(words: Any, option: str, one: str, several: str) -> tuple[str, ...]:
+    """Each word once."""
+    try:
+        found = (words,) if isinstance(words, str) else () if words is None else tuple(words)
+    except TypeError:
+        raise InputError(f"{option} is a {type(words).__name__}; give {one}, or several.") from None
+    for word in found:
+        if not isinstance(word, str):
+            raise InputError(f"{option} holds {word!r}; give {several}.")
+    return tuple(dict.fromkeys(found))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
+from fedwad._files import write_atomically
+from fedwad.errors import InputError, PolicyError
 from fedwad.federation.accountant import BudgetAccountant
 from fedwad.federation.cache import ReplyCache, RunCache
 from fedwad.federation.data import Dataset
 from fedwad.federation.ledger import FileLedger, Ledger
 from fedwad.federation.needs import Classes
 from fedwad.federation.policy import Policy
+from fedwad.federation.raw import RawTable
 from fedwad.ot import LabelledMeasure, Measure, min_cell_size
+from fedwad.tables import Schema
 
 __all__ = ["ClientContext"]
 
@@ -23,7 +29,9 @@ class ClientContext:
 
     Attributes
     ----------
-    data, digest : the data in canonical order, and their SHA-256
+    data, digest : the data in canonical order, and their SHA-256; before a schema is agreed on, a
+        table has a digest and no data
+    table, table_digest : the table that a schema encodes, if the site holds one, and its SHA-256
     policy, policy_digest : the policy, and the SHA-256 of what in it can change a reply
     ledger : the record of all requests
     accountant : the privacy budget
@@ -31,17 +39,80 @@ class ClientContext:
     replies : the last replies, to be sent again when a request is repeated
     """
 
-    def __init__(self, data: Dataset, policy: Policy, ledger: Ledger) -> None:
-        self.data = data.canonical()
-        self.digest = self.data.digest()
+    def __init__(self, data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> None:
         self.policy = policy
         self.policy_digest = policy.digest()
         self.ledger = ledger
-        self.accountant = BudgetAccountant(ledger, policy, self.digest)
-        layers = ledger.path.with_suffix(".layers") if isinstance(ledger, FileLedger) else None
-        self.cache = RunCache(layers)
+        path = ledger.path if isinstance(ledger, FileLedger) else None
+        self.cache = RunCache(None if path is None else path.with_suffix(".layers"))
         self.replies = ReplyCache()
+        self.table = data if isinstance(data, RawTable) else None
+        self.table_digest = "" if self.table is None else self.table.digest()
+        #: Where the agreed schema is kept for the next process of this node.
+        self.schema_file = None if path is None else path.with_suffix(".schema.toml")
+        self._hold(data if isinstance(data, Dataset) else self._recall())
+
+    def _hold(self, data: Dataset | None) -> None:
+        self._data = None if data is None else data.canonical()
+        self.digest = self.table_digest if self._data is None else self._data.digest()
+        self.accountant = BudgetAccountant(self.ledger, self.policy, self.digest)
         self._views: dict[Classes, Measure] = {}
+
+    def _recall(self) -> Dataset | None:
+        """The table as the schema that was agreed on before encodes it."""
+        if self.schema_file is None or not self.schema_file.exists():
+            return None
+        try:
+            schema = Schema.load(self.schema_file)
+            return self.known_table.encoded(schema, self.policy.level_floor)
+        except InputError as error:
+            raise InputError(
+                f"The schema that was agreed on does not fit the table: {error} Remove"
+                f" {self.schema_file} to agree on another one."
+            ) from None
+
+    @property
+    def known_table(self) -> RawTable:
+        """The table; PolicyError if the data are encoded for good."""
+        if self.table is None:
+            raise PolicyError(
+                "This site's data are encoded already, by its own schema or as numbers; it takes"
+                " part in no agreement on a schema."
+            )
+        return self.table
+
+    @property
+    def data(self) -> Dataset:
+        """The data in canonical order; PolicyError if they are a table without a schema yet."""
+        if self._data is None:
+            raise PolicyError("This site holds a table and no schema yet; agree on one first.")
+        return self._data
+
+    def check_ready(self, encoded: bool) -> None:
+        """PolicyError if a request needs `encoded` data and they are a table without a schema."""
+        if encoded and self._data is None:
+            raise PolicyError("This site holds a table and no schema yet; agree on one first.")
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the data are encoded."""
+        return self._data is not None
+
+    def adopt(self, schema: Schema) -> Dataset:
+        """Encode the table by an agreed schema, and keep that beside the ledger."""
+        table = self.known_table
+        if self._data is None or self._data.schema != schema:
+            try:
+                data = table.encoded(schema, self.policy.level_floor)
+            except InputError as error:  # its text can name rows, so it stays here
+                logging.getLogger("fedwad.client").warning("%s", error)
+                raise InputError(
+                    "The schema does not fit this site's table; see the site's log."
+                ) from None
+            if self.schema_file is not None:
+                write_atomically(self.schema_file, schema.to_toml())
+            self._hold(data)
+        return self.data
 
     @property
     def floor(self) -> int:

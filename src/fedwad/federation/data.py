@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedwad.errors import InputError
 from fedwad.federation.needs import Classes
 from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
+from fedwad.tables import Schema
 
 __all__ = ["Dataset", "align_columns"]
 
@@ -23,7 +24,8 @@ class Dataset:
     they have some.
 
     `wrong_labels` says why labels were left out. `names` holds the label that each class number
-    stands for, once `canonical` has numbered the classes.
+    stands for, once `canonical` has numbered the classes. `schema` is the one that encoded a table;
+    `features` are then its encoded columns.
     """
 
     measure: Measure
@@ -31,6 +33,7 @@ class Dataset:
     features: tuple[str, ...] | None = None
     wrong_labels: str = ""
     names: tuple[Any, ...] = ()
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
@@ -54,7 +57,9 @@ class Dataset:
         try:
             codes = None if self.labels is None else class_codes(self.labels)[order]
         except InputError as error:  # raised only if classes are asked for
-            return Dataset(Measure(points, weights), None, self.features, str(error))
+            return replace(
+                self, measure=Measure(points, weights), labels=None, wrong_labels=str(error)
+            )
         names: tuple[Any, ...] = ()
         if codes is not None:
             codes = _by_content(codes, points, weights)
@@ -64,7 +69,7 @@ class Dataset:
             names = tuple(self.names[name] for name in names) if self.names else names
             order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
             points, weights, codes = points[order], weights[order], codes[order]
-        return Dataset(Measure(points, weights), codes, self.features, self.wrong_labels, names)
+        return replace(self, measure=Measure(points, weights), labels=codes, names=names)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
@@ -87,7 +92,14 @@ class Dataset:
 
         Sites can agree on this order without seeing each other's data.
         """
-        return self if self.features is None else self.ordered(tuple(sorted(self.features)))
+        if self.features is None or self.schema is not None:  # a schema has an order of its own
+            return self
+        return self.ordered(tuple(sorted(self.features)))
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        """The column of the table that each feature comes from."""
+        return self.features if self.schema is None else self.schema.sources
 
     def ordered(self, features: tuple[str, ...]) -> Dataset:
         """The same data with their named features in this order."""

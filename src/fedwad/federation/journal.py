@@ -16,6 +16,7 @@ from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import Envelope, pack, unpack
 from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
+from fedwad.tables import Schema
 
 __all__ = ["Journal"]
 
@@ -95,6 +96,11 @@ class Journal:
     def features(self) -> tuple[str, ...] | None:
         """Names of the features, where the federation knows them."""
         return getattr(self._federation, "features", None)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that encoded the sites' tables, where the federation knows it."""
+        return getattr(self._federation, "schema", None)
 
     def __getitem__(self, name: str) -> Site:
         return site(self, name)

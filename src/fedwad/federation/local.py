@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from fedwad.errors import FedwadError, InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
-from fedwad.federation.data import align_columns
+from fedwad.federation.data import Dataset, align_columns
 from fedwad.federation.failures import failure_of
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
-from fedwad.federation.reading import read
+from fedwad.federation.raw import RawTable, as_dataset
+from fedwad.federation.reading import read_raw
+from fedwad.federation.schemas import agreed_schema, hand_out, warn_conflicts
 from fedwad.federation.together import answer_together
+from fedwad.tables import Schema
 
 __all__ = ["LocalFederation", "as_federation", "local"]
 
@@ -25,13 +29,23 @@ class LocalFederation:
     """Clients in this process. Those asked in one round work in parallel threads."""
 
     def __init__(
-        self, clients: Mapping[str, Client], features: tuple[str, ...] | None = None
+        self,
+        clients: Mapping[str, Client],
+        features: tuple[str, ...] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         if not clients:
             raise InputError("A federation needs at least one site.")
         self._clients = dict(clients)
         #: Names of the features in the order of the clients' columns, if they are known.
         self.features = features
+        #: The schema that encoded the sites' tables, if one did.
+        self.schema = schema
+
+    @property
+    def sources(self) -> tuple[str, ...] | None:
+        """The column of the tables that each feature comes from, if the features have names."""
+        return self.features if self.schema is None else self.schema.sources
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,26 +99,40 @@ def local(
     policy: Policy | None = None,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    schema: Schema | str | Path | None = "auto",
+    missing: str | Iterable[str] | Mapping[str, Iterable[str]] = (),
 ) -> LocalFederation:
     """A federation of clients in this process, for trying things out and for tests.
 
     Parameters
     ----------
     data : mapping from site name to its data
-        Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or
-        .parquet file. Named features are put into alphabetical order.
+        Each an array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv, .tsv,
+        .parquet or .xlsx file.
     policy : Policy, optional
         What all sites answer. Open by default, since the data are on this machine anyway.
     label_column : str, optional
         Column of tables that is a label and not a feature.
     drop : str or several, optional
         Columns of tables that are not read, such as a patient number.
+    schema : "auto", Schema, path of a schema file, or None
+        What the columns of tables (data frames, files with named columns) become. By default the
+        sites agree on a schema, and a `DataWarning` names each conflict between them. With None,
+        columns must be numbers, are taken as they are, and are put into alphabetical order. Arrays
+        are always taken as they are.
+    missing : str or several, or a mapping from columns to those, optional
+        Texts that stand for a missing value, besides `?`, NA, NaN, null and nothing: in all columns
+        of tables, or in the named ones, such as {"chol": ["0"]}.
 
     Examples
     --------
     >>> fed = local({"paris": [[0.0], [1.0]], "oslo": [[5.0], [6.0]]})
     >>> fed.names
     ('paris', 'oslo')
+    >>> import pyarrow as pa
+    >>> fed = local({"paris": pa.table({"age": [41, 52, 63]}), "oslo": pa.table({"age": [4.5, 7]})})
+    >>> fed.schema["age"].becomes
+    '(x - 33.5) / 23.8474'
     """
     if not isinstance(data, Mapping):
         raise InputError(
@@ -113,16 +141,36 @@ def local(
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two sites have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    columns = Columns.of(label_column, drop)
-    read_in = align_columns(
-        {str(name): read(source, str(name), columns) for name, source in data.items()}
-    )
-    features = next(
-        (dataset.features for dataset in read_in.values() if dataset.features is not None), None
-    )
-    return LocalFederation(
-        {name: Client(dataset, shared) for name, dataset in read_in.items()}, features
-    )
+    columns = Columns.of(label_column, drop, missing, schema)
+    held = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
+    tables = {name: table for name, table in held.items() if isinstance(table, RawTable)}
+    if columns.schema == "auto" and tables and len(tables) == len(held):
+        federation = _agreeing(tables, shared)
+        warn_conflicts(federation.schema or Schema(()))
+        return federation
+    chosen = columns.schema if isinstance(columns.schema, Schema) else None
+    return _encoded(held, chosen, shared)
+
+
+def _agreeing(tables: Mapping[str, RawTable], policy: Policy) -> LocalFederation:
+    """Clients that agree on a schema by messages, as nodes do."""
+    clients = {name: Client(table, policy) for name, table in tables.items()}
+    federation = LocalFederation(clients)
+    schema = agreed_schema(federation)
+    hand_out(federation, federation.names, schema)
+    return LocalFederation(clients, schema.names, schema)
+
+
+def _encoded(
+    held: Mapping[str, Dataset | RawTable], schema: Schema | None, policy: Policy
+) -> LocalFederation:
+    """Clients whose tables are encoded by a given schema, or taken as numbers."""
+    least = policy.level_floor
+    datasets = align_columns({name: as_dataset(data, schema, least) for name, data in held.items()})
+    named = [data for data in datasets.values() if data.features is not None]
+    features, used = (named[0].features, named[0].schema) if named else (None, None)
+    clients = {name: Client(data, policy) for name, data in datasets.items()}
+    return LocalFederation(clients, features, used)
 
 
 def as_federation(source: Federation | Mapping[str, Any]) -> Federation:

@@ -43,6 +43,8 @@ class Request:
     #: Whether the reply is paid for out of the privacy budget. Such a reply is kept for good, and
     #: the same request gets it again at no cost.
     paid: ClassVar[bool] = False
+    #: Whether it is about encoded data; a table that waits for a schema answers only other ones.
+    encoded: ClassVar[bool] = True
     #: Whether several clients of one process execute such requests together, see
     #: `execute_together`.
     together: ClassVar[bool] = False
@@ -67,6 +69,10 @@ class Request:
         None stands for a reply that averages no samples.
         """
         raise NotImplementedError
+
+    def about(self, context: ClientContext) -> str:
+        """The digest of the data that the reply depends on."""
+        return context.digest
 
     @classmethod
     def execute_together(

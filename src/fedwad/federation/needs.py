@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "Classes", "Needs"]
+__all__ = ["FREE", "KINDS", "Classes", "Needs"]
 
 #: The kinds of requests, by the words that policies and ledgers use.
 KINDS: tuple[str, ...] = (
     "describe",
+    "schema",
+    "encode",
     "moments",
     "summary",
     "transport",
@@ -21,6 +23,9 @@ KINDS: tuple[str, ...] = (
     "train",
     "evaluate",
 )
+
+#: Kinds that are no query: their replies say nothing about the data.
+FREE: tuple[str, ...] = ("describe", "encode")
 
 #: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
 #: and standard deviations ("diag"), or mean and root covariance ("full").

@@ -9,11 +9,14 @@ from pathlib import Path
 from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
+from fedwad.federation.data import Dataset
 from fedwad.federation.ledger import FileLedger
 from fedwad.federation.policy import Policy
-from fedwad.federation.reading import read
+from fedwad.federation.raw import RawTable, as_dataset
+from fedwad.federation.reading import read_raw
+from fedwad.tables import Schema
 
-__all__ = ["open_client"]
+__all__ = ["held_data", "open_client"]
 
 
 def open_client(
@@ -22,23 +25,38 @@ def open_client(
     ledger: str | Path | None = None,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    missing: str | Iterable[str] = (),
+    schema: str | Path | None = "auto",
 ) -> Client:
     """A client for the data in a file, with its policy and its ledger in two other files.
 
     Parameters
     ----------
-    data : path of a .npy, .npz, .csv or .parquet file; named features are taken in alphabetical
-        order
+    data : path of a .npy, .npz, .csv, .tsv, .parquet or .xlsx file
     policy : path of a TOML file, see `Policy.load`
     ledger : path of the ledger; by default beside the policy: `paris.toml` has
         `paris.ledger.jsonl`
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
+    missing : text or texts that stand for a missing value, in all columns or in one ("chol=0")
+    schema : path of the site's own schema file; "none" for columns of numbers as they are. By
+        default a table takes the schema that the sites agree on, if the policy allows "schema" and
+        "encode", and is otherwise read as numbers
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held = read(data, columns=Columns.of(label_column, drop)).by_name()
+    held = held_data(data, rules, Columns.of(label_column, drop, missing, schema))
     record = FileLedger(place)
     if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)
+
+
+def held_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
+    """The data of a node: a table that waits for a schema, or what it is compared by."""
+    held = read_raw(source, columns=columns)
+    agreeing = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)
+    if isinstance(held, RawTable) and agreeing:
+        return held
+    own = columns.schema if isinstance(columns.schema, Schema) else None
+    return as_dataset(held, own, policy.level_floor).by_name()

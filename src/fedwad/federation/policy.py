@@ -22,7 +22,7 @@ from fedwad.federation._policy_checks import (
     checked_models,
     checked_orders,
 )
-from fedwad.federation.needs import KINDS, Needs
+from fedwad.federation.needs import FREE, KINDS, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
@@ -41,7 +41,8 @@ class Policy:
 
     Parameters
     ----------
-    allow : kinds of requests that are answered, out of "describe", "moments", "summary",
+    allow : kinds of requests that are answered, out of "describe", "schema" (the
+        profile of a table), "encode" (take the schema that sites agree on), "moments", "summary",
         "transport", "cells", "atoms", "labels", "prototypes", "private", "train", "evaluate"
     min_cell_size : least number of samples that a cell mean may average
     max_support : most points of a support, a summary or a coreset; None, or inf in a file, for no
@@ -194,7 +195,7 @@ class Policy:
         so many queries."""
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
-        if kind != "describe":
+        if kind not in FREE:
             self.check_queries(queries)
         self._check_classes(needs)
         self._check_order(needs)
@@ -254,6 +255,16 @@ class Policy:
                 f"A support of {size} points was asked for; this site answers up to"
                 f" {self.max_support}."
             )
+
+    @property
+    def level_floor(self) -> int:
+        """Fewest rows that a level of a category may have to be encoded under its name.
+
+        It is 1 under an epsilon, where noise hides single rows and an encoding that depends on the
+        data would undo the guarantee.
+        """
+        private = self.epsilon is not None and math.isfinite(self.epsilon)
+        return 1 if private else self.min_cell_size
 
     def distinct_replies(self, kind: str) -> int | None:
         """How many replies of this kind may differ from each other; None for any number."""

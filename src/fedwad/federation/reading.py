@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +12,17 @@ from numpy.typing import NDArray
 from fedwad.errors import InputError
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
-from fedwad.federation.tables import is_number, is_table, read_table
+from fedwad.federation.raw import RawTable
 from fedwad.ot import Measure, as_labels
+from fedwad.tables import FORMATS as TABLE_FORMATS
+from fedwad.tables import Schema, Table, agree, is_frame, read_table
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["FORMATS", "is_readable", "read", "read_raw"]
 
-__all__ = ["FORMATS", "read"]
+#: File endings that can be read; those of text also with `.gz`.
+FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 
-#: File endings that can be read.
-FORMATS = (".npy", ".npz", ".csv", ".parquet")
-
-_HINTS = {
-    ".npy": "a complete file written by numpy.save, without objects in it",
-    ".npz": "a complete file written by numpy.savez, without objects in it",
-    ".csv": "complete, separated by commas, with the same number of columns in each row",
-    ".parquet": "complete",
-}
-_BARE, _MISSING = b"fedwad: columns have no names", ("", "NA", "N/A", "null")
+_HINTS = {".npy": "numpy.save", ".npz": "numpy.savez"}
 _FEATURES = Columns()  # every column is one
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
@@ -39,99 +31,119 @@ _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
 )
 
 
+def is_readable(path: Path) -> bool:
+    """Whether the ending of a file is one of `FORMATS`, or that of a text with `.gz`."""
+    endings = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if endings[-1:] == [".gz"]:
+        return endings[0] in (".csv", ".tsv", ".txt")
+    return endings[-1:] != [] and endings[-1] in FORMATS
+
+
 def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
-    """Make a Dataset of an array, a pair (X, y), a data frame or the path of a file."""
+    """A Dataset of an array, a pair (X, y), a data frame or the path of a file.
+
+    A table is encoded by the schema in `columns`; with "auto" by the one that it has alone.
+    """
+    held = read_raw(source, name, columns)
+    if isinstance(held, Dataset):
+        return held
+    if isinstance(columns.schema, Schema):
+        return held.encoded(columns.schema)
+    if columns.schema is None:
+        return held.plain()
+    return held.encoded(agree({name: held.profile(1)}).schema)
+
+
+def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset | RawTable:
+    """A RawTable of a data frame or a file with named columns; otherwise as `read`."""
+    if isinstance(source, RawTable):
+        return source
     if isinstance(source, str | Path):
         return _read_file(Path(source), columns)
-    if (
-        isinstance(source, tuple)
-        and len(source) == 2
-        and not np.isscalar(source[0])
-        and not np.isscalar(source[1])
-    ):
-        data = read(source[0], name, Columns(drop=columns.drop))
-        try:
-            labels = as_labels(source[1])
-        except InputError as error:
-            raise InputError(f"In {name}: {error}") from None
-        return Dataset(data.measure, labels, data.features)
-    if is_table(source):
-        return read_table(source, name, columns)
+    if _is_pair(source):
+        return _labelled(source, name, columns)
+    if is_frame(source) or isinstance(source, Table):
+        table = read_table(
+            source, name, missing=columns.missing, drop=columns.drop, label=columns.label
+        )
+        return _held(table, columns)
     _refuse_drop(columns, name)
     if isinstance(source, Dataset):
         return source
     return Dataset(source if isinstance(source, Measure) else Measure(source, name=name))
 
 
-def _read_file(path: Path, columns: Columns) -> Dataset:
-    _refuse_path(path)
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+def _held(table: Table, columns: Columns) -> Dataset | RawTable:
+    """Columns without names are taken as they are: no schema can name them."""
+    marked = tuple(column.without(columns.missing_in(column.name)) for column in table.columns)
+    table = replace(table, columns=marked) if columns.missing else table
+    held = RawTable(table, columns.label)
+    return held if table.named else held.plain()
+
+
+def _is_pair(source: Any) -> bool:
+    return (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and not np.isscalar(source[0])
+        and not np.isscalar(source[1])
+    )
+
+
+def _labelled(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
+    held = read_raw(pair[0], name, replace(columns, label=None))
     try:
-        content = readers[path.suffix.lower()](path)
+        labels = as_labels(pair[1])
+    except InputError as error:
+        raise InputError(f"In {name}: {error}") from None
+    if isinstance(held, Dataset):
+        return Dataset(held.measure, labels, held.features)
+    if labels.shape != (held.table.rows,):
+        raise InputError(
+            f"{held.table.rows} samples came with labels of shape {labels.shape}; give one label"
+            " per sample."
+        )
+    return RawTable(held.table, labels=labels)
+
+
+def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
+    _refuse_path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _HINTS:
+        table = read_table(path, missing=columns.missing, drop=columns.drop, label=columns.label)
+        return _held(table, columns)
+    try:
+        content = _read_npy(path) if suffix == ".npy" else _read_npz(path)
     except InputError:
         raise
     except Exception:  # readers raise many kinds of errors, and some of their messages quote data
-        hint = _HINTS[path.suffix.lower()]
+        hint = f"a complete file written by {_HINTS[suffix]}, without objects in it"
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
-    if isinstance(content, Dataset):
-        if columns.label is not None:
-            raise InputError(
-                f"{path} has no named columns; a label column can be given for .csv and .parquet."
-            )
-        _refuse_drop(columns, str(path))
-        return content
-    first_line = (content.schema.metadata or {}).get(_BARE)
-    if first_line is None:
-        return read_table(content, str(path), columns)
-    _refuse_made_up(columns, json.loads(first_line), path)
-    return Dataset(read_table(content, str(path), columns, named=False).measure)
+    if columns.label is not None:
+        raise InputError(f"{path} has no named columns; a label column is one of a table.")
+    _refuse_drop(columns, str(path))
+    return content
 
 
 def _refuse_path(path: Path) -> None:
     """InputError unless this is a file of a known format."""
-    if _is_folder(path):
+    try:
+        folder, found = path.is_dir(), path.is_file()
+    except (OSError, ValueError):
+        folder, found = False, False
+    if folder:
         raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
-    if path.suffix.lower() not in FORMATS:
+    if not is_readable(path):
         raise InputError(
             f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
         )
-    try:
-        found = path.is_file()
-    except (OSError, ValueError):
-        found = False
     if not found:
         raise InputError(f"There is no file at {path}; check the path.")
 
 
 def _refuse_drop(columns: Columns, name: str) -> None:
     if columns.drop:
-        raise InputError(
-            f"{name} has no named columns; columns can be dropped from .csv, .parquet and data"
-            " frames."
-        )
-
-
-def _refuse_made_up(columns: Columns, first_line: Sequence[str], path: Path) -> None:
-    """Refuse names of columns for a table without a header, where PyArrow makes up names."""
-    wanted = [*columns.drop, *([] if columns.label is None else [columns.label])]
-    found = [word for word in wanted if word in first_line]
-    if found:
-        raise InputError(
-            f"'{found[0]}' is in the first line of {path}, which has no words and is read as a"
-            " sample; if it names the columns, name them in words."
-        )
-    if wanted:
-        raise InputError(
-            f"{path} has no named columns, as its first line has no words and is read as a sample;"
-            f" name the columns in a first line of words to find '{wanted[0]}'."
-        )
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
+        raise InputError(f"{name} has no named columns; columns can be dropped from tables.")
 
 
 def _read_npy(path: Path) -> Dataset:
@@ -160,79 +172,8 @@ def _read_npz(path: Path) -> Dataset:
 def _positive(
     points: Any, labels: Any, weights: Any, name: str
 ) -> tuple[Measure, NDArray[Any] | None]:
-    """Measure and labels. Samples of weight zero are dropped from both."""
+    """Measure and labels without the samples of weight zero, which a measure drops."""
     measure = Measure(points, weights, name=name)
     if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]
     return measure, labels
-
-
-def _read_csv(path: Path) -> pa.Table:
-    from pyarrow import csv
-
-    if path.stat().st_size == 0:  # PyArrow would ask for columns
-        raise InputError(f"{path} is empty; give at least one sample.")
-    _refuse_separators(path)
-    # a missing label is not a label of its own
-    options = csv.ConvertOptions(strings_can_be_null=True)
-    table = csv.read_csv(path, convert_options=options)
-    if _has_header(table.column_names, path):
-        return table
-    names = json.dumps(table.column_names)
-    bare = csv.ReadOptions(autogenerate_column_names=True)
-    table = csv.read_csv(path, read_options=bare, convert_options=options)
-    return table.replace_schema_metadata({_BARE: names})
-
-
-def _refuse_separators(path: Path) -> None:
-    """InputError if the first line is separated by something else than commas."""
-    first_line = _first_line(path)
-    if first_line.count(";") > first_line.count(","):
-        raise InputError(
-            f"{path} is separated by semicolons; save it with commas, and points in numbers."
-        )
-    words = first_line.split()
-    numbers = "," not in first_line and len(words) > 1 and all(map(is_number, words))
-    if first_line.count("\t") > first_line.count(",") or numbers:
-        raise InputError(f"{path} is separated by spaces or tabs; save it with commas.")
-
-
-def _has_header(names: Sequence[str], path: Path) -> bool:
-    """Whether these are names of columns; otherwise the first line is a sample.
-
-    InputError if they may be either.
-    """
-    if set(names) == {str(k) for k in range(len(names))}:
-        raise InputError(
-            f"The first line of {path} may count the columns or be a sample; name the columns, or"
-            " leave that line out."
-        )
-    if not all(is_number(name) or name in _MISSING for name in names):
-        return True
-    if "" in names and not _counts_rows(names):
-        raise InputError(
-            f"The first line of {path} has an empty cell and no words, and may name the columns or"
-            " be a sample; name the columns in words, or fill that cell if it is a sample."
-        )
-    return "" in names
-
-
-def _counts_rows(names: Sequence[str]) -> bool:
-    """Whether pandas may have written these names: an empty one for row numbers, then whole numbers
-    such as years."""
-    return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
-
-
-def _first_line(path: Path) -> str:
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        return line.decode("utf-8-sig")
-    except UnicodeDecodeError:  # Excel's "Unicode text" is UTF-16, and older exports are Latin-1
-        raise InputError(f"{path} is not written in UTF-8; save it as CSV UTF-8.") from None
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    from pyarrow import parquet
-
-    return parquet.read_table(path)

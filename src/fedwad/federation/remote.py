@@ -13,6 +13,7 @@ from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Question, Site, site
 from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
+from fedwad.federation.requests.schema import EncodeReply, SchemaReply
 
 __all__ = ["RemoteFederation", "describe_message", "encode_failure", "site_name"]
 
@@ -82,9 +83,9 @@ class RemoteFederation(ABC):
     def _comparable(self, name: str, features: str, message: Reply | BundleReply) -> Answer:
         """The reply, or a failure if this site's features have other names than those of the
         first."""
-        if isinstance(message, Description) or not features:
+        if isinstance(message, Description | SchemaReply) or not features:
             return message
-        if self._features is None:
+        if self._features is None or isinstance(message, EncodeReply):
             self._features = name, features
         first, expected = self._features
         if features != expected:

@@ -13,16 +13,20 @@
 
 from fedwad.tables._agree import Agreement, agree
 from fedwad.tables._conflicts import Conflict
+from fedwad.tables._encode import label_values
+from fedwad.tables._frames import is_frame
 from fedwad.tables._plain import PlainTable, plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
 from fedwad.tables._profile_checks import check_profile, smallest_group
+from fedwad.tables._rare import hide_rare
 from fedwad.tables._reading import FORMATS, read_table
 from fedwad.tables._schema import Schema
-from fedwad.tables._schema_column import SchemaColumn
-from fedwad.tables._table import Column, Table
+from fedwad.tables._schema_column import OTHER, SchemaColumn
+from fedwad.tables._table import Column, Table, dropping
 
 __all__ = [
     "FORMATS",
+    "OTHER",
     "Agreement",
     "Column",
     "ColumnStatistics",
@@ -34,6 +38,10 @@ __all__ = [
     "Table",
     "agree",
     "check_profile",
+    "dropping",
+    "hide_rare",
+    "is_frame",
+    "label_values",
     "plain_table",
     "profile",
     "read_table",

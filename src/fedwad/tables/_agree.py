@@ -49,13 +49,15 @@ def agree(
     average at some site and no site has more values; so are texts with at most `MAX_LEVELS`
     different values, half of whose rows have a level that `min_cell_size` rows of a site share. All
     other texts, identifiers, constant and all-missing columns are ignored, with the reason.
-    `missing_values` are those with which the profiles were made.
+    `missing_values` are those with which the profiles were made. The columns are in alphabetical
+    order, so that the order in which sites have them changes no bit of a result; nor does the order
+    of the sites.
     """
     if not profiles:
         raise InputError("No site sent a profile; give at least one table.")
     columns, conflicts = [], []
-    known = {site: p.by_name() for site, p in profiles.items()}
-    for name in dict.fromkeys(name for found in known.values() for name in found):
+    known = {site: profiles[site].by_name() for site in sorted(profiles)}
+    for name in sorted({name for found in known.values() for name in found}):
         found = {site: columns_of[name] for site, columns_of in known.items() if name in columns_of}
         lacking = [site for site in profiles if site not in found]
         if name == label or any(statistics.kind == "label" for statistics in found.values()):
@@ -76,7 +78,7 @@ def agree(
                 replace(built, missing_values=tuple((missing_values or {}).get(name, ())))
             )
         conflicts += conflicts_of(name, found, columns[-1])
-    schema = Schema(tuple(columns))
+    schema = Schema(tuple(columns), conflicts=tuple(conflicts))
     if not schema.width:
         raise InputError(_nothing_left(schema))
     return Agreement(schema, tuple(conflicts))

@@ -109,7 +109,7 @@ def _sentinels(name: str, found: Found) -> Iterator[Conflict]:
                     "suspicious value",
                     f"{what} values of column '{name}' at {site} are {shown}, which is not frequent"
                     f" at {listed(without)}; if {shown} stands for a missing value there, say so"
-                    f" (missing_values).",
+                    f" (missing: {name}={shown}).",
                 )
 
 

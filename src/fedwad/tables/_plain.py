@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.tables._encode import label_values
-from fedwad.tables._table import Column, Table, list_rows, unnamed_column
+from fedwad.tables._table import Column, Table, dropping, list_rows, unnamed_column
 from fedwad.tables._text import is_number
 
 __all__ = ["PlainTable", "plain_table"]
@@ -47,17 +46,12 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
     for place, column in enumerate(features):
         what = f"'{column.name}'" if table.named else str(place + 1)
         where = f"Column {what} of {table.name}"
-        otherwise = f", or drop the column ({_dropping(column.name)})" if table.named else ""
+        otherwise = f", or drop the column ({dropping(column.name)})" if table.named else ""
         _refuse_missing(column, where, otherwise)
         points[:, place] = column.values
         _refuse_infinite(points[:, place], where)
     names = tuple(column.name for column in features) if table.named else None
     return PlainTable(points, labels, names)
-
-
-def _dropping(*names: str) -> str:
-    """The option that drops these columns, as a shell takes it."""
-    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
 
 
 def _refuse_text(columns: Sequence[Column], table: Table) -> None:
@@ -74,14 +68,14 @@ def _refuse_text(columns: Sequence[Column], table: Table) -> None:
     if len(wrong) == 1:
         raise InputError(
             f"Column '{wrong[0].name}' of {table.name} holds {_what(wrong[0])}; encode it as"
-            f" numbers (a schema does), drop it ({_dropping(wrong[0].name)}), or name it as the"
+            f" numbers (a schema does), drop it ({dropping(wrong[0].name)}), or name it as the"
             " label column."
         )
     names = [column.name for column in wrong]
     raise InputError(
         f"Columns {', '.join(map(repr, names))} of {table.name} hold"
         f" {' or '.join(sorted({_kind(c) for c in wrong}))}; encode them as numbers (a schema"
-        f" does), drop them ({_dropping(*names)}), or name one as the label column."
+        f" does), drop them ({dropping(*names)}), or name one as the label column."
     )
 
 

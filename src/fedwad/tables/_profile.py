@@ -51,9 +51,9 @@ class ColumnStatistics:
     whole : whether all numbers are whole
     all_different : whether no value occurs twice
     identifier : whether the name of the column is that of an identifier
-    mean, sum_of_squares : mean and sum of squared differences from it, over the present values; NaN
-        when fewer than `min_cell_size` are present, or when all but fewer than that are known from
-        the counts below or equal to each other
+    moments : mean and sum of squared differences from it, over the present values; none when
+        fewer than `min_cell_size` are present, or when all but fewer than that are known from the
+        counts below or equal to each other
     levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
         with any other level
     frequent, frequent_counts : sentinels (0, -1, -9, 99, 999, ...) with at least `min_cell_size`
@@ -69,14 +69,23 @@ class ColumnStatistics:
     whole: bool = False
     all_different: bool = False
     identifier: bool = False
-    mean: float = float("nan")
-    sum_of_squares: float = float("nan")
+    moments: tuple[float, ...] = ()
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
     other: int = 0
     frequent: tuple[float, ...] = ()
     frequent_counts: tuple[int, ...] = ()
     numbers_in_text: int = 0
+
+    @property
+    def mean(self) -> float:
+        """The mean; NaN where it stays at the site."""
+        return self.moments[0] if self.moments else float("nan")
+
+    @property
+    def sum_of_squares(self) -> float:
+        """The sum of squared differences from the mean; NaN where it stays at the site."""
+        return self.moments[1] if self.moments else float("nan")
 
     @property
     def std(self) -> float:
@@ -176,7 +185,7 @@ def _of_numbers(
     if kind == "number" and not identifier:
         found |= _codes_and_sentinels(values, distinct if whole else None, least)
     if finite and len(values) >= least and not _gives_away(values, found, least):
-        found["mean"], found["sum_of_squares"] = _moments(values)
+        found["moments"] = _moments(values)
     return found
 
 

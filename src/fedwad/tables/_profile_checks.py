@@ -34,7 +34,7 @@ def smallest_group(profile: Profile) -> int:
     cells = [profile.rows]
     for s in profile.columns:
         cells += [*s.level_counts, *s.frequent_counts]
-        if not math.isnan(s.mean):
+        if s.moments:
             cells.append(s.count)
     return min(cells)
 
@@ -72,8 +72,7 @@ def _typed(s: ColumnStatistics) -> bool:
 def _fits(s: ColumnStatistics, rows: int) -> bool:
     if s.kind == "label":
         return s == ColumnStatistics(s.name, "label")
-    moments = math.isnan(s.mean) and math.isnan(s.sum_of_squares)
-    moments = moments or (math.isfinite(s.mean) and 0 <= s.sum_of_squares < math.inf)
+    moments = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
     return (
         s.kind in _KINDS
         and len(s.name) <= _LONGEST_NAME
@@ -81,6 +80,7 @@ def _fits(s: ColumnStatistics, rows: int) -> bool:
         and s.count + s.missing == rows
         and 0 <= s.distinct <= MAX_LEVELS + 1
         and moments
+        and not s.sum_of_squares < 0
         and _levels_fit(s)
         and _frequent_fit(s)
     )

@@ -10,7 +10,7 @@ from fedwad.errors import InputError
 from fedwad.tables._csv import read_csv
 from fedwad.tables._excel import read_excel
 from fedwad.tables._frames import is_frame, read_frame
-from fedwad.tables._table import Table
+from fedwad.tables._table import Table, dropping
 
 __all__ = ["FORMATS", "read_table"]
 
@@ -54,7 +54,7 @@ def read_table(
     if isinstance(source, Table):
         table = source
     elif isinstance(source, str | Path):
-        table = _read_file(Path(source), markers, dropped, encoding, sheet)
+        table = _read_file(Path(source), markers, dropped, wanted, encoding, sheet)
         table = table if name is None else _renamed(table, name)
     elif is_frame(source):
         title = "The table" if name is None else name
@@ -87,13 +87,14 @@ def _read_file(
     path: Path,
     markers: frozenset[str],
     drop: Sequence[str],
+    wanted: Sequence[str],
     encoding: str | None,
     sheet: str | None,
 ) -> Table:
     suffix = _suffix(path)
     _check_path(path, suffix)
     readers: dict[str, Callable[[], Table]] = {
-        ".parquet": lambda: _read_parquet(path, markers, drop),
+        ".parquet": lambda: _read_parquet(path, markers, drop, wanted),
         ".xlsx": lambda: read_excel(path, markers, drop, sheet),
     }
     return readers.get(suffix, lambda: read_csv(path, markers, drop, encoding))()
@@ -121,14 +122,16 @@ def _check_path(path: Path, suffix: str) -> None:
         raise InputError(f"There is no file at {path}; check the path.")
 
 
-def _read_parquet(path: Path, markers: frozenset[str], drop: Sequence[str]) -> Table:
+def _read_parquet(
+    path: Path, markers: frozenset[str], drop: Sequence[str], wanted: Sequence[str]
+) -> Table:
     from pyarrow import parquet
 
     try:
         content = parquet.read_table(path)
     except Exception:  # PyArrow raises several kinds, and some of their messages quote the data
         raise InputError(f"{path} cannot be read as .parquet; is it complete?") from None
-    return read_frame(content, str(path), markers, drop, drop)
+    return read_frame(content, str(path), markers, drop, wanted)
 
 
 def _renamed(table: Table, name: str) -> Table:
@@ -158,7 +161,8 @@ def _check_wanted(table: Table, drop: Sequence[str], label: str | None) -> None:
 def _without(table: Table, drop: Sequence[str]) -> Table:
     kept = tuple(column for column in table.columns if column.name not in drop)
     if not kept:
-        raise InputError(f"{table.name} has no columns left; keep at least one.")
+        after = f" left after {dropping(*drop)}" if drop else " of values"
+        raise InputError(f"{table.name} has no columns{after}; keep at least one.")
     if len(kept) == len(table.columns):
         return table
     return Table(table.name, kept, table.rows, table.named, table.notes)

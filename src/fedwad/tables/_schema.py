@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
+from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import encode, label_values
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import MISSING_RULES, SchemaColumn
@@ -39,7 +40,8 @@ class Schema:
       (`missing = "level"`), and a level that the schema does not list is "other".
 
     A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
-    their pooled means and level counts.
+    their pooled means and level counts. Its `conflicts` are what the sites contradict each other in,
+    one sentence each.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Schema:
 
     columns: tuple[SchemaColumn, ...]
     public: bool = field(default=False, compare=False)
+    conflicts: tuple[Conflict, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

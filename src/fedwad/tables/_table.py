@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "ReadKind",
     "Table",
     "check_names",
+    "dropping",
     "is_code",
     "level_of",
     "list_rows",
@@ -63,6 +65,10 @@ class Column:
         places = [place for place, level in enumerate(self.levels) if level in marks]
         values = np.where(np.isin(self.values, places), self.values.dtype.type(-1), self.values)
         return Column(self.name, self.kind, values, self.levels)
+
+    def sorted(self) -> Column:
+        """The column with its values in increasing order."""
+        return replace(self, values=np.sort(self.values))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -189,6 +195,11 @@ def _list_names(names: Sequence[str]) -> str:
     """Names that are empty or have spaces around them are quoted, since nobody would see those."""
     shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
     return "its columns are " + ", ".join(shown) + (", ..." if len(names) > 30 else "")
+
+
+def dropping(*names: str) -> str:
+    """The option that drops these columns, as a shell takes it."""
+    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
 
 
 def small_type(places: Sequence[Any]) -> type[np.signedinteger]:

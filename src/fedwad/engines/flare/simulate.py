@@ -35,6 +35,8 @@ def simulate(
     *,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    missing: str | Iterable[str] = (),
+    schema: str | Path | None = "auto",
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     on_line: Callable[[str], None] | None = None,
@@ -49,12 +51,14 @@ def simulate(
         data are on this machine
     label_column : column of tables that is a label and not a feature
     drop : column or columns of tables that are not read
+    missing : text or texts that stand for a missing value in tables
+    schema : path of the schema file of all sites; by default they agree on one; None for numbers
     timeout, round_timeout, on_line : as for `submit`
     """
     need_flare()
     names = list(job.clients) or list(data)
     _check_names(names, data)
-    columns = Columns.of(label_column, drop)
+    columns = Columns.of(label_column, drop, missing, schema)
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in names:

@@ -18,7 +18,7 @@ from fedwad.federation import Client, Columns, open_client
 
 __all__ = ["SiteConfig", "config_path", "read_config"]
 
-_KEYS = ("data", "policy", "ledger", "label_column", "drop")
+_KEYS = ("data", "policy", "ledger", "label_column", "drop", "missing", "schema")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,19 @@ def read_config(path: str | Path) -> SiteConfig:
     paths = {
         key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content
     }
-    columns = Columns.of(content.get("label_column"), content.get("drop"))
+    columns = Columns.of(
+        content.get("label_column"),
+        content.get("drop"),
+        content.get("missing"),
+        _schema(path, content),
+    )
     return SiteConfig(paths["data"], paths["policy"], paths.get("ledger"), columns)
+
+
+def _schema(path: Path, content: Mapping[str, Any]) -> str | Path:
+    """The path of the site's own schema, "none", or "auto"."""
+    schema = str(content.get("schema", "auto"))
+    return schema if schema in ("auto", "none") else path.parent / schema
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -82,6 +93,6 @@ def _check_values(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    if key == "drop" and isinstance(value, list):
+    if key in ("drop", "missing") and isinstance(value, list):
         return all(isinstance(name, str) for name in value)
     return isinstance(value, str) and bool(value)

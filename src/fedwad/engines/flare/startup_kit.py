@@ -48,6 +48,8 @@ def prepare_site(
     ledger: str | Path | None = None,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    missing: str | Iterable[str] = (),
+    schema: str | Path | None = "auto",
 ) -> None:
     """Write a site's decisions into its kit.
 
@@ -59,7 +61,8 @@ def prepare_site(
     Data, policy and ledger are opened first, as the node will open them. Otherwise an analyst would
     be the first to notice a wrong path, and would not see the reason.
     """
-    local, columns = _local_folder(kit, "fed_client.json"), Columns.of(label_column, drop)
+    local = _local_folder(kit, "fed_client.json")
+    columns = Columns.of(label_column, drop, missing, schema)
     name, client = _site_name(local.parent), open_client(data, policy, ledger, **columns.words())
     if name not in ("", client.policy.name):
         raise InputError(
@@ -155,6 +158,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     site.add_argument(
         "--drop", action="append", metavar="COLUMN", help="column that is not read; may be repeated"
     )
+    site.add_argument(
+        "--missing", action="append", metavar="TEXT", help="text that stands for a missing value"
+    )
+    site.add_argument("--schema", default="auto", help="the site's own schema file, or none")
     given = parser.parse_args(arguments)
     try:
         if given.participant == "server":
@@ -167,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 given.ledger,
                 given.label_column,
                 given.drop or (),
+                given.missing or (),
+                given.schema,
             )
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")

@@ -6,7 +6,8 @@ A stock SuperNode takes
     --node-config 'data="/srv/paris.csv" policy="/etc/fedwad/paris.toml"
     ledger="/var/lib/fedwad/paris.jsonl"'
 
-and also `label-column` and `drop` (names of columns, separated by commas). It starts a new process
+and also `label-column`, `drop` (names of columns, separated by commas), `missing` (texts, separated
+by commas) and `schema` (the path of the site's own schema, or none). It starts a new process
 for each message, and it runs any other app that an analyst submits. The node in
 `fedwad.engines.flower.supernode` runs this app only.
 """
@@ -35,7 +36,7 @@ NOT_A_MESSAGE = Failure("garbage", "the node received something that is not a fe
 _INTERNAL = Failure(
     "internal", "the node could not answer; its operator finds the reason in its log."
 )
-_KEYS = ("data", "policy", "ledger", "label-column", "drop")
+_KEYS = ("data", "policy", "ledger", "label-column", "drop", "missing", "schema")
 _SIMULATION_KEYS = ("partition-id", "num-partitions")
 
 app = ClientApp()
@@ -85,9 +86,14 @@ def client_of(config: Mapping[str, Any]) -> Client:
         raise InputError(
             "The node's configuration names no data or no policy; give both in --node-config."
         )
-    drop = _column_names(values["drop"]) if "drop" in values else ()
+    lists = {key: _words(key, values[key]) for key in ("drop", "missing") if key in values}
     return open_client(
-        values["data"], values["policy"], values.get("ledger"), values.get("label-column"), drop
+        values["data"],
+        values["policy"],
+        values.get("ledger"),
+        values.get("label-column"),
+        **lists,
+        schema=values.get("schema", "auto"),
     )
 
 
@@ -102,12 +108,12 @@ def _check_text(key: str, value: Any) -> None:
         )
 
 
-def _column_names(text: str) -> list[str]:
-    """Names separated by commas, since Flower's configuration has no lists; quotes are allowed."""
+def _words(key: str, text: str) -> list[str]:
+    """Words separated by commas, since Flower's configuration has no lists; quotes are allowed."""
     try:
         return next(csv.reader([text], skipinitialspace=True))
     except csv.Error:
         raise InputError(
-            f"drop in the node's configuration is {text!r};"
-            " give the names of columns in one line, separated by commas."
+            f"{key} in the node's configuration is {text!r};"
+            " give words in one line, separated by commas."
         ) from None

@@ -17,7 +17,7 @@ from fedwad.engines.flower._messages import failure_reply
 from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.client_app import CANNOT_OPEN, answer
 from fedwad.errors import FederationError
-from fedwad.federation import Client, Columns, FileLedger, Policy, read
+from fedwad.federation import Client, Columns, FileLedger, Policy, held_data
 
 __all__ = ["app", "client_of"]
 
@@ -44,9 +44,14 @@ def handle(message: Message, context: Context) -> Message:
 def client_of(site: Mapping[str, Any]) -> Client:
     """Open the client of one simulated site."""
     policy = Policy.open() if site["policy"] is None else Policy.load(site["policy"])
-    columns = Columns.of(site.get("label_column"), site.get("drop"))
-    dataset = read(site["data"], columns=columns).by_name()
-    return Client(dataset, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
+    columns = Columns.of(
+        site.get("label_column"),
+        site.get("drop"),
+        site.get("missing"),
+        site.get("schema", "auto"),
+    )
+    held = held_data(site["data"], policy, columns)
+    return Client(held, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
 
 
 def _kept_client(site: Mapping[str, Any]) -> Client:

@@ -118,6 +118,8 @@ def run(
     ledger: str | Path | None = None,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    missing: str | Iterable[str] = (),
+    schema: str | Path | None = "auto",
     *,
     superlink: str,
     root_certificates: str | Path | None = None,
@@ -128,7 +130,7 @@ def run(
     need_flower()
     parse_address(superlink)
     stop = Event()
-    client = open_client(data, policy, ledger, label_column, drop)
+    client = open_client(data, policy, ledger, label_column, drop, missing, schema)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 

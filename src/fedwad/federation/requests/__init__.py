@@ -8,6 +8,12 @@ from fedwad.federation.requests.labels import Labels, LabelsRequest
 from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
+from fedwad.federation.requests.schema import (
+    EncodeReply,
+    EncodeRequest,
+    SchemaReply,
+    SchemaRequest,
+)
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
@@ -17,6 +23,8 @@ __all__ = ["REPLIES", "REQUESTS", "kind_of"]
 #: All requests. Nothing else is one, whatever it looks like.
 REQUESTS: tuple[type[Request], ...] = (
     DescribeRequest,
+    SchemaRequest,
+    EncodeRequest,
     MomentsRequest,
     SummaryRequest,
     TransportRequest,
@@ -31,6 +39,8 @@ REQUESTS: tuple[type[Request], ...] = (
 #: All replies. Nothing else leaves a client.
 REPLIES: tuple[type[Reply], ...] = (
     Description,
+    SchemaReply,
+    EncodeReply,
     Moments,
     SummaryReply,
     TransportReply,

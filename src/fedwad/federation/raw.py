@@ -1,0 +1,88 @@
+"""A table that a site holds before it is encoded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.federation.data import Dataset
+from fedwad.ot import Measure
+from fedwad.tables import Profile, Schema, Table, hide_rare, label_values, plain_table, profile
+
+__all__ = ["RawTable", "as_dataset"]
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """A table with the name of its label column, or with labels that came beside it."""
+
+    table: Table
+    label: str | None = None
+    labels: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:  # no values, because it may be printed anywhere
+        return f"RawTable({self.table.rows} rows, {len(self.table.columns)} columns)"
+
+    def encoded(self, schema: Schema, least: int = 1) -> Dataset:
+        """The data as the schema encodes them.
+
+        Levels that fewer than `least` rows have become "other", whatever the schema lists.
+        """
+        label = self._label(schema)
+        table = hide_rare(self.table, schema, least)
+        points = schema.encode(table)
+        labels = self.labels if label is None else label_values(self.table[label])
+        measure = Measure(points, name=self.table.name)
+        return Dataset(measure, labels, schema.names, schema=schema)
+
+    def _label(self, schema: Schema) -> str | None:
+        """The label column: this site's own, or that of the schema."""
+        if self.labels is not None or self.label is None:
+            return schema.label if self.labels is None else None
+        if schema.label not in (None, self.label):
+            raise InputError(
+                f"The schema has the label '{schema.label}' where '{self.label}' is named as the"
+                " label column; use one."
+            )
+        if self.label in schema and schema[self.label].width:
+            raise InputError(
+                f"The schema compares column '{self.label}', which is named as the label column;"
+                ' give it kind = "label" in the schema.'
+            )
+        return self.label
+
+    def plain(self) -> Dataset:
+        """The data of a table whose columns are numbers, as they are."""
+        plain = plain_table(self.table, self.label)
+        labels = plain.labels if self.labels is None else self.labels
+        return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
+
+    def profile(self, least: int) -> Profile:
+        """What one message says about the table; no order of rows changes it."""
+        return profile(_sorted(self.table), least, self.label)
+
+    def digest(self) -> str:
+        """SHA-256 of the values of each column, in an order that does not depend on that of the
+        rows."""
+        sha = hashlib.sha256(repr((self.label, self.table.rows)).encode())
+        for column in _sorted(self.table).columns:
+            sha.update(repr((column.name, column.kind, column.levels)).encode())
+            sha.update(np.ascontiguousarray(column.values).data)
+        return sha.hexdigest()
+
+
+def as_dataset(data: Dataset | RawTable, schema: Schema | None, least: int = 1) -> Dataset:
+    """A table as this schema encodes it, or its numbers as they are; other data as they are."""
+    if isinstance(data, Dataset):
+        return data
+    return data.plain() if schema is None else data.encoded(schema, least)
+
+
+def _sorted(table: Table) -> Table:
+    columns = tuple(column.sorted() for column in table.columns)
+    return Table(table.name, columns, table.rows, table.named)
