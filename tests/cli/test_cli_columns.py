@@ -143,7 +143,7 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
     ("words", "sentence"),
     [
         (
-            ["distance", "paris.csv", "oslo.csv"],
+            ["distance", "paris.csv", "oslo.csv", "--schema", "none"],
             "drop it (--drop kind), or name it as the label column.",
         ),
         (
@@ -190,7 +190,7 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
                 "--drop",
                 "patient_id",
             ],
-            "--label-column and --drop are for files; a site's own settings name its columns.",
+            "--label-column, --drop, --missing and --schema are for files; a site's own settings",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
             ["matrix", "SITES", "--k", "few", "--label-column", "kind"],
             "give a positive whole number or 'auto'",
         ),
-        (["matrix", "SITES"], "Column 'kind' of"),
+        (["matrix", "SITES", "--schema", "none"], "Column 'kind' of"),
         (
             ["matrix", "SITES", "--label-column", "kind", "--save", "m.csv"],
             "give the name of a .json file",
@@ -174,7 +174,8 @@ def test_text_labels_with_holes_name_the_column_and_the_rows(sites, tmp_path):
     assert done.returncode == 2
     assert "Column 'kind' of" in done.stderr
     assert "2 missing values (rows 3, 6, counting from 1)" in done.stderr.replace("\n", " ")
-    done = run("matrix", tmp_path / "gaps.csv", sites / "oslo.csv", "--label-column", "kind")
+    plain = ("--label-column", "kind", "--schema", "none")
+    done = run("matrix", tmp_path / "gaps.csv", sites / "oslo.csv", *plain)
     assert "Column 'dose' of" in done.stderr
     assert "2 missing values (rows 2, 4, counting from 1)" in done.stderr.replace("\n", " ")
 

@@ -18,6 +18,7 @@ from fedwad.cli.node import check
 from fedwad.cli.node_engines import flare, flower
 from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce
+from fedwad.cli.schema import schema
 from fedwad.cli.train import train
 
 __all__ = ["app"]
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(distance)
+app.command()(schema)
 app.command()(matrix)
 app.command()(cluster)
 app.command()(coreset)

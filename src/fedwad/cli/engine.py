@@ -124,7 +124,8 @@ def run_on_engine(
         return simulate(job, files(), **columns.words(), timeout=timeout, on_line=on_line)
     if columns.words():
         raise InputError(
-            "--label-column and --drop are for files; a site's own settings name its columns."
+            "--label-column, --drop, --missing and --schema are for files; a site's own settings"
+            " say what its columns are."
         )
     if engine == "flower":
         from fedwad.engines.flower import submit

@@ -11,13 +11,10 @@ from fedwad.cli.console import errors
 from fedwad.errors import InputError
 from fedwad.federation import (
     FORMATS,
-    Client,
     Columns,
     Dataset,
-    LocalFederation,
-    Policy,
     RawTable,
-    agreed_schema,
+    agreed_between,
     align_columns,
     as_dataset,
     is_readable,
@@ -25,7 +22,7 @@ from fedwad.federation import (
 )
 from fedwad.tables import Schema
 
-__all__ = ["agreed_on", "find_files", "read_files", "read_sites", "show_schema"]
+__all__ = ["agreed_on", "find_files", "read_files", "read_sites", "show_conflicts", "show_schema"]
 
 _MOST_WARNINGS = 10
 
@@ -86,17 +83,16 @@ def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, D
     held = {name: read_raw(path, columns=columns) for name, path in files.items()}
     schema = columns.schema
     if schema == "auto":
-        schema = agreed_on(held)
+        schema = agreed_on(held, columns)
     return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
 
 
-def agreed_on(held: Mapping[str, Dataset | RawTable]) -> Schema | None:
+def agreed_on(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
     """Return the schema that tables agree on; None if some of the data are arrays."""
     tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
     if len(tables) < len(held) or not tables:
         return None
-    policy = Policy.open()
-    schema = agreed_schema(LocalFederation({n: Client(t, policy) for n, t in tables.items()}))
+    schema = agreed_between(tables, columns)
     show_schema(schema)
     return schema
 
@@ -105,6 +101,11 @@ def show_schema(schema: Schema) -> None:
     """Print what a schema does in a few lines, and a warning for each conflict."""
     for line in schema.summary():
         errors.print(line, soft_wrap=True, markup=False)
+    show_conflicts(schema)
+
+
+def show_conflicts(schema: Schema) -> None:
+    """Print a warning for each conflict."""
     for conflict in schema.conflicts[:_MOST_WARNINGS]:
         errors.print(f"Warning: {conflict.sentence}", soft_wrap=True, markup=False)
     if len(schema.conflicts) > _MOST_WARNINGS:

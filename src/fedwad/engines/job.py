@@ -13,7 +13,7 @@ from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._matrix.api import matrix
 from fedwad.errors import InputError
-from fedwad.federation import Federation, Journal, Site, prepare
+from fedwad.federation import Federation, Journal, Site, agreed_schema, prepare
 from fedwad.learning import train
 
 __all__ = ["Job", "run"]
@@ -25,7 +25,7 @@ class Job:
 
     Parameters
     ----------
-    algorithm : "distance", "matrix", "coreset" or "train"
+    algorithm : "distance", "matrix", "coreset", "train" or "schema"
     clients : names of the clients; all of them if empty
     options : keywords of the function with the name of the algorithm
     """
@@ -74,7 +74,8 @@ def run(
     with ExitStack() as stack:
         if checkpoint is not None:
             federation = stack.enter_context(Journal(federation, checkpoint, resume))
-        prepare(federation, job.clients or None)
+        if job.algorithm != "schema":
+            prepare(federation, job.clients or None)
         return {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
 
 
@@ -91,6 +92,10 @@ def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
     return coreset(federation, sites=job.clients or None, **job.options).to_dict()
 
 
+def _schema(federation: Federation, job: Job) -> dict[str, Any]:
+    return agreed_schema(federation, job.clients or None).to_dict()
+
+
 def _train(federation: Federation, job: Job) -> dict[str, Any]:
     return train(federation, clients=job.clients or None, **job.options).to_dict()
 
@@ -100,4 +105,5 @@ _ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {
     "matrix": _matrix,
     "coreset": _coreset,
     "train": _train,
+    "schema": _schema,
 }

@@ -24,7 +24,7 @@ from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
 from fedwad.federation.node import held_data, open_client
 from fedwad.federation.policy import Policy
-from fedwad.federation.proposal import schema
+from fedwad.federation.proposal import agreed_between, schema
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
@@ -102,6 +102,7 @@ __all__ = [
     "TrainRequest",
     "TransportReply",
     "TransportRequest",
+    "agreed_between",
     "agreed_names",
     "agreed_schema",
     "align_columns",

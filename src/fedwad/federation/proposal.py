@@ -18,7 +18,7 @@ from fedwad.federation.reading import is_readable, read_raw
 from fedwad.federation.schemas import agreed_schema, warn_conflicts
 from fedwad.tables import Schema
 
-__all__ = ["schema"]
+__all__ = ["agreed_between", "schema"]
 
 
 def schema(
@@ -51,7 +51,7 @@ def schema(
     age     number  (x - 33.5) / 23.8474  refuse
     """
     columns = Columns.of(label_column, drop, missing, "auto")
-    agreed = agreed_schema(_federation(data, columns))
+    agreed = _marked(agreed_schema(_federation(data, columns)), columns)
     warn_conflicts(agreed)
     return agreed
 
@@ -78,12 +78,27 @@ def _files(data: str | Path | Iterable[str | Path]) -> dict[str, Path]:
 
 
 def _raw_federation(sources: Mapping[str, Any], columns: Columns) -> LocalFederation:
-    clients = {}
-    for name, source in sources.items():
-        held: Dataset | RawTable = read_raw(source, str(name), columns)
-        if isinstance(held, Dataset):
+    held = {str(name): read_raw(source, str(name), columns) for name, source in sources.items()}
+    return _of_tables(held)
+
+
+def agreed_between(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema:
+    """The schema of tables that were read as `columns` says; InputError if one is an array."""
+    return _marked(agreed_schema(_of_tables(held)), columns)
+
+
+def _marked(schema: Schema, columns: Columns) -> Schema:
+    """The schema with the values that stand for missing ones, so that its file says them too."""
+    marks = {column.name: columns.missing_in(column.name) for column in schema.used}
+    return schema.edited(
+        {name: {"missing_values": found} for name, found in marks.items() if found}
+    )
+
+
+def _of_tables(held: Mapping[str, Dataset | RawTable]) -> LocalFederation:
+    for name, data in held.items():
+        if isinstance(data, Dataset):
             raise InputError(
                 f"{name} is an array, without names of columns; a schema is about tables."
             )
-        clients[str(name)] = Client(held, Policy.open())
-    return LocalFederation(clients)
+    return LocalFederation({name: Client(data, Policy.open()) for name, data in held.items()})

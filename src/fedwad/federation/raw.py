@@ -36,7 +36,7 @@ class RawTable:
         label = self._label(schema)
         table = hide_rare(self.table, schema, least)
         points = schema.encode(table)
-        labels = self.labels if label is None else label_values(self.table[label])
+        labels = self.labels if label is None else label_values(self.table[label], self.table.name)
         measure = Measure(points, name=self.table.name)
         return Dataset(measure, labels, schema.names, schema=schema)
 

@@ -42,13 +42,13 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
     return result
 
 
-def label_values(column: Column) -> NDArray[Any]:
-    """The labels of a table's rows: words, whole numbers, numbers or truth values."""
+def label_values(column: Column, name: str) -> NDArray[Any]:
+    """The labels of the rows of table `name`: words, whole numbers, numbers or truth values."""
     lost = np.flatnonzero(column.missing) + 1
     if len(lost):
         raise InputError(
-            f"Label column '{column.name}' has {_count(len(lost))} ({list_rows(lost.tolist())});"
-            " fill or remove them first."
+            f"Column '{column.name}' of {name} has {_count(len(lost))}"
+            f" ({list_rows(lost.tolist())}), and it is the label; fill or remove them first."
         )
     if column.kind == "boolean":
         return column.values.astype(bool)

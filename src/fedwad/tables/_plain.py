@@ -35,7 +35,7 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
     if label is not None:
         column = table[label]
         _refuse_missing(column, f"Column '{label}' of {table.name}")
-        labels = label_values(column)
+        labels = label_values(column, table.name)
     if "" in table:
         raise unnamed_column(table.name, table.names.index(""))
     features = [column for column in table.columns if column.name != label]

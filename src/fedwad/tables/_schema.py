@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,23 @@ class Schema:
         """The schema in the text of a schema file; `name` is what errors call it."""
         return cls(parse_schema(text, name), public=public)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The text of the schema file, and the conflicts, as plain lists and words."""
+        conflicts = [{**asdict(c), "sites": list(c.sites)} for c in self.conflicts]
+        return {"schema": self.to_toml(), "conflicts": conflicts}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """What `to_dict` gave; InputError if it is something else."""
+        try:
+            found = [
+                Conflict(str(c["column"]), tuple(c["sites"]), str(c["problem"]), str(c["sentence"]))
+                for c in content["conflicts"]
+            ]
+            return replace(cls.from_toml(content["schema"]), conflicts=tuple(found))
+        except (KeyError, TypeError, AttributeError):
+            raise InputError("These are not the parts of a schema; some are missing.") from None
+
     def encode(self, table: Any) -> NDArray[np.float64]:
         """The (n, D) matrix that is compared: every row of the table, in its order.
 
@@ -111,7 +128,8 @@ class Schema:
         """The values of the label column: words, whole numbers, numbers or truth values."""
         if self.label is None:
             raise InputError('The schema has no label column; give one column kind = "label".')
-        return label_values(self._read(table)[self.label])
+        read = self._read(table)
+        return label_values(read[self.label], read.name)
 
     def _read(self, table: Any) -> Table:
         return table if isinstance(table, Table) else read_table(table)
