@@ -29,9 +29,11 @@ class ClientContext:
 
     Attributes
     ----------
-    data, digest : the data in canonical order, and their SHA-256; before a schema is agreed on, a
-        table has a digest and no data
-    table, table_digest : the table that a schema encodes, if the site holds one, and its SHA-256
+    data, encoded_digest : the data in canonical order, and their SHA-256; a table that waits for a
+        schema has none yet
+    table : the table that an agreed schema encodes, if the site holds one
+    digest : SHA-256 of the table, or of the data; the ledger names the data by it, whatever the
+        schema
     policy, policy_digest : the policy, and the SHA-256 of what in it can change a reply
     ledger : the record of all requests
     accountant : the privacy budget
@@ -47,15 +49,15 @@ class ClientContext:
         self.cache = RunCache(None if path is None else path.with_suffix(".layers"))
         self.replies = ReplyCache()
         self.table = data if isinstance(data, RawTable) else None
-        self.table_digest = "" if self.table is None else self.table.digest()
         #: Where the agreed schema is kept for the next process of this node.
         self.schema_file = None if path is None else path.with_suffix(".schema.toml")
         self._hold(data if isinstance(data, Dataset) else self._recall())
+        self.digest = self.encoded_digest if self.table is None else self.table.digest()
+        self.accountant = BudgetAccountant(self.ledger, self.policy, self.digest)
 
     def _hold(self, data: Dataset | None) -> None:
         self._data = None if data is None else data.canonical()
-        self.digest = self.table_digest if self._data is None else self._data.digest()
-        self.accountant = BudgetAccountant(self.ledger, self.policy, self.digest)
+        self.encoded_digest = "" if self._data is None else self._data.digest()
         self._views: dict[Classes, Measure] = {}
 
     def _recall(self) -> Dataset | None:

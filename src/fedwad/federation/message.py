@@ -72,7 +72,7 @@ class Request:
 
     def about(self, context: ClientContext) -> str:
         """The digest of the data that the reply depends on."""
-        return context.digest
+        return context.encoded_digest
 
     @classmethod
     def execute_together(

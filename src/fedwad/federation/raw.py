@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,12 +68,19 @@ class RawTable:
         return profile(_sorted(self.table), least, self.label)
 
     def digest(self) -> str:
-        """SHA-256 of the values of each column, in an order that does not depend on that of the
-        rows."""
+        """SHA-256 of the table and its labels; no order of rows or columns changes it."""
+        columns = sorted(self.table.columns, key=lambda column: column.name)
         sha = hashlib.sha256(repr((self.label, self.table.rows)).encode())
-        for column in _sorted(self.table).columns:
-            sha.update(repr((column.name, column.kind, column.levels)).encode())
-            sha.update(np.ascontiguousarray(column.values).data)
+        rows: list[NDArray[Any]] = []
+        for column in columns:
+            sha.update(repr((column.name, column.kind, column.levels, column.detail)).encode())
+            if column.kind not in ("unusable", "empty"):
+                rows.append(column.values)
+        if self.labels is not None:
+            names, codes = np.unique(self.labels.astype(str), return_inverse=True)
+            sha.update(repr(names.tolist()).encode())
+            rows.append(codes.ravel())
+        sha.update(_in_order(rows).data)
         return sha.hexdigest()
 
 
@@ -81,6 +89,14 @@ def as_dataset(data: Dataset | RawTable, schema: Schema | None, least: int = 1) 
     if isinstance(data, Dataset):
         return data
     return data.plain() if schema is None else data.encoded(schema, least)
+
+
+def _in_order(columns: Sequence[NDArray[Any]]) -> NDArray[np.void]:
+    """The rows of these columns in the order of their bytes."""
+    if not columns:
+        return np.empty(0, dtype="V8")
+    rows = np.column_stack([column.astype(np.float64) + 0.0 for column in columns])
+    return np.sort(np.ascontiguousarray(rows).view(f"V{8 * len(columns)}")[:, 0])
 
 
 def _sorted(table: Table) -> Table:

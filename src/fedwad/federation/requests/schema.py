@@ -43,7 +43,7 @@ class SchemaRequest(Request):
         return SchemaRequest()
 
     def about(self, context: ClientContext) -> str:
-        return context.table_digest
+        return context.digest
 
     def check_shape(self, context: ClientContext) -> None:
         context.known_table  # noqa: B018 - PolicyError if there is none
