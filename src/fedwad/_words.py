@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_in_words", "counted"]
+__all__ = ["bytes_in_words", "counted", "printable"]
+
+_LONGEST = 1000
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -18,3 +20,12 @@ def bytes_in_words(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def printable(text: str) -> str:
+    """A text from another machine as one line without control characters.
+
+    Escape sequences, line ends and marks of writing direction become U+FFFD.
+    """
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else f"{shown}..."

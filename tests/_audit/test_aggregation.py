@@ -34,8 +34,14 @@ class Aggregated(AttackSession):
             name: sum(
                 share * getattr(reply, name) for share, reply in zip(shares, replies, strict=True)
             )
-            for name in ("masses", "offsets", "squares", "crossing", "dual", "soft")
+            for name in ("masses", "offsets", "squares", "crossing", "soft")
         }
+        duals = [reply.dual for reply in replies]
+        total["dual"] = (
+            None
+            if None in duals
+            else sum(share * dual for share, dual in zip(shares, duals, strict=True))
+        )
         return CellSums(count=self.count, min_cell_size=1, **total)
 
 

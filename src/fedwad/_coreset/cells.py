@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,7 +59,7 @@ class Cells:
             crossing=np.asarray(
                 sum(share * one.crossing for share, one in zip(shares, parts, strict=True))
             ),
-            dual=math.fsum(share * one.dual for share, one in zip(shares, parts, strict=True)),
+            dual=_mean_dual(shares, parts),
             soft=math.fsum(share * one.soft for share, one in zip(shares, parts, strict=True)),
             min_cell_size=min(one.min_cell_size for one in parts),
         )
@@ -68,7 +68,8 @@ class Cells:
     def lower(self) -> float:
         """Lower bound of W2: the root of the dual value.
 
-        It is sum_i min_s(c_is - g_s) / n + sum_s b_s g_s.
+        It is sum_i min_s(c_is - g_s) / n + sum_s b_s g_s. A site that closed a cell withholds its
+        part, and then the bound is zero.
         """
         return math.sqrt(max(0.0, self.dual + float(self.weights @ self.asked.potentials)))
 
@@ -111,7 +112,8 @@ class Cells:
     @cached_property
     def blur(self) -> float:
         """The part of the gap that comes from softness: the plan's cost above the dual value."""
-        excess = float(self.squares.sum() - self.masses @ self.asked.potentials) - self.dual
+        dual = self.dual if math.isfinite(self.dual) else self.soft
+        excess = float(self.squares.sum() - self.masses @ self.asked.potentials) - dual
         cost = self.upper**2
         return max(0.0, excess) / cost if cost > 0 else 0.0
 
@@ -158,3 +160,11 @@ class Cells:
         step[empty] = longest
         moved = self.asked.potentials + self.asked.softness * step
         return np.asarray(moved - self.weights @ moved), largest >= longest or bool(empty.any())
+
+
+def _mean_dual(shares: Floats, parts: Sequence[CellSums]) -> float:
+    """Mean of the dual values; minus infinity if a site withholds its own."""
+    values = [-math.inf if one.dual is None else one.dual for one in parts]
+    if not all(map(math.isfinite, values)):
+        return -math.inf
+    return math.fsum(share * value for share, value in zip(shares, values, strict=True))

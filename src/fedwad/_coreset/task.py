@@ -52,7 +52,7 @@ class CoresetTask:
         return CoresetResult(
             points=found.atoms[held],
             weights=found.weights[held],
-            value=found.lower if value is None else value,
+            value=(found.lower or found.upper) if value is None else value,
             lower=found.lower,
             upper=found.upper,
             method=self.method.name,

@@ -13,8 +13,10 @@ from fedwad._distance.rounds import FedWaDLoop
 from fedwad._distance.run import conclude, pooled_start
 from fedwad._matrix.result import MatrixRound
 from fedwad._matrix.task import Found, MatrixTask, Progress, pairs_of
+from fedwad._words import printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
+    MAX_BUNDLE,
     Bundle,
     BundleReply,
     CellsRequest,
@@ -22,6 +24,7 @@ from fedwad.federation import (
     MeteredFederation,
     Moments,
     MomentsRequest,
+    Reply,
     SummaryReply,
     TransportReply,
     error_of,
@@ -114,19 +117,19 @@ def _ask_pairs(
     asked: Mapping[NamedPair, Any],
     expected: type[R],
 ) -> tuple[dict[tuple[NamedPair, int], R], tuple[str, ...]]:
-    """Ask both sites of each pair, with one bundle to each site.
+    """Ask both sites of each pair, with one bundle to each site, or several if it is in many pairs.
 
     Return the replies by pair and side, and the sites that answered. A site that refuses one of
     its requests counts as failed.
     """
     mine = {name: [pair for pair in asked if name in pair] for name in names}
-    replies = line.ask(_bundles(mine, asked), BundleReply, tolerate=True, at_least=2)
+    replies = _bundled(line, mine, asked)
     found: dict[tuple[NamedPair, int], R] = {}
     left = []
-    for name, bundle in replies.items():
-        expected_ones = [reply for reply in bundle.replies if isinstance(reply, expected)]
-        if len(expected_ones) < len(bundle.replies):
-            _fail(line, name, bundle.replies, expected)
+    for name, came in replies.items():
+        expected_ones = [reply for reply in came if isinstance(reply, expected)]
+        if len(expected_ones) < len(came):
+            _fail(line, name, came, expected)
             continue
         left.append(name)
         for pair, reply in zip(mine[name], expected_ones, strict=True):
@@ -135,10 +138,27 @@ def _ask_pairs(
     return found, tuple(left)
 
 
-def _bundles(
-    mine: Mapping[str, Sequence[NamedPair]], asked: Mapping[NamedPair, Any]
-) -> dict[str, Bundle]:
-    return {name: Bundle(tuple(asked[pair] for pair in pairs)) for name, pairs in mine.items()}
+def _bundled(
+    line: MeteredFederation,
+    mine: Mapping[str, Sequence[NamedPair]],
+    asked: Mapping[NamedPair, Any],
+) -> dict[str, list[Reply | Failure]]:
+    """The answers of the sites that answered all of their bundles."""
+    came: dict[str, list[Reply | Failure]] = {name: [] for name in mine}
+    for start in range(0, max(map(len, mine.values())), MAX_BUNDLE):
+        parts = {name: mine[name][start : start + MAX_BUNDLE] for name in came}
+        bundles = {
+            name: Bundle(tuple(asked[pair] for pair in part))
+            for name, part in parts.items()
+            if part
+        }
+        replies = line.ask(bundles, BundleReply, tolerate=True, at_least=min(2, len(bundles)))
+        for name in bundles:
+            if name in replies:
+                came[name] += replies[name].replies
+            else:
+                del came[name]
+    return came
 
 
 def _check_enough(line: MeteredFederation, left: list[str]) -> None:
@@ -156,7 +176,7 @@ def _fail(line: MeteredFederation, name: str, replies: Sequence[Any], expected: 
     )
     if failure.code == "input":
         raise error_of(failure, name)
-    line.failed[name] = failure.sentence
+    line.failed[name] = printable(failure.sentence)
 
 
 def _shift(before: Measure, after: Measure) -> float:

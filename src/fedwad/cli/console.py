@@ -20,15 +20,18 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from fedwad import Round
 from fedwad._matrix.api import Progress as Step
+from fedwad._words import printable
 from fedwad.errors import FedwadError
 
 __all__ = [
     "Bar",
     "errors",
     "guarded",
+    "print_failed",
     "print_json",
     "progress_bar",
     "round_progress",
@@ -54,7 +57,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         try:
             return command(*args, **kwargs)
         except FedwadError as error:
-            errors.print(f"[bold red]Error:[/] {_escaped(error)}", soft_wrap=True)
+            errors.print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             errors.print("Interrupted; no result was written.")
@@ -70,8 +73,10 @@ def _unwrapped(text: str | None) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _escaped(error: object) -> str:
-    return str(error).replace("[", r"\[")
+def print_failed(name: str, reason: str) -> None:
+    """Say that the result is without this site, and why, in its own words."""
+    line = Text.assemble((f"Without {printable(name)}:", "bold"), f" {printable(reason)}")
+    screen.print(line, soft_wrap=True)
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -113,13 +118,14 @@ class Bar:
         )
 
     def line(self, text: str) -> None:
-        self._progress.update(self._task, description=_escaped(text))
+        self._progress.update(self._task, description=printable(text))
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Bar]:
     """Show a bar on standard error whose length becomes known on the way."""
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    title_column = TextColumn("{task.description}", markup=False)  # lines come from an engine
+    columns = [SpinnerColumn(), title_column, BarColumn(), MofNCompleteColumn()]
     quiet = not errors.is_terminal
     with Progress(
         *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet

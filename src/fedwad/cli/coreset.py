@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 import fedwad
@@ -18,7 +17,15 @@ from fedwad._matrix.api import Progress
 from fedwad._words import bytes_in_words
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import Bar, guarded, print_json, progress_bar, screen, warn_small_cells
+from fedwad.cli.console import (
+    Bar,
+    guarded,
+    print_failed,
+    print_json,
+    progress_bar,
+    screen,
+    warn_small_cells,
+)
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import MethodOptions, Output, Seed, Sources, grouped
 from fedwad.cli.scales import warn_dominant_column
@@ -176,5 +183,5 @@ def _show(result: fedwad.CoresetResult, others: Results) -> None:
             "The tolerance was not met; more --rounds may bring the bounds closer.", soft_wrap=True
         )
     for name, reason in result.failed.items():
-        screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
+        print_failed(name, reason)
     warn_small_cells(result.min_cell_size, "coreset")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import fedwad
 from fedwad._words import bytes_in_words
-from fedwad.cli.console import screen, warn_small_cells
+from fedwad.cli.console import print_failed, screen, warn_small_cells
 
 __all__ = ["show_clusters", "show_matrix"]
 
@@ -35,7 +35,7 @@ def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
         screen.print(f"Differential privacy: {kept} for the one release of each site.")
     screen.print(_notes(result), soft_wrap=True)
     for name, reason in result.failed.items():
-        screen.print(f"[bold]Without {escape(name)}:[/] {escape(reason)}", soft_wrap=True)
+        print_failed(name, reason)
     warn_small_cells(result.min_cell_size, result.method)
 
 

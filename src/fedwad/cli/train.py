@@ -18,7 +18,7 @@ from fedwad._files import write_atomically
 from fedwad._words import bytes_in_words
 from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interrupt
 from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
-from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout
 from fedwad.errors import InputError
 from fedwad.federation import Columns
@@ -234,7 +234,7 @@ def _show(results: Mapping[str, TrainingResult], wanted: Wanted) -> None:
         screen.print("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
         for name, reason in result.failed.items():
-            screen.print(f"Without {name}: {reason}", markup=False, soft_wrap=True)
+            print_failed(name, reason)
     screen.print("Trained weights reveal something about the data; there is no privacy guarantee.")
 
 

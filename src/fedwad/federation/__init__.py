@@ -2,7 +2,7 @@
 
 from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.agreement import client_key, same_features
-from fedwad.federation.bundle import Bundle, BundleReply
+from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import LARGEST, VERSION, Envelope, pack, unpack
 from fedwad.federation.columns import Columns
@@ -50,6 +50,7 @@ __all__ = [
     "FORMATS",
     "KINDS",
     "LARGEST",
+    "MAX_BUNDLE",
     "VERSION",
     "Answer",
     "AtomsRequest",

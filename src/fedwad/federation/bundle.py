@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from fedwad.federation.failures import Failure
 from fedwad.federation.message import Reply, Request
 
-__all__ = ["Bundle", "BundleReply"]
+__all__ = ["MAX_BUNDLE", "Bundle", "BundleReply"]
+
+#: Most requests in one bundle.
+MAX_BUNDLE = 256
 
 
 @dataclass(frozen=True, eq=False)

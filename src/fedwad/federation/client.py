@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from fedwad._blas import single_threaded_blas
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
-from fedwad.federation.bundle import Bundle, BundleReply
+from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.codec import Envelope, VersionError, digest, pack, unpack
 from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
@@ -24,7 +25,8 @@ from fedwad.federation.requests import kind_of
 
 __all__ = ["Admitted", "Client"]
 
-_LARGEST_BUNDLE = 10_000
+_BUNDLE_SECONDS = 600.0  # of work on one bundle; as long as a server waits
+_BUSY = Failure("busy", "the bundle took too long; send the rest again, in smaller bundles.")
 _log = logging.getLogger("fedwad.client")
 
 
@@ -126,13 +128,20 @@ class Client:
             raise
 
     def answer_all(self, bundle: Bundle) -> BundleReply:
-        """Answer each request of a bundle with a reply or a failure."""
-        if len(bundle.requests) > _LARGEST_BUNDLE:
+        """Answer each request of a bundle with a reply or a failure.
+
+        After ten minutes of work the rest is not executed, because no server waits longer.
+        """
+        if len(bundle.requests) > MAX_BUNDLE:
             raise FederationError(
-                f"A bundle of {len(bundle.requests)} requests came; send up to {_LARGEST_BUNDLE}."
+                f"A bundle of {len(bundle.requests)} requests came; send up to {MAX_BUNDLE}."
             )
+        end = time.monotonic() + _BUNDLE_SECONDS
         replies: list[Reply | Failure] = []
         for request in bundle.requests:
+            if time.monotonic() > end:
+                replies.append(_BUSY)
+                continue
             try:
                 replies.append(self.answer(request))
             except FedwadError as error:

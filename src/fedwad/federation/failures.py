@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedwad._words import printable
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 
 __all__ = ["Failure", "error_of", "failure_of"]
@@ -21,7 +22,7 @@ class Failure:
 
     Codes are "input", "policy", "certificate" and "federation" for errors of the client, "silent"
     when nothing came in time, "version" and "garbage" for answers that cannot be used, and
-    "internal" for a fault inside the client.
+    "internal" for a fault inside the client, "busy" for one that has no time left.
     """
 
     code: str
@@ -35,6 +36,9 @@ def failure_of(error: FedwadError) -> Failure:
 
 
 def error_of(failure: Failure, site: str = "") -> FedwadError:
-    """The error that a failure stands for, with the name of the site if it is known."""
+    """The error that a failure stands for, with the name of the site if it is known.
+
+    Both came from another machine, so control characters are removed.
+    """
     where = f"Site '{site}': " if site else ""
-    return _CODES.get(failure.code, FederationError)(f"{where}{failure.sentence}")
+    return _CODES.get(failure.code, FederationError)(printable(f"{where}{failure.sentence}"))

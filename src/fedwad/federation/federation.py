@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
@@ -106,7 +107,7 @@ class MeteredFederation:
             if not tolerate or failure.code == "input" or len(replies) < at_least:
                 raise error_of(failure, name)
             if record:
-                self.failed[name] = failure.sentence
+                self.failed[name] = printable(failure.sentence)
         return replies
 
 

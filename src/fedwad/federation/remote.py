@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.bundle import BundleReply
 from fedwad.federation.codec import Envelope, VersionError, pack, unpack
@@ -109,7 +110,9 @@ def site_name(answer: bytes) -> str:
     """The name in the answer to `describe_message`; FederationError if there is none."""
     message = unpack(answer).content
     if isinstance(message, Failure):
-        raise FederationError(message.sentence)
+        raise FederationError(printable(message.sentence))
     if not isinstance(message, Description) or type(message.name) is not str or not message.name:
         raise FederationError("A site did not send its name; give its policy one.")
+    if not message.name.isprintable():
+        raise FederationError("A site sent a name with control characters; change its policy.")
     return message.name

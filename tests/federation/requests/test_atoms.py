@@ -96,11 +96,11 @@ def test_no_sum_is_over_fewer_samples_than_the_floor(floor, softness, seed):
     if softness == 0:
         counts = np.rint(60 * reply.masses)
         assert ((counts == 0) | (counts >= floor)).all()
-    # Still a plan of the same data, so it costs no less than the dual value, which is that of all
-    # cells.
+    # Still a plan of the same data, so it costs no less than the dual value, which is withheld when
+    # a cell was closed.
     free = ask(points, atoms, potentials, softness)
-    assert reply.dual == pytest.approx(free.dual, abs=1e-12)
-    assert reply.squares.sum() - reply.masses @ potentials >= reply.dual - 1e-12
+    assert reply.dual is None or reply.dual <= free.dual + 1e-12
+    assert reply.squares.sum() - reply.masses @ potentials >= free.dual - 1e-12
     mean = (reply.offsets + reply.masses[:, None] * atoms).sum(axis=0)
     np.testing.assert_allclose(mean, points.mean(axis=0), atol=1e-9)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from flwr.serverapp import Grid
 
+from fedwad._words import printable
 from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
 from fedwad.errors import FederationError, FedwadError
 from fedwad.federation import Failure, describe_message, site_name
@@ -79,7 +80,7 @@ class _Discovery:
 
     def _read(self, node: int, name: str | Failure) -> None:
         if isinstance(name, Failure):
-            self._refused[node] = name.sentence
+            self._refused[node] = printable(name.sentence)
         elif self._registered[node] not in ("", name):  # it cannot take the place of another site
             self._refused[node] = (
                 f"it calls itself '{name}'; use one name in its policy and its registration."

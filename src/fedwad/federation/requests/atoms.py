@@ -40,7 +40,8 @@ class CellSums(Reply):
     offsets : (S, d), sum_i w_i p_is (x_i - z_s)
     squares : (S,), sum_i w_i p_is |x_i - z_s|^2
     crossing : (S, S), sum_i w_i p_is p_ir: the mass that a change of potentials would move
-    dual : sum_i w_i min_s (|x_i - z_s|^2 - g_s), over all atoms
+    dual : at most sum_i w_i min_s (|x_i - z_s|^2 - g_s) over all atoms, and equal to it if each atom
+        is best for no sample or for at least `min_cell_size` samples; None if a cell was closed
     soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)), whose gradient in g is minus
         the masses
     min_cell_size : Kish's effective number of samples in the smallest cell that is not empty
@@ -51,7 +52,7 @@ class CellSums(Reply):
     offsets: Floats
     squares: Floats
     crossing: Floats
-    dual: float
+    dual: float | None
     soft: float
     min_cell_size: int
 
@@ -79,7 +80,7 @@ class CellSums(Reply):
         require(abs(float(self.masses.sum()) - 1) <= _ROUNDING, "its masses do not sum to one.")
         inside = (self.crossing >= 0).all() and (self.crossing <= self.masses + _ROUNDING).all()
         require(bool(inside), "more mass crosses than there is.")
-        values = (self.dual, self.soft)
+        values = (self.soft,) if self.dual is None else (self.dual, self.soft)
         require(
             all(isinstance(one, float) and math.isfinite(one) for one in values),
             "a dual value is not finite.",
@@ -129,14 +130,16 @@ class AtomsRequest(Request):
         """Return the sums over the atoms' cells; cells with too few samples are closed."""
         cost = ground_cost(measure.points, self.atoms)
         reduced = cost - self.potentials
-        dual = float(measure.weights @ reduced.min(axis=1))
-        shares, soft, fewest = _shares(reduced, self.softness, measure.weights, min_cell_size)
+        shares, soft, fewest, closed = _shares(
+            reduced, self.softness, measure.weights, min_cell_size
+        )
+        dual = None if closed else _dual(reduced, soft, measure.weights, min_cell_size)
         weighted = measure.weights[:, None] * shares
         masses = weighted.sum(axis=0)
         origin = self.atoms[0]  # avoids cancellation if all points share a large offset
         offsets = weighted.T @ (measure.points - origin) - masses[:, None] * (self.atoms - origin)
         squares = np.einsum("is,is->s", weighted, cost)
-        crossing = weighted.T @ shares
+        crossing = _crossing(weighted, shares, min_cell_size)
         return CellSums(len(measure), masses, offsets, squares, crossing, dual, soft, fewest)
 
     def check(self, reply: CellSums) -> None:
@@ -152,7 +155,10 @@ class AtomsRequest(Request):
         require(bool((lengths <= longest).all()), "its sums contradict each other.")
         plan = float(reply.squares.sum() - reply.masses @ self.potentials)
         size = float(reply.squares.sum() + np.abs(self.potentials).max())
-        require(reply.dual <= plan + _ROUNDING * size, "its dual value is above its plan.")
+        require(
+            reply.dual is None or reply.dual <= plan + _ROUNDING * size,
+            "its dual value is above its plan.",
+        )
 
 
 def _plain_array(array: Any) -> Floats:
@@ -163,9 +169,9 @@ def _plain_array(array: Any) -> Floats:
 
 def _shares(
     reduced: Floats, softness: float, weights: Floats, floor: int
-) -> tuple[Floats, float, int]:
-    """Shares (n, S), the soft dual value, and the effective number of samples in the smallest cell
-    that is not empty.
+) -> tuple[Floats, float, int, bool]:
+    """Shares (n, S), the soft dual value, the effective number of samples in the smallest cell that
+    is not empty, and whether a cell was closed.
 
     While a cell holds fewer samples than the floor, the one with fewest is closed and its samples
     go to their next best cells. This is another plan, of slightly higher cost, in which no sum is
@@ -180,8 +186,32 @@ def _shares(
         fewest = used[counts[used].argmin()]
         if counts[fewest] >= floor - 1e-9 or len(used) == 1:
             shares[:, opened] = among
-            return shares, float(weights @ least), int(counts[fewest] + 1e-9)
+            closed = len(opened) < reduced.shape[1]
+            return shares, float(weights @ least), int(counts[fewest] + 1e-9), closed
         opened = np.delete(opened, fewest)
+
+
+def _dual(reduced: Floats, soft: float, weights: Floats, floor: int) -> float:
+    """The dual value over all atoms, or the soft one, which is never above it.
+
+    The dual value is a sum over the cells without softness, so each of them needs as many samples
+    as the floor. Otherwise a server could make few samples the only ones that change it.
+    """
+    hard, least = _soft(reduced, 0.0)
+    counts = _effective(weights[:, None] * hard)
+    large = bool(((counts == 0) | (counts >= floor - 1e-9)).all())
+    return float(weights @ least) if large else soft
+
+
+def _crossing(weighted: Floats, shares: Floats, floor: int) -> Floats:
+    """The mass that two cells share; where that is the mass of few samples, it counts as each
+    cell's own."""
+    crossing = weighted.T @ shares
+    squares = (weighted**2).T @ (shares**2)
+    few = (crossing > 0) & (crossing**2 < (floor - 1e-9) * squares)
+    np.fill_diagonal(few, False)
+    hidden = np.where(few, crossing, 0.0)
+    return np.asarray(crossing - hidden + np.diag(hidden.sum(axis=1)))
 
 
 def _soft(reduced: Floats, softness: float) -> tuple[Floats, Floats]:

@@ -35,6 +35,10 @@ class Description(Reply):
 
     def check_alone(self) -> None:
         check_words(self.name, self.contact, self.schema, *self.allow)
+        require(
+            self.name.isprintable() and self.contact.isprintable(),
+            "its name or contact holds control characters.",
+        )
         counted = is_count(self.features) or (self.features == 0 and self.schema == WANTED)
         require(counted and type(self.labelled) is bool, "features are not counted.")
 
