@@ -47,6 +47,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.lines = 0
+        self.requests = 0
         self.queries = 0
         self.unreadable = 0
         self.releases = 0
@@ -60,6 +61,7 @@ class Tally:
         """Count one line."""
         kind, outcome = content["kind"], content["outcome"]
         self.lines += 1
+        self.requests += content.get("count", 1)
         if outcome == "answered":
             self.released_digests(kind).add(content.get("digest", ""))
         elif outcome == "torn":
@@ -111,6 +113,11 @@ class Quota:
         self._left: dict[str, tuple[float, float]] = {}
         self._waiting: dict[tuple[str, str], int] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many were counted since the last lines."""
+        return sum(self._waiting.values())
+
     def listed(self, entry: Entry) -> Entry | None:
         """The entry with those that were counted since the last line, or None if this one is only
         counted.
@@ -150,6 +157,11 @@ class Ledger:
     def entries(self) -> Sequence[Entry]:
         """All lines, oldest first."""
         return tuple(self._entries)
+
+    @property
+    def requests(self) -> int:
+        """How many requests came, those included that are counted and not listed yet."""
+        return self._tally.requests + self._quota.waiting
 
     @property
     def queries(self) -> int:
