@@ -12,20 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._plan import Plan
-from fedwad.ot._splits import MIN_HALF, Splits, effective_count
+from fedwad.ot._splits import MIN_HALF, Splits
 from fedwad.ot._summary import CovarianceType
 
 __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
 
-#: Largest number of points of a synthetic sample.
-MAX_DRAWN = 500
-#: Largest number of rows in a half that is summarised.
-MAX_SUMMARISED = 2000
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
 _DEFAULT_EXPONENT = 0.4
-_SUMMARISED = 3000  # rows in all splits that are summarised, about
+_SUMMARISED = 2  # splits whose halves are summarised
 _GAMMAS = np.linspace(1.0, 6.0, 51)
 _GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
 
@@ -126,13 +121,11 @@ def calibrate(
         )
     splits = Splits.of(measure, cells, covariance_type, min_cell_size)
     halves = list(splits.halves())
-    plans = [splits.transport(*half) for half in halves]
-    exact = np.array([plan.distance**2 for plan in plans])
+    squares = [splits.transport(*half) for half in halves]
+    exact = np.array([square.sum() for square in squares])
     quarters = [part for half in halves for part in splits.quarters(half)]
     quarter = (
-        float(np.mean([splits.transport(*part).distance ** 2 for part in quarters]))
-        if quarters
-        else 0.0
+        float(np.mean([splits.transport(*part).sum() for part in quarters])) if quarters else 0.0
     )
     noise = float(exact.mean())
     scale_noise, spread_noise = splits.scale_noises()
@@ -148,7 +141,7 @@ def calibrate(
         gamma=_GAMMA,
         scale_noise=scale_noise,
         spread_noise=spread_noise,
-        features=_feature_shares(plans) if features else None,
+        features=_feature_shares(squares) if features else None,
     )
     if splits.size < MIN_HALF or not noise > 0:
         return found
@@ -159,38 +152,30 @@ def _even(measure: Measure, features: bool) -> Floats | None:
     return np.full(measure.dimension, 1 / measure.dimension) if features else None
 
 
-def _feature_shares(plans: list[Plan]) -> Floats:
-    """Share of each feature in the transport costs of the plans."""
-    total = np.zeros(plans[0].source.dimension)
-    for plan in plans:
-        step = plan.source.rows(plan.rows) - plan.target.rows(plan.cols)
-        total += plan.mass @ step**2
+def _feature_shares(squares: list[Floats]) -> Floats:
+    """Share of each feature in squared distances by feature."""
+    total = np.asarray(np.sum(squares, axis=0))
     whole = float(total.sum())
     return np.asarray(total / whole) if whole > 0 else np.full(len(total), 1 / len(total))
 
 
 def _with_synthetic(splits: Splits, found: Calibration) -> Calibration:
-    """The same with what a server estimates for halves, larger ones than are transported."""
-    count = len(splits.order)
-    drawn, size = (
-        min(effective_count(splits.measure.weights), MAX_DRAWN),
-        min(count // 2, MAX_SUMMARISED),
-    )
-    values = []
-    for _ in range(int(np.clip(_SUMMARISED // count, 2, 4))):
-        order = splits.order[splits.rng.permutation(count)[: 2 * size]]
+    """The same with what a server estimates for halves, from summaries of as many rows."""
+    size, values = splits.size, []
+    for _ in range(_SUMMARISED):
+        order = splits.order[splits.rng.permutation(len(splits.order))[: 2 * size]]
         left, right = order[:size], order[size:]
-        quarters = left[: size // 2], left[size // 2 :]
+        quarters = left[: size // 2], left[size // 2 :][: size // 2]
         values.append(
-            splits.estimates(left, right, (drawn, drawn // 2))
-            + splits.estimates(*quarters, (drawn // 4,))
+            splits.estimates(left, right, (size, size // 2))
+            + splits.estimates(*quarters, (size // 2,))
         )
-    whole, half, quarter = np.mean(values, axis=0)
-    # More points lower the estimate, and so do more rows behind a summary. The first step is
-    # `whole / half`; `half / quarter` has both. Some of what rows do stays (cells of k-means
-    # are never the same), so the step lies between the two.
-    synthetic = half * np.sqrt(whole / quarter)
-    return replace(found, drawn=drawn, synthetic=float(synthetic), synthetic_half=float(half))
+    whole, fewer_points, fewer_rows = np.mean(values, axis=0)
+    # More points lower the estimate, and so do more rows behind a summary. The step from
+    # `fewer_points` is the first of these; that from `fewer_rows` has both. Some of what rows do
+    # stays (cells of k-means are never the same), so the step lies between the two.
+    half = np.sqrt(fewer_points * fewer_rows)
+    return replace(found, drawn=size, synthetic=float(whole), synthetic_half=float(half))
 
 
 def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
@@ -199,9 +184,9 @@ def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
     for a, b in splits.uneven():
         null = found.synthetic_at(len(a))
         kappas.append(found.noise_at(len(a)) / null)
-        (estimate,) = splits.estimates(a, b, (len(a),))
+        (estimate,) = splits.estimates(a, b, (len(a),), draws=1)
         shares.append(min(1.0, null / estimate))
-        ratios.append(splits.transport(a, b).distance ** 2 / estimate)
+        ratios.append(float(splits.transport(a, b).sum()) / estimate)
     return replace(found, gamma=fit_gamma(np.array(kappas), np.array(shares), np.array(ratios)))
 
 

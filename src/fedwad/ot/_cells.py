@@ -17,7 +17,9 @@ _FEW_FEATURES, _CANCELLATION = 8, 1e-4
 _FEW_CELLS = 16
 
 
-def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -> NDArray[np.int64]:
+def kmeans_cells(
+    measure: Measure, cells: int, floor: int = 10, seed: int = 0, iterations: int = _ITERATIONS
+) -> NDArray[np.int64]:
     """Label each point with one of at most `cells` cells of at least `floor` points (Kish's
     effective number if weighted).
 
@@ -34,7 +36,7 @@ def kmeans_cells(measure: Measure, cells: int, floor: int = 10, seed: int = 0) -
     near, centres = points - middle, centres - middle
     norms = np.einsum("id,id->i", near, near)
     labels = _nearest(near, norms, centres)
-    for _ in range(_ITERATIONS):
+    for _ in range(iterations):
         mass, centres = _means(near, weights, labels, centres)
         moved = _nearest(near, norms, centres)
         if (moved == labels).all():
