@@ -15,6 +15,7 @@ from fedwad._audit import AuditResult, audit
 from fedwad._coreset.api import coreset
 from fedwad._coreset.result import CoresetResult, CoresetRound
 from fedwad._distance.api import distance
+from fedwad._distance.permutation import PermutationTestResult, permutation_test
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
 from fedwad._matrix.api import matrix
@@ -51,6 +52,7 @@ __all__ = [
     "InputError",
     "MatrixResult",
     "Measure",
+    "PermutationTestResult",
     "Policy",
     "PolicyError",
     "Round",
@@ -63,6 +65,7 @@ __all__ = [
     "matrix",
     "methods",
     "ot",
+    "permutation_test",
     "schema",
     "wasserstein",
 ]

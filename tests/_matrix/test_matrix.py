@@ -462,7 +462,7 @@ class TestPrice:
 
     def test_bytes_of_a_summary(self):
         """Eight for each number: weights and means of cells, covariance, count, spread, p, smallest
-        cell."""
+        cell, eleven numbers of splits and a share of each feature."""
         rng = np.random.default_rng(0)
         data = {
             name: np.repeat(100.0 * np.eye(3, 4), 20, axis=0) + rng.standard_normal((60, 4))
@@ -470,7 +470,7 @@ class TestPrice:
         }
         for covariance_type, numbers_told in (("full", 16), ("diag", 4), ("spherical", 1)):
             m = fedwad.matrix(data, covariance_type=covariance_type, cells=3)
-            assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4)
+            assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4 + 11 + 4)
 
     def test_bytes_of_a_summary_by_class(self):
         """The same for each class, its mass, and the word for what classes are compared by."""
@@ -487,6 +487,7 @@ class TestPrice:
         )
         summary = support + support * d + 4 + 1  # and the distance to the support
         up = (1 + 2 * d) + rounds * (summary + 1) + summary + d
+        up += 11 + d  # of splits, with the last message
         assert m.traffic.up == count * 8 * up
 
     def test_smallest_cell_is_told(self):

@@ -71,7 +71,8 @@ def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats: 
     counts: list[NDArray[np.int64]] = []
     means: list[Floats] = []
     for k in range(session.queries(_QUERIES)):
-        summary = _summary(session.ask(SummaryRequest(max(1, most - k // 20), "spherical", 2.0, k)))
+        request = SummaryRequest(max(1, most - k // 20), "spherical", 2.0, k, calibration=False)
+        summary = _summary(session.ask(request))
         if summary is None:
             if session.is_hopeless:
                 break

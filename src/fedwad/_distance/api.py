@@ -19,7 +19,7 @@ from fedwad.methods import DISTANCE_METHODS, FedWaD, Summary
 from fedwad.ot import ClassCovariance, check_order
 from fedwad.privacy import DP
 
-__all__ = ["check_classes", "check_private", "distance"]
+__all__ = ["as_sites", "check_classes", "check_private", "distance"]
 
 
 def distance(
@@ -90,7 +90,7 @@ def distance(
     classes = check_classes(labels, class_covariance, order)
     guarantee = check_private(privacy, chosen, order, classes)
     check_callback(callback)
-    first, second = _sites(a, b)
+    first, second = as_sites(a, b)
     task = DistanceTask((first.name, second.name), chosen, order, seed, classes)
     if first == second:
         return task.zero()
@@ -138,7 +138,8 @@ def check_private(privacy: Any, method: Method, p: float, classes: Classes) -> D
     return guarantee
 
 
-def _sites(a: Any, b: Any) -> tuple[Site, Site]:
+def as_sites(a: Any, b: Any) -> tuple[Site, Site]:
+    """Return two sites of one federation, or the sites that two data sets become."""
     if isinstance(a, Site) and isinstance(b, Site):
         if a.federation is not b.federation:
             raise InputError("The two sites belong to different federations; take both from one.")

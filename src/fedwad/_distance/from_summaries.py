@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedwad._distance.chance import with_chance
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.task import DistanceTask
 from fedwad.federation import (
@@ -29,9 +30,7 @@ def by_summary(line: MeteredFederation, task: DistanceTask, method: Summary) -> 
     same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
     found = estimate(a, b, task.p, task.seed)
     return task.result(
-        value=found.value,
-        lower=found.lower,
-        upper=found.upper,
+        **with_chance(found, *(replies[name] for name in task.sites)),
         traffic=line.traffic,
         covariance_types=(a.covariance_type, b.covariance_type),
         min_cell_size=min(a.min_cell_size, b.min_cell_size),

@@ -22,10 +22,20 @@ class DistanceResult(Saved):
     Attributes
     ----------
     value : float
-        The estimate of W_p between the two samples.
+        The estimate of W_p between the two samples, calibrated by what both sites measured on
+        splits of their own rows (if `calibrated`).
     lower, upper : float
         Certified bounds: lower <= W_p <= upper, given honest sites and up to rounding (1e-9
-        relative).
+        relative). They are about these samples and are no confidence interval.
+    noise : float or None
+        The distance that two samples of these sizes have when both come from one population. None
+        if a site withheld its numbers, for p other than 2, and with labels.
+    population : float or None
+        The distance between the populations behind the samples: what is left of `value` when the
+        noise is taken away.
+    population_interval : tuple of two floats, or None
+        The 95% confidence interval of `population`. Above zero, the populations differ by more
+        than chance explains.
     traffic : Traffic
         Bytes sent `up` by the sites and `down` to them, and the number of replies.
     method, options : str, dict
@@ -70,6 +80,9 @@ class DistanceResult(Saved):
     covariance_types: tuple[str, ...] = ()
     min_cell_size: int | None = None
     privacy: dict[str, Any] | None = None
+    noise: float | None = None
+    population: float | None = None
+    population_interval: tuple[float, float] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
@@ -89,6 +102,16 @@ class DistanceResult(Saved):
         """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
         return self.privacy is None
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether both sites sent the numbers of their splits, so that noise is known."""
+        return self.population is not None
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether the populations differ by more than chance explains, at 95%; None if unknown."""
+        return None if self.population_interval is None else self.population_interval[0] > 0
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, words and lists, which `save` writes."""
         names = (
@@ -102,10 +125,14 @@ class DistanceResult(Saved):
             "min_cell_size",
             "class_covariance",
             "privacy",
+            "noise",
+            "population",
         )
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["options"], content["sites"] = dict(self.options), list(self.sites)
         content["covariance_types"] = list(self.covariance_types)
+        interval = self.population_interval
+        content["population_interval"] = None if interval is None else list(interval)
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         if self.support is not None:
@@ -128,6 +155,7 @@ class DistanceResult(Saved):
     @classmethod
     def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:
         support = content.pop("support", None)
+        interval = content.pop("population_interval", None)
         if not content["lower"] <= content["value"] <= content["upper"]:
             raise ValueError("not a result of distance()")
         return cls(
@@ -136,8 +164,16 @@ class DistanceResult(Saved):
             traffic=Traffic(**content.pop("traffic")),
             sites=_pair(content.pop("sites")),
             covariance_types=tuple(content.pop("covariance_types")),
+            population_interval=None if interval is None else _interval(interval),
             **content,
         )
+
+
+def _interval(ends: list[float]) -> tuple[float, float]:
+    low, high = map(float, ends)
+    if not 0 <= low <= high:
+        raise ValueError("not an interval")
+    return low, high
 
 
 def _pair(names: list[str]) -> tuple[str, str]:

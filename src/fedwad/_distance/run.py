@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from fedwad._distance.chance import with_chance
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import FedWaDLoop, Round
 from fedwad._distance.task import DistanceTask
@@ -39,14 +40,14 @@ def by_rounds(
         record = loop.advance(*(replies[name] for name in task.sites))
         if callback is not None:
             callback(record)
-    closing = CellsRequest(loop.run, loop.support, task.p, method.covariance_type, task.classes)
+    closing = CellsRequest(
+        loop.run, loop.support, task.p, method.covariance_type, task.classes, task.p == 2
+    )
     cells = line.ask(dict.fromkeys(task.sites, closing), SummaryReply)
     mu, nu = (cells[name] for name in task.sites)
     found, fedwad = conclude(mu, nu, task.p, task.seed)
     return task.result(
-        value=found.value,
-        lower=found.lower,
-        upper=found.upper,
+        **with_chance(found, mu, nu),
         fedwad=fedwad,
         history=loop.closed_history(fedwad, found.upper),
         support=loop.support,

@@ -37,4 +37,13 @@ class DistanceTask:
     def zero(self) -> DistanceResult:
         """Return the distance of a site from itself, which takes no message."""
         fedwad = 0.0 if self.method.name == "fedwad" else None
-        return self.result(value=0.0, lower=0.0, upper=0.0, fedwad=fedwad, traffic=Traffic())
+        return self.result(
+            value=0.0,
+            lower=0.0,
+            upper=0.0,
+            fedwad=fedwad,
+            traffic=Traffic(),
+            noise=0.0,
+            population=0.0,
+            population_interval=(0.0, 0.0),
+        )

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_callback, check_whole
+from fedwad._checks import check_callback, check_flag, check_whole
 from fedwad._distance.api import check_classes, check_private
+from fedwad._distance.blocks import ask_blocks
 from fedwad._matrix.from_summaries import by_release, by_summary
 from fedwad._matrix.hub import by_hub
 from fedwad._matrix.pairs import by_pairs
@@ -20,7 +21,14 @@ from fedwad._options import Method, resolve
 from fedwad.errors import InputError
 from fedwad.federation import Federation, MeteredFederation, as_federation, choose_sites
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
-from fedwad.ot import ClassCovariance, check_order
+from fedwad.ot import (
+    ClassCovariance,
+    Floats,
+    Populations,
+    beyond_chance,
+    check_order,
+    pairwise_pvalues,
+)
 from fedwad.privacy import DP
 
 __all__ = ["Progress", "matrix"]
@@ -30,6 +38,7 @@ def matrix(
     fed: Federation | Mapping[str, Any],
     method: Literal["summary", "hub", "pairs"] | Summary | Hub | Pairs = "summary",
     labels: bool = False,
+    test: bool = False,
     seed: int = 0,
     *,
     class_covariance: ClassCovariance = "diag",
@@ -49,6 +58,8 @@ def matrix(
         their data to one shared support. "pairs": the paper's protocol for each pair. Or an object
         of `fedwad.methods`, which holds its options.
     labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
+    test : also test each pair for a difference by more than chance, with one message more from
+        each site, see `fedwad.permutation_test`; not with `privacy`
     seed : the same seed gives the same bits
     p : order of the distance, at least 1; 2 for labelled data, "hub" and "pairs"
     sites : names of the sites to compare; all when left out
@@ -80,6 +91,8 @@ def matrix(
     if order != 2 and not isinstance(options_of, Summary):
         raise InputError(f"p is {p!r}; methods 'hub' and 'pairs' have p = 2.")
     guarantee = check_private(privacy, options_of, order, classes)
+    if check_flag(test, "test") and guarantee is not None:
+        raise InputError("A test needs blocks of rows, which have no private form; leave it out.")
     federation = as_federation(fed)
     task = MatrixTask(
         names=choose_sites(federation, sites, "a matrix", least=2),
@@ -95,7 +108,8 @@ def matrix(
             found = by_release(line, task, guarantee)
         else:
             found = _run(line, task, options_of)
-    return _result(line, task, options_of, found, guarantee)
+        pvalue = _pvalues(line, task, found) if test else None
+    return _result(line, task, options_of, found, guarantee, pvalue)
 
 
 def _run(line: MeteredFederation, task: MatrixTask, method: Method) -> Found:
@@ -107,16 +121,47 @@ def _run(line: MeteredFederation, task: MatrixTask, method: Method) -> Found:
     return by_summary(line, task, method)
 
 
+def _pvalues(line: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
+    """Return the adjusted p-values of all pairs."""
+    if task.classes == "ignored" and found.calibrations:
+        summaries = found.summaries[: len(found.sites)]
+    else:
+        summaries = None
+    blocks = ask_blocks(line, found.sites, summaries=summaries)
+    return pairwise_pvalues([blocks[name] for name in found.sites], seed=task.seed)
+
+
+def _chance(found: Found) -> Populations | None:
+    """Return what the sites' splits say about chance; None where they were not sent."""
+    if not found.calibrations:
+        return None
+    summaries = found.summaries[: len(found.sites)]
+    return beyond_chance(found.value, summaries, found.calibrations)
+
+
 def _result(
-    line: MeteredFederation, task: MatrixTask, method: Method, found: Found, guarantee: DP | None
+    line: MeteredFederation,
+    task: MatrixTask,
+    method: Method,
+    found: Found,
+    guarantee: DP | None,
+    pvalue: Floats | None,
 ) -> MatrixResult:
     sizes = [] if guarantee is not None else [one.min_cell_size for one in found.summaries]
     lower = np.minimum(found.lower, found.upper)
+    known = _chance(found)
+    value = found.value
+    if known is not None:  # the same data, estimated at their lower bound, stay there
+        value = np.where(found.value > found.lower, known.value, found.value)
     return MatrixResult(
         sites=found.sites,
-        value=np.clip(found.value, lower, found.upper),
+        value=np.clip(value, lower, found.upper),
+        noise=None if known is None else known.noise,
+        population=None if known is None else known.population,
+        population_interval=None if known is None else (known.lower, known.upper),
         lower=lower,
         upper=found.upper,
+        pvalue=pvalue,
         fedwad=found.fedwad,
         method=method.name,
         options=method.to_dict(),

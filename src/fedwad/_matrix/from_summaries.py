@@ -53,7 +53,8 @@ def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Fo
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = synthetic[rows, cols]
     types = tuple(summary.covariance_type for summary in summaries)
-    return Found(sites, value, lower, upper, summaries, types)
+    found = [reply.calibration for reply in replies.values()]
+    return Found(sites, value, lower, upper, summaries, types, calibrations=found)
 
 
 def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:

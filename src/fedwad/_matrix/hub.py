@@ -55,7 +55,7 @@ def by_hub(line: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
     names, support, history = _rounds(line, task, method, tuple(replies), support, run)
     types = _closing_types(names, task.seed, method, support.dimension)
     requests = {
-        name: CellsRequest(run, support, 2.0, covariance_type, task.classes)
+        name: CellsRequest(run, support, 2.0, covariance_type, task.classes, calibration=True)
         for name, covariance_type in types.items()
     }
     closing = line.ask(requests, SummaryReply, tolerate=True, at_least=2)
@@ -126,7 +126,8 @@ def _estimates(
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
     sent = tuple(summary.covariance_type for summary in summaries)
-    return Found(tuple(closing), value, lower, upper, summaries, sent, history)
+    found = [reply.calibration for reply in closing.values()]
+    return Found(tuple(closing), value, lower, upper, summaries, sent, history, calibrations=found)
 
 
 def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:

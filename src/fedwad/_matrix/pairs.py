@@ -56,7 +56,7 @@ def by_pairs(line: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
     task.report(Progress("rounds", method.rounds, method.rounds))
     closing = {
-        pair: CellsRequest(loop.run, loop.support, 2.0, method.covariance_type, task.classes)
+        pair: CellsRequest(loop.run, loop.support, 2.0, method.covariance_type, task.classes, True)
         for pair, loop in loops.items()
     }
     cells, names = _ask_pairs(line, names, closing, SummaryReply)
@@ -97,6 +97,7 @@ def _estimates(
 ) -> Found:
     tables = np.zeros((4, len(names), len(names)))
     summaries: list[Summary | LabelledSummary] = []
+    first: dict[str, SummaryReply] = {}
     types: dict[str, str] = {}
     for done, pair in enumerate(pairs, 1):
         mu, nu = cells[pair, 0], cells[pair, 1]
@@ -104,11 +105,15 @@ def _estimates(
         i, j = names.index(pair[0]), names.index(pair[1])
         tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
         summaries += [mu.summary, nu.summary]
+        first = {pair[0]: mu, pair[1]: nu} | first
         types |= {pair[0]: mu.summary.covariance_type, pair[1]: nu.summary.covariance_type}
         task.report(Progress("estimating distances", done, len(pairs)))
     value, lower, upper, fedwad = tables
     sent = tuple(types[name] for name in names)
-    return Found(names, value, lower, upper, summaries, sent, history, fedwad)
+    chosen = [first[name] for name in names]
+    summaries = [reply.summary for reply in chosen] + summaries
+    found_splits = [reply.calibration for reply in chosen]
+    return Found(names, value, lower, upper, summaries, sent, history, fedwad, found_splits)
 
 
 def _ask_pairs(

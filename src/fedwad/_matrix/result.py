@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedwad import clusters
 from fedwad._checks import check_whole
 from fedwad._files import Saved
+from fedwad._matrix.evidence import any_difference, distances_for_clusters
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
-_TABLES = ("value", "lower", "upper", "fedwad")
+_TABLES = ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,13 @@ class MatrixResult(Saved):
         Estimates, symmetric, zero on the diagonal.
     lower, upper : arrays (N, N)
         Certified bounds, given honest sites and up to rounding (1e-9 relative).
+    noise, population : arrays (N, N) or None
+        As in DistanceResult; nan for pairs of which a site withheld its numbers, None if all did.
+    population_interval : pair of arrays (N, N), or None
+        Lower and upper ends of the 95% confidence intervals of `population`.
+    pvalue : array (N, N) or None
+        P-values of the permutation test of each pair, adjusted for the number of pairs by Holm's
+        method, with ones on the diagonal; None without `test`.
     method, options : str, dict
         The method and its options.
     p, seed : float, int
@@ -85,6 +93,10 @@ class MatrixResult(Saved):
     min_cell_size: int | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
     privacy: dict[str, Any] | None = None
+    noise: Floats | None = None
+    population: Floats | None = None
+    population_interval: tuple[Floats, Floats] | None = None
+    pvalue: Floats | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -106,6 +118,11 @@ class MatrixResult(Saved):
         """Whether `lower` and `upper` are proven, given honest sites; noisy numbers prove none."""
         return self.privacy is None
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether all sites sent the numbers of their splits, so that noise is known."""
+        return self.population is not None and not np.isnan(self.population).any()
+
     def cluster(
         self,
         k: int,
@@ -113,12 +130,34 @@ class MatrixResult(Saved):
         n_neighbors: int = 3,
         seed: int = 0,
     ) -> NDArray[np.int64]:
-        """Return one label for each site, by spectral clustering; see `fedwad.clusters.cluster`."""
-        return clusters.cluster(self.value, k, affinity, n_neighbors, seed)
+        """Return one label for each site, by spectral clustering; see `fedwad.clusters.cluster`.
+
+        The affinity "kernel" takes distances between populations where all are known.
+        """
+        return clusters.cluster(self._distances(affinity), k, affinity, n_neighbors, seed)
 
     def suggest(self) -> clusters.Suggestion:
-        """Suggest a number of clusters; see `fedwad.clusters.suggest`."""
-        return clusters.suggest(self.value)
+        """Suggest a number of clusters, 1 if nothing differs by more than chance.
+
+        Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`.
+        """
+        found = clusters.suggest(self._distances("kernel"))
+        if self.differs is False:
+            return clusters.Suggestion(1, found.eigenvalues)
+        return found
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether any two sites differ by more than chance, at 5% over all pairs; None if unknown.
+
+        The permutation test decides where there is one, else the intervals of `population`.
+        """
+        return any_difference(self.pvalue, self.population, self.population_interval)
+
+    def _distances(self, affinity: str) -> Floats:
+        if affinity != "kernel":
+            return self.value
+        return distances_for_clusters(self.value, self.population)
 
     def stability(
         self,
@@ -130,7 +169,8 @@ class MatrixResult(Saved):
         seed: int = 0,
     ) -> float:
         """Return how stable the clusters are under errors; see `fedwad.clusters.stability`."""
-        return clusters.stability(self.value, k, affinity, n_neighbors, draws, noise, seed)
+        distances = self._distances(affinity)
+        return clusters.stability(distances, k, affinity, n_neighbors, draws, noise, seed)
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
         """Return the other sites, the most similar one first."""
@@ -168,9 +208,11 @@ class MatrixResult(Saved):
             "failed": dict(self.failed),
         }
         content |= {
-            name: None if (table := getattr(self, name)) is None else table.tolist()
+            name: None if (table := getattr(self, name)) is None else _rows(table)
             for name in _TABLES
         }
+        interval = self.population_interval
+        content["population_interval"] = None if interval is None else list(map(_rows, interval))
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         return content
@@ -189,7 +231,9 @@ class MatrixResult(Saved):
 
     @classmethod
     def _from_dict(cls, content: dict[str, Any]) -> MatrixResult:
-        tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES}
+        tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES[:4]}
+        tables |= {name: content.pop(name, None) for name in _TABLES[4:]}
+        interval = content.pop("population_interval", None)
         for name, table in tables.items():
             tables[name] = None if table is None else np.array(table, dtype=np.float64)
         if type(content["sites"]) is not list:
@@ -199,6 +243,7 @@ class MatrixResult(Saved):
             covariance_types=tuple(content.pop("covariance_types")),
             traffic=Traffic(**content.pop("traffic")),
             history=tuple(MatrixRound(**record) for record in content.pop("history")),
+            population_interval=None if interval is None else _interval(interval),
             **tables,
             **content,
         )
@@ -207,10 +252,20 @@ class MatrixResult(Saved):
         size = len({name for name in self.sites if type(name) is str})
         if size != len(self.sites):
             raise ValueError("not names")
-        tables = [self.value, self.lower, self.upper]
-        if self.fedwad is not None:
-            tables.append(self.fedwad)
+        tables = [self.value, self.lower, self.upper, *(self.population_interval or ())]
+        rest = [getattr(self, name) for name in _TABLES[3:]]
+        tables += [table for table in rest if table is not None]
         if any(table.shape != (size, size) for table in tables):
             raise ValueError("not square")
         if not np.array_equal(np.clip(self.value, self.lower, self.upper), self.value):
             raise ValueError("not a result of matrix()")
+
+
+def _rows(table: Floats) -> list[list[float | None]]:
+    """Return rows of numbers, with None for what is unknown."""
+    return [[None if value != value else value for value in row] for row in table.tolist()]
+
+
+def _interval(ends: list[Any]) -> tuple[Floats, Floats]:
+    low, high = (np.array(table, dtype=np.float64) for table in ends)
+    return low, high

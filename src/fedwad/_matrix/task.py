@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedwad._matrix.result import MatrixRound
 from fedwad.federation import Classes
-from fedwad.ot import Floats, LabelledSummary, Summary
+from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
 __all__ = ["Found", "MatrixTask", "Pair", "Progress", "counted", "pairs_of"]
 
@@ -37,7 +37,10 @@ class MatrixTask:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a method finds: bounds and estimates for all pairs, and the summaries behind them."""
+    """What a method finds: bounds and estimates for all pairs, and the summaries behind them.
+
+    Where there are calibrations, they and the first summaries are those of the sites in order.
+    """
 
     sites: tuple[str, ...]
     value: Floats
@@ -47,6 +50,7 @@ class Found:
     covariance_types: tuple[str, ...]
     history: tuple[MatrixRound, ...] = ()
     fedwad: Floats | None = None
+    calibrations: Sequence[Calibration | None] = ()
 
 
 def pairs_of(count: int) -> list[Pair]:

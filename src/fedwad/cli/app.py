@@ -16,6 +16,7 @@ from fedwad.cli.ledger import show
 from fedwad.cli.matrix import cluster, matrix
 from fedwad.cli.node import check
 from fedwad.cli.node_engines import flare, flower
+from fedwad.cli.permutation import permutation
 from fedwad.cli.plan import plan
 from fedwad.cli.reproduce import reproduce
 from fedwad.cli.schema import schema
@@ -34,6 +35,7 @@ app.command()(distance)
 app.command()(schema)
 app.command()(matrix)
 app.command()(cluster)
+app.command("test")(permutation)
 app.command()(coreset)
 app.command()(plan)
 app.command()(audit)

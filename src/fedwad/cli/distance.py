@@ -89,7 +89,9 @@ def distance(
     """How far apart are the data in A and B?
 
     Each file becomes a site in this process. Only what would travel between real sites is
-    exchanged, and its size is reported. The answer is an estimate inside a certified interval.
+    exchanged, and its size is reported. The first answer is the distance between the populations
+    behind the samples, with a 95% confidence interval; certified bounds of the samples' own
+    distance come second.
     """
     output.check((a, b))
     by_rounds = options.method == FedWaD.name
@@ -183,13 +185,32 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     a, b = map(escape, result.sites)
     screen.print(f"{what} between {a} and {b}, method {result.method}")
     table = Table.grid(padding=(0, 2))
-    table.add_row("estimate", f"[bold]{result.value:.6g}[/]")
-    interval = "certified" if result.certified else "likely"
-    table.add_row(interval, f"{result.lower:.6g} to {result.upper:.6g}")
+    for term, text in _answer(result):
+        table.add_row(term, text)
+    table.add_row("samples", f"[bold]{result.value:.6g}[/], estimated distance of these samples")
+    words = "certified bounds of that" if result.certified else "likely, not certified"
+    table.add_row("", f"{result.lower:.6g} to {result.upper:.6g}, {words}")
     for term, text in _facts(result, exact):
         table.add_row(term, text)
     screen.print(table)
     warn_small_cells(result.min_cell_size, result.method)
+
+
+def _answer(result: fedwad.DistanceResult) -> list[tuple[str, str]]:
+    """Return the distance between populations, the noise, and what they mean."""
+    if result.population is None or result.population_interval is None:
+        reason = (
+            "under differential privacy, for p other than 2, with labels, or where a site has few"
+            " rows or withholds its splits"
+        )
+        return [("populations", f"unknown ({reason})")]
+    low, high = result.population_interval
+    verdict = "different" if result.differs else "no evidence of a difference"
+    return [
+        ("verdict", f"[bold]{verdict}[/]"),
+        ("populations", f"[bold]{result.population:.4g}[/] (95% interval {low:.4g} to {high:.4g})"),
+        ("noise", f"{result.noise:.4g}, what two samples of one population are apart"),
+    ]
 
 
 def _facts(result: fedwad.DistanceResult, exact: float | None) -> list[tuple[str, str]]:

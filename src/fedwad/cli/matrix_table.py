@@ -16,6 +16,7 @@ from fedwad.cli.console import print_failed, screen, warn_small_cells
 __all__ = ["show_clusters", "show_matrix"]
 
 _WIDEST = 12
+_LEVEL = 0.05
 _NEIGHBOURS = ("nearest", "distance", "interval", "farthest", "distance")
 
 Labels = NDArray[np.int64]
@@ -33,6 +34,9 @@ def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
     if result.privacy is not None:
         kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
         screen.print(f"Differential privacy: {kept} for the one release of each site.")
+    chance = _chance(result)
+    if chance:
+        screen.print(chance, soft_wrap=True)
     screen.print(_notes(result), soft_wrap=True)
     for name, reason in result.failed.items():
         print_failed(name, reason)
@@ -82,6 +86,21 @@ def _neighbours(result: fedwad.MatrixResult, clusters: Labels | None) -> Table:
             f"{far.value:.4g}",
         )
     return table
+
+
+def _chance(result: fedwad.MatrixResult) -> str:
+    """Return how many pairs differ by more than chance; empty if that is unknown."""
+    pairs = np.triu_indices(len(result), 1)
+    if result.pvalue is not None:
+        found = int((result.pvalue[pairs] <= _LEVEL).sum())
+        how = "at the 5% level (permutation test, adjusted for the number of pairs)"
+    elif result.calibrated and result.population_interval is not None:
+        found = int((result.population_interval[0][pairs] > 0).sum())
+        how = "by their own 95% intervals"
+    else:
+        return ""
+    verdict = "" if result.differs else " No evidence of a difference between the sites."
+    return f"{found} of {len(pairs[0])} pairs differ by more than chance {how}.{verdict}"
 
 
 def _notes(result: fedwad.MatrixResult) -> str:

@@ -30,6 +30,7 @@ from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
 from fedwad.federation.replies import payload
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
+from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, agreed_names
 from fedwad.federation.requests.moments import Moments, MomentsRequest
@@ -54,6 +55,8 @@ __all__ = [
     "VERSION",
     "Answer",
     "AtomsRequest",
+    "BlocksReply",
+    "BlocksRequest",
     "Bundle",
     "BundleReply",
     "CellSums",

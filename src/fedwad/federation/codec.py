@@ -22,7 +22,7 @@ from fedwad.errors import FederationError, FedwadError
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure
 from fedwad.federation.requests import REPLIES, REQUESTS
-from fedwad.ot import LabelledSummary, Measure, Summary
+from fedwad.ot import Calibration, LabelledSummary, Measure, Summary
 from fedwad.tables import ColumnStatistics, Profile
 
 __all__ = ["LARGEST", "VERSION", "Envelope", "VersionError", "digest", "pack", "unpack"]
@@ -35,7 +35,14 @@ _MAGIC = b"fedwad"
 _START = len(_MAGIC) + 2 + 4
 _LARGEST_HEADER = 1 << 24
 _MOST_PARTS = 100_000  # lists and objects in a header, arrays among them
-_PARTS: tuple[type, ...] = (Measure, Summary, LabelledSummary, Profile, ColumnStatistics)
+_PARTS: tuple[type, ...] = (
+    Measure,
+    Summary,
+    LabelledSummary,
+    Calibration,
+    Profile,
+    ColumnStatistics,
+)
 _MESSAGES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
 _TYPES = {kind.__name__: kind for kind in (*_PARTS, *_MESSAGES)}
 _ARRAYS: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}

@@ -15,7 +15,14 @@ from fedwad.federation.ledger import FileLedger, Ledger
 from fedwad.federation.needs import Classes
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
-from fedwad.ot import LabelledMeasure, Measure, min_cell_size
+from fedwad.ot import (
+    Calibration,
+    CovarianceType,
+    LabelledMeasure,
+    Measure,
+    calibrate,
+    min_cell_size,
+)
 from fedwad.tables import Schema
 
 __all__ = ["ClientContext"]
@@ -59,6 +66,7 @@ class ClientContext:
         self._data = None if data is None else data.canonical()
         self.encoded_digest = "" if self._data is None else self._data.digest()
         self._views: dict[Classes, Measure] = {}
+        self._calibrations: dict[tuple[int, CovarianceType], Calibration] = {}
 
     def _recall(self) -> Dataset | None:
         """The table as the schema that was agreed on before encodes it."""
@@ -126,6 +134,21 @@ class ClientContext:
         if classes not in self._views:
             self._views[classes] = self.data.view(classes)
         return self._views[classes]
+
+    def calibration(self, cells: int, covariance_type: CovarianceType) -> Calibration | None:
+        """What splits of the rows show; None if the policy withholds it or there are few rows.
+
+        A half has at least as many rows as a cell must have.
+        """
+        count, key = len(self.data.measure), (cells, covariance_type)
+        fewest = max(_FEWEST_IN_A_CELL, self.policy.min_cell_size)
+        if not self.policy.calibration or count < 2 * fewest:
+            return None
+        if key not in self._calibrations:
+            # Cells of a support may be smaller than those of k-means; a half has half the rows.
+            smallest = max(1, min(fewest, count // (2 * cells)))
+            self._calibrations[key] = calibrate(self.data.measure, cells, covariance_type, smallest)
+        return self._calibrations[key]
 
     def smallest_class(self, classes: Classes) -> int:
         """Number of samples in the smallest class of this view.

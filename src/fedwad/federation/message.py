@@ -94,6 +94,13 @@ def plain_word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
     return next(choice for choice in choices if choice == str(value))
 
 
+def plain_switch(value: Any, name: str) -> bool:
+    """True or False; InputError for anything else."""
+    if type(value) is not bool:
+        raise InputError(f"{name} must be true or false.")
+    return value
+
+
 def plain_support(support: Any) -> Measure:
     """A copy of a support; InputError unless it is a Measure."""
     if type(support) is not Measure:

@@ -14,6 +14,7 @@ KINDS: tuple[str, ...] = (
     "encode",
     "moments",
     "summary",
+    "blocks",
     "transport",
     "cells",
     "atoms",

@@ -43,7 +43,7 @@ class Policy:
     ----------
     allow : kinds of requests that are answered, out of "describe", "schema" (the
         profile of a table), "encode" (take the schema that sites agree on), "moments", "summary",
-        "transport", "cells", "atoms", "labels", "prototypes", "private", "train", "evaluate"
+        "blocks", "transport", "cells", "atoms", "labels", "prototypes", "private", "train", "evaluate"
     min_cell_size : least number of samples that a cell mean may average
     max_support : most points of a support, a summary or a coreset; None, or inf in a file, for no
         limit
@@ -53,7 +53,9 @@ class Policy:
     max_distinct_replies : most replies of each kind (but "describe" and "private") that differ from
         each other, over the client's life; or a table with a number for some kinds, {"summary": 1}.
         A reply that was sent before is sent again; a new one beyond the limit is withheld, because
-        two different summaries can differ by a single record
+        two different summaries can differ by a single record. For "blocks" the limit is 1 unless a
+        number is given or the exact interpolating measure is sent: means over other blocks of the
+        same rows could be solved for the rows
     min_support : fewest points of a support. Set it equal to `max_support` to leave one size:
         replies to supports of two sizes can differ by single records
     exact_interpolant : whether the exact interpolating measure, which reveals every sample, is sent
@@ -65,6 +67,8 @@ class Policy:
         of labels where "labels" or "prototypes" are allowed
     covariance_type : most that is shared of a covariance: "full", "lowrank", "diag" or "spherical".
         Asked for more, the client shares this much, and the result says so
+    calibration : whether a summary or cells may come with the numbers that the client measures on
+        splits of its own rows, from which a server learns the sampling noise
     epsilon, delta : the budget of differential privacy for all releases of kind "private" over the
         client's life; without epsilon there is no private release. A policy with an epsilon allows
         no other replies about the data, because the guarantee covers everything that leaves
@@ -85,6 +89,7 @@ class Policy:
     orders: Collection[float] | None = (2.0,)
     classes: bool = False
     covariance_type: Literal["full", "lowrank", "diag", "spherical"] = "full"
+    calibration: bool = True
     epsilon: float | None = None
     delta: float = 1e-5
     models: Collection[str] = ("mlp", "cnn")
@@ -94,7 +99,7 @@ class Policy:
     def __post_init__(self) -> None:
         self._set("allow", checked_kinds(self.allow))
         self._set("models", checked_models(self.models))
-        for option in ("exact_interpolant", "uniform_support", "classes"):
+        for option in ("exact_interpolant", "uniform_support", "classes", "calibration"):
             check_switch(getattr(self, option), option)
         for option in ("name", "contact"):
             check_line(getattr(self, option), option)
@@ -269,7 +274,10 @@ class Policy:
     def distinct_replies(self, kind: str) -> int | None:
         """How many replies of this kind may differ from each other; None for any number."""
         rule = self.max_distinct_replies
-        return rule.get(kind) if isinstance(rule, Mapping) else rule
+        most = rule.get(kind) if isinstance(rule, Mapping) else rule
+        if most is None and kind == "blocks" and not self.exact_interpolant:
+            return 1
+        return most
 
     def check_new(self, kind: str, digest: str, released: Collection[str]) -> None:
         """Raise PolicyError unless a reply of this kind and digest may follow those `released`."""

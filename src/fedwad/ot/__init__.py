@@ -33,6 +33,7 @@ from fedwad.ot._prototypes import (
     distil_labelled,
     large_classes,
 )
+from fedwad.ot._sampling import beyond_chance
 from fedwad.ot._solve import check_order, solve, wasserstein
 from fedwad.ot._summary import (
     CovarianceType,
@@ -77,6 +78,7 @@ __all__ = [
     "as_labels",
     "as_points",
     "as_weights",
+    "beyond_chance",
     "block_means",
     "block_size",
     "bures",

@@ -7,12 +7,13 @@ shows how wrong that estimate is for populations that overlap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._splits import MIN_HALF, Splits
+from fedwad.ot._splits import MIN_HALF, Indices, Splits
 from fedwad.ot._summary import CovarianceType
 
 __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
@@ -20,7 +21,8 @@ __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
 _DEFAULT_EXPONENT = 0.4
-_SUMMARISED = 2  # splits whose halves are summarised
+_SUMMARISED = 400  # rows in halves that are summarised, about
+_ROUGH = 0.01  # standard error that even many splits leave
 _GAMMAS = np.linspace(1.0, 6.0, 51)
 _GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
 
@@ -145,7 +147,7 @@ def calibrate(
     )
     if splits.size < MIN_HALF or not noise > 0:
         return found
-    return _with_gamma(splits, _with_synthetic(splits, found))
+    return _with_gamma(splits, _with_synthetic(splits, found, halves, exact))
 
 
 def _even(measure: Measure, features: bool) -> Floats | None:
@@ -159,23 +161,44 @@ def _feature_shares(squares: list[Floats]) -> Floats:
     return np.asarray(total / whole) if whole > 0 else np.full(len(total), 1 / len(total))
 
 
-def _with_synthetic(splits: Splits, found: Calibration) -> Calibration:
-    """The same with what a server estimates for halves, from summaries of as many rows."""
-    size, values = splits.size, []
-    for _ in range(_SUMMARISED):
-        order = splits.order[splits.rng.permutation(len(splits.order))[: 2 * size]]
-        left, right = order[:size], order[size:]
-        quarters = left[: size // 2], left[size // 2 :][: size // 2]
-        values.append(
-            splits.estimates(left, right, (size, size // 2))
-            + splits.estimates(*quarters, (size // 2,))
-        )
-    whole, fewer_points, fewer_rows = np.mean(values, axis=0)
-    # More points lower the estimate, and so do more rows behind a summary. The step from
-    # `fewer_points` is the first of these; that from `fewer_rows` has both. Some of what rows do
-    # stays (cells of k-means are never the same), so the step lies between the two.
-    half = np.sqrt(fewer_points * fewer_rows)
-    return replace(found, drawn=size, synthetic=float(whole), synthetic_half=float(half))
+def _with_synthetic(
+    splits: Splits, found: Calibration, halves: Sequence[tuple[Indices, Indices]], exact: Floats
+) -> Calibration:
+    """The same with what a server estimates for halves, from summaries of as many rows.
+
+    Estimates are compared with the exact squares of the same halves and quarters, so that their
+    common fluctuations cancel.
+    """
+    size = splits.size
+    number = int(np.clip(_SUMMARISED // size, 2, min(4, len(halves))))
+    steps = []
+    for half, square in zip(halves[:number], exact[:number], strict=True):
+        quarter = splits.quarters(half)[0]
+        whole, fewer_points = splits.estimates(*half, (size, size // 2))
+        (fewer_rows,) = splits.estimates(*quarter, (size // 2,))
+        exact_quarter = float(splits.transport(*quarter).sum())
+        values = np.array([whole, fewer_points, fewer_rows, square, exact_quarter])
+        if not (values > 0).all():
+            return found
+        log = np.log(values)
+        # More points lower the estimate, and so do more rows behind a summary. The step from
+        # `fewer_points` is the first of these; that from `fewer_rows` has both. Some of what rows
+        # do stays (cells of k-means are never the same), so the step lies between the two.
+        step = (log[1] + log[2]) / 2 - log[0]
+        steps.append((log[0] - log[3], step - (log[4] - log[3])))
+    error, slope = (_shrunk(np.array(part)) for part in zip(*steps, strict=True))
+    return replace(
+        found,
+        drawn=size,
+        synthetic=float(found.noise * np.exp(error)),
+        synthetic_half=float(found.noise_quarter * np.exp(error + slope)),
+    )
+
+
+def _shrunk(values: Floats) -> float:
+    """The mean of a few numbers, nearer to zero where that may be chance."""
+    mean, error2 = float(values.mean()), float(values.var(ddof=1)) / len(values) + _ROUGH**2
+    return mean * mean**2 / (mean**2 + error2)
 
 
 def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
@@ -183,10 +206,12 @@ def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
     kappas, shares, ratios = [], [], []
     for a, b in splits.uneven():
         null = found.synthetic_at(len(a))
-        kappas.append(found.noise_at(len(a)) / null)
         (estimate,) = splits.estimates(a, b, (len(a),), draws=1)
-        shares.append(min(1.0, null / estimate))
-        ratios.append(float(splits.transport(a, b).sum()) / estimate)
+        exact = float(splits.transport(a, b).sum())
+        if null > 0 and estimate > 0 and exact > 0:
+            kappas.append(found.noise_at(len(a)) / null)
+            shares.append(min(1.0, null / estimate))
+            ratios.append(exact / estimate)
     return replace(found, gamma=fit_gamma(np.array(kappas), np.array(shares), np.array(ratios)))
 
 

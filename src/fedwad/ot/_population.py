@@ -120,6 +120,7 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     high = (
         np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
     )
+    low, high = np.minimum(low, square), np.maximum(high, square)
     off = ~np.eye(len(sites), dtype=bool)
 
     def symmetric(x: Floats) -> Floats:

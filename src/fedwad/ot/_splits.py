@@ -15,7 +15,7 @@ from fedwad.ot._solve import solve
 from fedwad.ot._summary import CovarianceType, Summary
 from fedwad.ot._synthetic import SyntheticSample as Synthetic
 
-__all__ = ["MAX_HALF", "MIN_HALF", "Splits", "effective_count"]
+__all__ = ["MAX_HALF", "MIN_HALF", "Indices", "Splits", "effective_count"]
 
 #: Largest number of rows in a half: for samples below and above some thousand rows.
 MAX_HALF = 200, 400

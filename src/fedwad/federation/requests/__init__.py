@@ -3,6 +3,7 @@
 from fedwad.errors import FederationError
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
+from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.labels import Labels, LabelsRequest
 from fedwad.federation.requests.moments import Moments, MomentsRequest
@@ -27,6 +28,7 @@ REQUESTS: tuple[type[Request], ...] = (
     EncodeRequest,
     MomentsRequest,
     SummaryRequest,
+    BlocksRequest,
     TransportRequest,
     CellsRequest,
     AtomsRequest,
@@ -43,6 +45,7 @@ REPLIES: tuple[type[Reply], ...] = (
     EncodeReply,
     Moments,
     SummaryReply,
+    BlocksReply,
     TransportReply,
     CellSums,
     Labels,

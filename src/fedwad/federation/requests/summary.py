@@ -16,11 +16,14 @@ from fedwad.federation.message import (
     check_weights,
     is_count,
     is_finite,
+    plain_switch,
     plain_word,
     require,
 )
 from fedwad.federation.needs import Classes, Needs
+from fedwad.federation.requests.calibration import check_calibration
 from fedwad.ot import (
+    Calibration,
     CovarianceType,
     LabelledSummary,
     Summary,
@@ -36,13 +39,20 @@ _SAME_TRACE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class SummaryReply(Reply):
-    """A summary, and the distance to the support that made its cells (None for k-means cells)."""
+    """A summary, and the distance to the support that made its cells (None for k-means cells).
+
+    `calibration` is None where it was not asked for, is withheld, or cannot be measured.
+    """
 
     summary: Summary | LabelledSummary
     distance: float | None
+    calibration: Calibration | None = None
 
     def check_alone(self) -> None:
         check_distance(self.distance)
+        if self.calibration is not None:
+            require(isinstance(self.summary, Summary), "a calibration of classes is unknown.")
+            check_calibration(self.calibration, self.summary.dimension)
         if isinstance(self.summary, LabelledSummary):
             check_weights(self.summary.weights, len(self.summary.parts))
             for part in self.summary.parts:
@@ -57,7 +67,11 @@ class SummaryReply(Reply):
 
 @dataclass(frozen=True)
 class SummaryRequest(Request):
-    """Ask for a summary of the data in k-means cells, class by class if wanted."""
+    """Ask for a summary of the data in k-means cells, class by class if wanted.
+
+    With `calibration`, also for what the site measures on splits of its own rows, for p = 2 and
+    without classes.
+    """
 
     kind: ClassVar[str] = "summary"
     lasting: ClassVar[bool] = True
@@ -67,6 +81,7 @@ class SummaryRequest(Request):
     p: float
     seed: int
     classes: Classes = "ignored"
+    calibration: bool = True
 
     def validate(self) -> SummaryRequest:
         return SummaryRequest(
@@ -75,6 +90,7 @@ class SummaryRequest(Request):
             check_order(self.p),
             check_whole(self.seed, "seed", 0),
             plain_word(self.classes, "classes", get_args(Classes)),
+            plain_switch(self.calibration, "calibration"),
         )
 
     def needs(self) -> Needs:
@@ -92,7 +108,10 @@ class SummaryRequest(Request):
             summary = summarise(
                 context.data.measure, self.cells, covariance_type, self.p, context.floor, self.seed
             )
-            return SummaryReply(summary, None), summary.min_cell_size
+            found = None
+            if self.calibration and self.p == 2:
+                found = context.calibration(self.cells, covariance_type)
+            return SummaryReply(summary, None, found), summary.min_cell_size
         labels = context.data.known_labels()
         summary = summarise_classes(
             context.data.measure,
@@ -106,6 +125,7 @@ class SummaryRequest(Request):
         return SummaryReply(summary, None), summary.min_cell_size
 
     def check(self, reply: SummaryReply) -> None:
+        require(self.calibration or reply.calibration is None, "it has numbers of splits.")
         labelled = isinstance(reply.summary, LabelledSummary)
         require(labelled == (self.classes != "ignored"), "it is about other classes.")
         if isinstance(reply.summary, LabelledSummary):

@@ -17,6 +17,7 @@ from fedwad.federation.message import (
     check_measure,
     plain_run,
     plain_support,
+    plain_switch,
     plain_word,
     require,
 )
@@ -112,7 +113,11 @@ class TransportRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class CellsRequest(Request):
-    """Transport the data to this support, reply with its cells."""
+    """Transport the data to this support, reply with its cells.
+
+    With `calibration`, also with what the site measures on splits of its own rows, see
+    SummaryRequest.
+    """
 
     kind: ClassVar[str] = "cells"
     lasting: ClassVar[bool] = True
@@ -122,6 +127,7 @@ class CellsRequest(Request):
     p: float
     covariance_type: CovarianceType
     classes: Classes = "ignored"
+    calibration: bool = False
 
     def validate(self) -> CellsRequest:
         return CellsRequest(
@@ -130,6 +136,7 @@ class CellsRequest(Request):
             check_order(self.p),
             plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
             plain_word(self.classes, "classes", get_args(Classes)),
+            plain_switch(self.calibration, "calibration"),
         )
 
     def needs(self) -> Needs:
@@ -140,8 +147,12 @@ class CellsRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
         plan = _plan(self.run, self.support, self.p, self.classes, context)
-        summary = summarise_plan(plan, context.policy.allowed_covariance_type(self.covariance_type))
-        return SummaryReply(summary, plan.distance), min(
+        covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
+        summary = summarise_plan(plan, covariance_type)
+        found = None
+        if self.calibration and self.p == 2 and self.classes == "ignored":
+            found = context.calibration(len(self.support), covariance_type)
+        return SummaryReply(summary, plan.distance, found), min(
             summary.min_cell_size, context.smallest_class(self.classes)
         )
 
@@ -152,6 +163,7 @@ class CellsRequest(Request):
         require(summary.dimension == self.support.dimension, "it has another number of features.")
         require(len(summary.weights) <= len(self.support), "it has more cells than the support.")
         require(summary.p == self.p, "it is about another order p.")
+        require(self.calibration or reply.calibration is None, "it has numbers of splits.")
 
 
 def _support_needs(support: Measure, p: float, classes: Classes) -> Needs:

@@ -1,0 +1,142 @@
+"""A permutation test between two sites: the front door, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from fedwad._blas import single_threaded_blas
+from fedwad._checks import check_whole
+from fedwad._distance.api import as_sites
+from fedwad._distance.blocks import ask_blocks
+from fedwad._files import Saved
+from fedwad.errors import InputError
+from fedwad.federation import MeteredFederation, Traffic
+from fedwad.ot import permutation_test as permute
+
+__all__ = ["PermutationTestResult", "permutation_test"]
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationTestResult(Saved):
+    """A permutation test of whether two sites have one population.
+
+    Attributes
+    ----------
+    pvalue : float
+        Of the hypothesis that both sites have the same population. It is exact: at most alpha with
+        probability at most alpha if that is true and the rows of each site are exchangeable.
+    statistic : float
+        Between 0 and 1; the larger, the more the sites differ.
+    smallest : float
+        The smallest p-value that so few blocks can give.
+    ranks : mapping
+        P-values of each statistic by itself, before they are combined.
+    sites : tuple of two str
+    rows : int
+        Rows of a block.
+    blocks : tuple of two int
+        Number of blocks of each site.
+    seed : int
+    traffic : Traffic
+    """
+
+    _format: ClassVar[str] = "fedwad permutation test 1"
+    _noun: ClassVar[str] = "permutation test"
+
+    pvalue: float
+    statistic: float
+    smallest: float
+    ranks: Mapping[str, float]
+    sites: tuple[str, ...]
+    rows: int
+    blocks: tuple[int, ...]
+    seed: int
+    traffic: Traffic
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PermutationTestResult) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<permutation test {' - '.join(self.sites)}: p = {self.pvalue:.4g}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists, which `save` writes."""
+        content = {name: getattr(self, name) for name in ("pvalue", "statistic", "smallest")}
+        content |= {"rows": self.rows, "seed": self.seed, "ranks": dict(self.ranks)}
+        content |= {"sites": list(self.sites), "blocks": list(self.blocks)}
+        return content | {"traffic": asdict(self.traffic)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> PermutationTestResult:
+        """Make a result from what `to_dict` returned; InputError for anything else."""
+        try:
+            left = dict(content)
+            if not 0 < left["pvalue"] <= 1:
+                raise ValueError("not a p-value")
+            return cls(
+                sites=tuple(left.pop("sites")),
+                blocks=tuple(left.pop("blocks")),
+                traffic=Traffic(**left.pop("traffic")),
+                **left,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                "This is not the content of a permutation test; parts are missing or were changed."
+            ) from None
+
+
+def permutation_test(
+    a: Any, b: Any, blocks: int | None = None, seed: int = 0
+) -> PermutationTestResult:
+    """Test whether the data of two sites come from one population, without pooling them.
+
+    Each site deals its rows into blocks of equal size, in an order that depends on its data alone,
+    and sends the means of public functions over each block. Blocks are then permuted between the
+    sites. The level is exact for any distribution if the rows of each site are exchangeable.
+
+    Parameters
+    ----------
+    a, b : two sites of one federation (`fed["paris"]`), or data, which become local sites
+    blocks : number of blocks of the smaller site; 20 when left out, or fewer of ten rows each. A
+        policy may ask for more rows in a block.
+    seed : of the permutations, where there are too many to try all
+
+    Returns
+    -------
+    PermutationTestResult
+        `pvalue`, `statistic`.
+
+    Examples
+    --------
+    >>> import numpy as np, fedwad
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(0, 1, (300, 4)), rng.normal(0.5, 1, (200, 4))
+    >>> fedwad.permutation_test(X, Y).pvalue < 0.01
+    True
+    """
+    seed = check_whole(seed, "seed", 0)
+    if blocks is not None:
+        blocks = check_whole(blocks, "blocks", 2)
+    first, second = as_sites(a, b)
+    if first == second:
+        raise InputError("Both sites are the same; a test compares two different ones.")
+    line = MeteredFederation(first.federation)
+    names = (first.name, second.name)
+    with single_threaded_blas():
+        found = ask_blocks(line, names, blocks)
+        test = permute([found[name] for name in names], seed=seed)
+    return PermutationTestResult(
+        pvalue=test.pvalue,
+        statistic=test.statistic,
+        smallest=test.smallest,
+        ranks=test.ranks,
+        sites=names,
+        rows=found[names[0]].rows,
+        blocks=tuple(len(found[name].means) for name in names),
+        seed=seed,
+        traffic=line.traffic,
+    )

@@ -1,0 +1,121 @@
+"""`fedwad test SITES...`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+import fedwad
+from fedwad.cli.checkpoint import journalled
+from fedwad.cli.columns import TableOptions
+from fedwad.cli.console import bytes_in_words, guarded, print_json, progress_bar, screen
+from fedwad.cli.engine import EngineOptions
+from fedwad.cli.groups import Json, Seed, Sources, grouped
+from fedwad.cli.sites import read_sites
+from fedwad.errors import InputError
+
+__all__ = ["permutation"]
+
+_DIFFERENT = 3  # exit code
+
+Content = dict[str, Any]
+
+
+@guarded
+@grouped
+def permutation(
+    files: Sources,
+    tables: TableOptions,
+    place: EngineOptions,
+    alpha: Annotated[
+        float, typer.Option(help="Level: how often a difference is found where there is none.")
+    ] = 0.05,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            help="Blocks of the smaller of two sites; 20 of at least ten rows by default."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Do the sites differ by more than chance? An exact permutation test.
+
+    Each site sends means over blocks of its rows, which are permuted between sites. With more than
+    two sites all pairs are tested, and p-values are adjusted for their number (Holm). The exit code
+    is 3 if a difference is found.
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.05.")
+    with progress_bar("Asking the sites") as bar:
+        if place.used:
+            _check_blocks(blocks, 0)
+            keywords = {"test": True, "seed": seed}
+            outcome = place.run("matrix", files, keywords, tables.columns, bar.line)
+            content = _all_pairs(fedwad.MatrixResult.from_dict(outcome))
+        else:
+            data = read_sites(files, tables.columns)
+            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+                if len(data) == 2:
+                    content = _one_pair([fed[name] for name in data], blocks, seed)
+                else:
+                    _check_blocks(blocks, len(data))
+                    content = _all_pairs(fedwad.matrix(fed, test=True, seed=seed))
+    content |= {"alpha": alpha, "different": content["pvalue"] <= alpha}
+    if as_json:
+        print_json(content)
+    else:
+        _show(content)
+    if content["different"]:
+        raise typer.Exit(_DIFFERENT)
+
+
+def _check_blocks(blocks: int | None, count: int) -> None:
+    if blocks is not None:
+        where = f"there are {count}" if count else "an engine tests all pairs"
+        raise InputError(f"--blocks is for two sites in this process, and {where}; leave it out.")
+
+
+def _one_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
+    first, second = sites
+    found = fedwad.permutation_test(first, second, blocks=blocks, seed=seed).to_dict()
+    return found | {"pairs": [{"sites": found["sites"], "pvalue": found["pvalue"]}]}
+
+
+def _all_pairs(result: fedwad.MatrixResult) -> Content:
+    """Return the p-values of all pairs in the form that --json prints, the smallest first."""
+    content = result.to_dict()
+    sites, table = result.sites, content["pvalue"]
+    pairs = [
+        {"sites": [sites[j], sites[i]], "pvalue": table[i][j]}
+        for i in range(len(sites))
+        for j in range(i)
+    ]
+    pairs.sort(key=lambda pair: pair["pvalue"])
+    kept = {name: content[name] for name in ("sites", "seed", "traffic", "failed")}
+    return kept | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
+
+
+def _show(content: Content) -> None:
+    level = f"at the {100 * content['alpha']:g}% level"
+    verdict = "different" if content["different"] else "no evidence of a difference"
+    screen.print(f"[bold]{verdict}[/] {level}")
+    table = Table.grid(padding=(0, 2))
+    for pair in content["pairs"]:
+        table.add_row(escape(" - ".join(pair["sites"])), f"p = {pair['pvalue']:.4g}")
+    screen.print(table)
+    if len(content["pairs"]) > 1:
+        screen.print(f"P-values are adjusted for {len(content['pairs'])} pairs (Holm).")
+    if content.get("smallest", 0) > content["alpha"]:
+        screen.print(
+            f"So few blocks cannot give a p-value below {content['smallest']:.2g}; the sites are"
+            " too small to judge at this level.",
+            soft_wrap=True,
+        )
+    traffic = content["traffic"]
+    screen.print(
+        f"Sent: {bytes_in_words(traffic['up'])} by the sites in {traffic['messages']} messages."
+    )

@@ -1,0 +1,51 @@
+"""Checks of the numbers that a client measured on splits of its own rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwad.federation.message import is_count, is_finite, require
+from fedwad.ot import Calibration
+
+__all__ = ["check_calibration"]
+
+_NUMBERS = (
+    "noise",
+    "noise_quarter",
+    "noise_std",
+    "synthetic",
+    "synthetic_half",
+    "scale_noise",
+    "spread_noise",
+)
+_SUM = 1e-6
+_MOST_SPLITS, _LARGEST_GAMMA = 1000, 10.0
+
+
+def check_calibration(found: Calibration, dimension: int) -> None:
+    """Raise InputError unless the numbers of splits can be used."""
+    numbers = [getattr(found, name) for name in _NUMBERS]
+    require(
+        all(type(value) is float and np.isfinite(value) and value >= 0 for value in numbers),
+        "a number of its splits is negative or not finite.",
+    )
+    require(
+        is_count(found.splits) and found.splits <= _MOST_SPLITS and is_count(found.drawn),
+        "counts of its splits are not positive whole numbers.",
+    )
+    require(
+        type(found.size) is float and 1 <= found.size < np.inf,
+        "the size of its splits is wrong.",
+    )
+    require(
+        type(found.gamma) is float and 0 < found.gamma <= _LARGEST_GAMMA,
+        "gamma of its splits is wrong.",
+    )
+    if found.features is not None:
+        require(
+            is_finite(found.features, 1)
+            and found.features.shape == (dimension,)
+            and bool((found.features >= 0).all())
+            and abs(float(found.features.sum()) - 1) <= _SUM,
+            "shares of features in its splits do not sum to one.",
+        )

@@ -1,0 +1,95 @@
+"""What chance alone gives, from summaries and the numbers that clients measured on splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.ot._calibration import Calibration
+from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._measure import Floats
+from fedwad.ot._population import Populations, Site, populations
+from fedwad.ot._summary import Summary
+
+__all__ = ["beyond_chance"]
+
+_LARGEST_WORK = 2e8  # pairs times entries of a covariance; beyond, its diagonal is taken
+
+AnySummary = Summary | LabelledSummary
+
+
+def beyond_chance(
+    estimates: Floats, summaries: Sequence[AnySummary], calibrations: Sequence[Calibration | None]
+) -> Populations | None:
+    """Calibrated distances, noise and population distances of all pairs that are known well enough.
+
+    Parameters
+    ----------
+    estimates : array (N, N)
+        Distances that were estimated from summaries.
+    summaries, calibrations : N of each
+        A calibration is None where a site withheld it.
+
+    Returns
+    -------
+    Populations of all N sites with nan for pairs whose calibrations are unknown, or None when all
+    are.
+
+    Examples
+    --------
+    >>> from fedwad.ot import Measure, calibrate, estimate, summarise
+    >>> rng = np.random.default_rng(0)
+    >>> data = [Measure(rng.normal(shift, 1, (200, 3))) for shift in (0, 2)]
+    >>> a, b = map(summarise, data)
+    >>> value = estimate(a, b).value * (1 - np.eye(2))
+    >>> found = beyond_chance(value, [a, b], [calibrate(one) for one in data])
+    >>> float(found.lower[0, 1]) < 2 * np.sqrt(3) < float(found.upper[0, 1])
+    True
+    """
+    known = [
+        index
+        for index, (summary, calibration) in enumerate(zip(summaries, calibrations, strict=True))
+        if calibration is not None and isinstance(summary, Summary) and summary.p == 2
+    ]
+    if len(known) < 2:
+        return None
+    sites = _sites([(summaries[index], calibrations[index]) for index in known])
+    chosen = np.ix_(known, known)
+    found = populations(np.square(estimates[chosen]), sites)
+    return found if len(known) == len(summaries) else _spread(found, known, estimates)
+
+
+def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]:
+    """What is known of each site, with covariances of one shape."""
+    covariances = []
+    for summary, _ in known:
+        assert isinstance(summary, Summary)  # noqa: S101
+        covariance = summary.total_covariance()
+        if covariance.ndim == 0:
+            covariance = np.full(summary.dimension, float(covariance))
+        covariances.append(covariance)
+    work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
+    if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
+        covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
+    return [
+        Site(summary.count, summary.mean, covariance, calibration)
+        for (summary, calibration), covariance in zip(known, covariances, strict=True)
+        if calibration is not None and isinstance(summary, Summary)
+    ]
+
+
+def _spread(found: Populations, known: Sequence[int], estimates: Floats) -> Populations:
+    """The same among all sites: plain estimates, and nan, where a site sent no calibration."""
+
+    def table(part: Floats, rest: Floats) -> Floats:
+        whole = rest.copy()
+        whole[np.ix_(known, known)] = part
+        return whole
+
+    unknown = np.where(np.eye(len(estimates), dtype=bool), 0.0, np.nan)
+    names = ("noise", "population", "lower", "upper", "square", "std")
+    return Populations(
+        value=table(found.value, estimates),
+        **{name: table(getattr(found, name), unknown) for name in names},
+    )

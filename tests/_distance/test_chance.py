@@ -1,0 +1,122 @@
+"""Calibrated values, noise and populations in the results of a distance and a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad.federation import Client, Dataset, LocalFederation, Policy, SummaryRequest
+from fedwad.federation.codec import Envelope, pack, unpack
+from fedwad.federation.replies import check_reply
+
+
+def normal(seed, n, d, shift=0.0, scale=1.0):
+    return shift + scale * np.random.default_rng(seed).normal(size=(n, d))
+
+
+def test_one_population_is_noise():
+    x, y = normal(0, 300, 10), normal(1, 300, 10)
+    r = fedwad.distance(x, y)
+    assert r.calibrated
+    assert r.differs is False
+    assert r.noise == pytest.approx(fedwad.wasserstein(x, y), rel=0.05)
+    assert r.value == pytest.approx(fedwad.wasserstein(x, y), rel=0.05)
+    assert r.population_interval[0] == 0 <= r.population <= r.population_interval[1] < r.value
+
+
+def test_two_populations_differ():
+    covered = 0
+    for seed in range(20):
+        x, y = normal([seed, 0], 100, 2), normal([seed, 1], 100, 2, shift=1.0)
+        r = fedwad.distance(x, y)
+        low, high = r.population_interval
+        assert r.differs
+        assert r.lower <= r.value <= r.upper
+        covered += low <= np.sqrt(2) <= high
+    assert covered >= 16
+
+
+def test_the_papers_method_ends_with_the_same():
+    x, y = normal(2, 150, 3), normal(3, 150, 3, shift=1.0)
+    one, two = fedwad.distance(x, y), fedwad.distance(x, y, method="fedwad", rounds=2)
+    assert two.population == pytest.approx(one.population, rel=0.1)
+    assert two.noise == pytest.approx(one.noise, rel=0.1)
+
+
+def test_results_keep_the_numbers(tmp_path):
+    data = {"a": normal(4, 60, 3), "b": normal(5, 80, 3), "c": normal(6, 50, 3, shift=2.0)}
+    r, m = fedwad.distance(data["a"], data["b"]), fedwad.matrix(data, test=True)
+    r.save(tmp_path / "r.json")
+    m.save(tmp_path / "m.json")
+    assert fedwad.DistanceResult.load(tmp_path / "r.json") == r
+    again = fedwad.MatrixResult.load(tmp_path / "m.json")
+    assert again == m
+    np.testing.assert_array_equal(again.population_interval[1], m.population_interval[1])
+    assert m.calibrated
+    assert m.pvalue[0, 2] < 0.05 < m.pvalue[0, 1]
+    assert m.population_interval[0][0, 2] > 0 == m.population[1, 1]
+
+
+def test_same_data_are_at_zero():
+    x = normal(7, 100, 3)
+    r = fedwad.distance(x, x.copy())
+    assert r.value < 1e-6
+    assert r.population == 0
+    assert fedwad.distance(x, x).population == 0
+
+
+def test_withheld_numbers_leave_the_plain_estimate():
+    shared, withheld = (Policy(allow=("summary",), calibration=share) for share in (True, False))
+    data = {"a": normal(8, 200, 3), "b": normal(9, 200, 3), "c": normal(10, 200, 3)}
+    rules = {"a": shared, "b": shared, "c": withheld}
+    fed = LocalFederation(
+        {name: Client(Dataset(fedwad.Measure(x)), rules[name]) for name, x in data.items()}
+    )
+    m = fedwad.matrix(fed)
+    assert not m.calibrated
+    assert np.isnan(m.population[0, 2])
+    assert m.population[0, 1] >= 0
+    assert fedwad.MatrixResult.from_dict(m.to_dict()) == m
+    r = fedwad.distance(fed["a"], fed["c"])
+    assert not r.calibrated
+    assert r.noise is r.population is r.population_interval is r.differs is None
+    assert fedwad.distance(fed["a"], fed["b"]).calibrated
+
+
+@pytest.mark.parametrize("options", [{"p": 1.0}, {"labels": True}])
+def test_other_orders_and_labels_are_not_calibrated(options):
+    x, y = normal(11, 60, 2), normal(12, 60, 2)
+    labels = np.repeat([0, 1], 30)
+    pair = ((x, labels), (y, labels)) if "labels" in options else (x, y)
+    assert not fedwad.distance(*pair, **options).calibrated
+
+
+def test_few_rows_send_no_numbers():
+    assert not fedwad.distance(normal(13, 19, 2), normal(14, 50, 2)).calibrated
+    policy = Policy(allow=("summary",), min_cell_size=30)
+    reply = Client(Dataset(fedwad.Measure(normal(15, 59, 2))), policy).answer(
+        SummaryRequest(1, "auto", 2.0, 0)
+    )
+    assert reply.calibration is None
+
+
+def test_replies_travel_and_nonsense_is_refused():
+    from dataclasses import replace
+
+    request = SummaryRequest(5, "auto", 2.0, 0)
+    client = Client(Dataset(fedwad.Measure(normal(16, 80, 4))), Policy.open())
+    reply = unpack(pack(Envelope(client.answer(request)))).content
+    assert check_reply(request, reply) is None
+    for change in (
+        {"noise": float("nan")},
+        {"noise": -1.0},
+        {"gamma": 1e9},
+        {"size": 0.0},
+        {"splits": 0},
+        {"features": np.ones(4)},
+        {"features": np.ones(3) / 3},
+    ):
+        wrong = replace(reply, calibration=replace(reply.calibration, **change))
+        assert check_reply(request, wrong).code == "garbage"
+    assert check_reply(replace(request, calibration=False), reply).code == "garbage"
