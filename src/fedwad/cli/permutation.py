@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
+from fedwad._words import bytes_in_words
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import bytes_in_words, guarded, print_json, progress_bar, screen
+from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import Json, Seed, Sources, grouped
 from fedwad.cli.sites import read_sites
