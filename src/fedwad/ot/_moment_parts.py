@@ -47,7 +47,7 @@ class MomentParts:
     ----------
     shift, mean_noise : squared distance of the means, and its expectation for one population
     scale, scale_noise : squared distance of the standard deviations by feature, and the same
-    variance : of both together
+    variance, null_variance : of both together, and what it is for one population
     covariance : largest covariance that a coupling can have with these standard deviations
     """
 
@@ -56,6 +56,7 @@ class MomentParts:
     scale: Floats
     scale_noise: Floats
     variance: Floats
+    null_variance: Floats
     covariance: Floats
 
     def amplification(self, noise2: Floats) -> Floats:
@@ -73,15 +74,15 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
     totals = (stds**2).sum(axis=1)
     of_means = [s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)]
     count = len(sites)
-    shift, scale, shift_variance = (np.zeros((count, count)) for _ in range(3))
+    shift, scale, shift_variance, near = (np.zeros((count, count)) for _ in range(4))
     for i in range(count):
         for j in range(i):
             gap = means[i] - means[j]
             shift[i, j] = shift[j, i] = gap @ gap
             scale[i, j] = scale[j, i] = float(((stds[i] - stds[j]) ** 2).sum())
-            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(
-                gap, of_means[i] + of_means[j]
-            )
+            both = of_means[i] + of_means[j]
+            near[i, j] = near[j, i] = 2 * float((both**2).sum())
+            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(gap, both)
     at_mean = totals / (counts - 1)
     scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
     spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
@@ -94,6 +95,7 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
         scale=scale,
         scale_noise=scale_noise,
         variance=shift_variance + scale_variance,
+        null_variance=near + 2 * scale_noise * spread_noise,
         covariance=np.asarray(stds @ stds.T),
     )
 
