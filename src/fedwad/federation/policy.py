@@ -43,7 +43,8 @@ class Policy:
     ----------
     allow : kinds of requests that are answered, out of "describe", "schema" (the
         profile of a table), "encode" (take the schema that sites agree on), "moments", "summary",
-        "blocks", "transport", "cells", "atoms", "labels", "prototypes", "private", "train", "evaluate"
+        "blocks", "transport", "cells", "atoms", "labels", "prototypes", "private", "train",
+        "evaluate"
     min_cell_size : least number of samples that a cell mean may average
     max_support : most points of a support, a summary or a coreset; None, or inf in a file, for no
         limit
