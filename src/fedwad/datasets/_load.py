@@ -109,15 +109,10 @@ def load(
         if (split, samples, seed, pixels, size) != ("all", None, 0, None, None):
             raise InputError("The tables of 'heart' come as they are; load it without options.")
         return heart_files()
-    if not isinstance(name, str) or name not in _LAYOUTS:
-        shown = repr(name) if isinstance(name, str) else f"of type {type(name).__name__}"
-        raise InputError(
-            f"There is no dataset {shown}; the datasets are {', '.join(map(repr, NAMES))}."
-        )
+    layout = _layout(name)
     check_choice(split, "split", ("train", "test", "all"))
     if pixels is not None:
         check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
-    layout = _LAYOUTS[name]
     side = layout.usual if size is None else check_whole(size, "size")
     seed = check_whole(seed, "seed", 0)
     archive = _archive(name, layout)
@@ -127,16 +122,30 @@ def load(
     if bounds[-1] == 0:
         raise _not_there(archive, name, split)
     rows = _rows(int(bounds[-1]), samples, seed, f"{name}, split '{split}',")
-
     kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
     X = np.empty((len(rows), side, side, len(layout.means)), dtype=_KINDS[kind])
     for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
         places = np.flatnonzero((first <= rows) & (rows < last))
         if len(places):
-            images = archive.images(part, rows[places] - first)
-            for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
-                X[places[some]] = _values(resized(images[some], side), kind, layout)
+            _write_images(X, places, archive.images(part, rows[places] - first), kind, layout)
     return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
+
+
+def _layout(name: Any) -> _Layout:
+    if not isinstance(name, str) or name not in _LAYOUTS:
+        shown = repr(name) if isinstance(name, str) else f"of type {type(name).__name__}"
+        raise InputError(
+            f"There is no dataset {shown}; the datasets are {', '.join(map(repr, NAMES))}."
+        )
+    return _LAYOUTS[name]
+
+
+def _write_images(
+    X: NDArray[Any], places: NDArray[np.int64], images: NDArray[Any], kind: str, layout: _Layout
+) -> None:
+    """Write images into their places of X, some at a time, which needs little memory."""
+    for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
+        X[places[some]] = _values(resized(images[some], X.shape[1]), kind, layout)
 
 
 def _archive(name: str, layout: _Layout) -> Archive:

@@ -154,13 +154,7 @@ def dirichlet(
     """
     data, rng = Labelled(X, y), _generator(seed)
     clients, kinds = check_whole(clients, "clients"), len(data.classes)
-    if (
-        isinstance(alpha, bool)
-        or not isinstance(alpha, int | float | np.number)
-        or not 0 < alpha <= 1e9
-    ):
-        shown = repr(alpha) if np.isscalar(alpha) else f"a {type(alpha).__name__}"
-        raise InputError(f"alpha is {shown}; give a number above 0 and up to 1e9.")
+    _check_alpha(alpha)
     wanted = clients * (1 if samples is None else check_whole(samples, "samples"))
     if wanted > len(data.y):
         raise InputError(
@@ -179,6 +173,13 @@ def dirichlet(
         f"{_DRAWS} draws of Dirichlet({alpha:g}) proportions did not fit {clients} clients to these"
         f" {len(data.y)} samples; ask for fewer clients or samples, or a larger alpha."
     )
+
+
+def _check_alpha(alpha: Any) -> None:
+    number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
+    if not number or not 0 < alpha <= 1e9:
+        shown = repr(alpha) if np.isscalar(alpha) else f"a {type(alpha).__name__}"
+        raise InputError(f"alpha is {shown}; give a number above 0 and up to 1e9.")
 
 
 def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
