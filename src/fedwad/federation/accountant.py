@@ -11,32 +11,32 @@ from fedwad.privacy import composed, epsilon_of, mu_of
 
 __all__ = ["BudgetAccountant", "guarantee_warning"]
 
-_ROUNDING = 1e-9  # a budget of mu pays for n releases of mu / sqrt(n), whatever the last bit says
+_ROUNDING = 1e-9  # n releases of mu / sqrt(n) must fit into a budget of mu
 
 
 def guarantee_warning(ledger: Ledger, policy: Policy) -> str:
-    """A warning if a policy allows other replies about data with private releases; else empty."""
+    """A warning if the policy allows replies without noise after private releases; else empty."""
     made = ledger.private_releases
     if not made or not set(policy.allow) - {"describe", "private"}:
         return ""
     releases = f"{made} private release{'s' if made > 1 else ''}"
     when = (
-        "has ended, because other replies left too"
+        "has ended, because replies without noise were sent too"
         if math.isinf(ledger.spent)
-        else "ends with the first other reply"
+        else "ends with the first of those"
     )
     return (
-        f"The ledger holds {releases}, and this policy allows other replies:"
+        f"The ledger holds {releases}, and this policy allows replies without noise:"
         f" the guarantee of differential privacy {when}."
     )
 
 
 class BudgetAccountant:
-    """Pays for private releases out of the budget of the policy, by lines in the ledger.
+    """Charges private releases to the policy's budget by writing entries into the ledger.
 
-    The budget belongs to the data for good. It counts all lines of the ledger, whichever process
-    wrote them. Lines about earlier versions of the data count too, since a record may be in all
-    versions.
+    A cost is the mu of Gaussian differential privacy; costs compose as the root of the sum of
+    their squares. The budget is never reset. All entries count, whichever process wrote them, and
+    also those about earlier versions of the data, since a record may be in all versions.
     """
 
     def __init__(self, ledger: Ledger, policy: Policy, data: str) -> None:
@@ -44,7 +44,7 @@ class BudgetAccountant:
 
     @property
     def granted(self) -> float:
-        """The largest cost of all releases together."""
+        """Total mu that the policy allows over all releases; 0 without an epsilon."""
         epsilon = self._policy.epsilon
         if epsilon is None:
             return 0.0
@@ -69,12 +69,11 @@ class BudgetAccountant:
             used = epsilon_of(spent, self._policy.delta)
             raise PolicyError(
                 "This release would exceed the privacy budget of this site: epsilon ="
-                f" {self._policy.epsilon:g}, of which {used:.3g} is spent; ask for an earlier"
-                " release again, or for a smaller epsilon."
+                f" {self._policy.epsilon:g}, of which {used:.3g} is spent; repeat an"
+                " earlier request, whose reply is stored, or ask for a smaller epsilon."
             )
 
     def spend(self, mu: float) -> None:
-        """Pay for a release. The line is on disk when this returns; noise may be drawn only
-        after."""
+        """Charge a release. Noise may be drawn only after this has written the entry to disk."""
         self.check(mu)
         self._ledger.record("private", "spent", data=self._data, mu=mu)

@@ -27,21 +27,22 @@ from fedwad.tables import Schema
 
 __all__ = ["ClientContext"]
 
-_FEWEST_IN_A_CELL = 10
+_MIN_CELL_SIZE = 10
 
 
 class ClientContext:
-    """A client's data in canonical order, its policy, its ledger and what it keeps between
-    requests. It never leaves the client.
+    """A client's data, its policy, its ledger and what it keeps between requests.
+
+    The data are in an order that depends on the rows alone. Nothing of this leaves the client.
 
     Attributes
     ----------
-    data, encoded_digest : the data in canonical order, and their SHA-256; a table that waits for a
+    data, encoded_digest : the data in that order, and their SHA-256; a table that waits for a
         schema has none yet
     table : the table that an agreed schema encodes, if the site holds one
     digest : SHA-256 of the table, or of the data; the ledger names the data by it, whatever the
         schema
-    policy, policy_digest : the policy, and the SHA-256 of what in it can change a reply
+    policy, policy_digest : the policy, and the SHA-256 of the settings that affect replies
     ledger : the record of all requests
     accountant : the privacy budget
     cache : state of runs between rounds
@@ -127,7 +128,7 @@ class ClientContext:
     @property
     def floor(self) -> int:
         """Fewest samples in a cell that this client forms itself."""
-        return max(_FEWEST_IN_A_CELL, self.policy.min_cell_size)
+        return max(_MIN_CELL_SIZE, self.policy.min_cell_size)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
@@ -151,7 +152,7 @@ class ClientContext:
         return self._calibrations[key]
 
     def smallest_class(self, classes: Classes) -> int:
-        """Number of samples in the smallest class of this view.
+        """Effective number of samples (Kish) in the smallest class of this view.
 
         Without class statistics all samples are one class.
         """

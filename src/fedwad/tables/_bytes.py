@@ -10,38 +10,38 @@ from fedwad.errors import InputError
 __all__ = ["read_utf8"]
 
 _GZIP = b"\x1f\x8b"
-_MARKS = (
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SAMPLE = 4096
+_SNIFFED_BYTES = 4096
 _BLOCK = 1 << 20
 
 
 def read_utf8(path: Path, encoding: str | None = None) -> bytes:
     """The content of a text file in UTF-8, without a byte order mark.
 
-    Without an `encoding`, a byte order mark decides, then UTF-16 shows by its zero bytes, then
-    UTF-8 by being valid; anything else is Windows-1252, which Western exports of Excel use.
+    Without an `encoding` it is detected in this order: a byte order mark; UTF-16 if about every
+    other byte is zero; UTF-8 if the bytes decode; otherwise Windows-1252, as Excel writes it.
     """
     data = path.read_bytes()
     if data[:2] == _GZIP:
-        data = _unzipped(data, path)
+        data = _gunzip(data, path)
     if encoding is not None:
-        return _decoded(data, encoding, path)
-    for mark, name in _MARKS:
-        if data.startswith(mark):
+        return _to_utf8(data, encoding, path)
+    for bom, name in _BOMS:
+        if data.startswith(bom):
             return (
-                data[3:] if name == "utf-8-sig" and _is_utf8(data) else _decoded(data, name, path)
+                data[3:] if name == "utf-8-sig" and _is_utf8(data) else _to_utf8(data, name, path)
             )
-    wide = _wide(data[:_SAMPLE])
-    if wide is not None:
-        return _decoded(data, wide, path)
-    return data if _is_utf8(data) else _windows(data)
+    guess = _guess_utf16(data[:_SNIFFED_BYTES])
+    if guess is not None:
+        return _to_utf8(data, guess, path)
+    return data if _is_utf8(data) else _from_cp1252(data)
 
 
-def _unzipped(data: bytes, path: Path) -> bytes:
+def _gunzip(data: bytes, path: Path) -> bytes:
     import gzip
     import zlib
 
@@ -51,7 +51,7 @@ def _unzipped(data: bytes, path: Path) -> bytes:
         raise InputError(f"{path} is a damaged gzip file; copy or compress it again.") from None
 
 
-def _decoded(data: bytes, encoding: str, path: Path) -> bytes:
+def _to_utf8(data: bytes, encoding: str, path: Path) -> bytes:
     try:
         return data.decode(encoding).removeprefix("\ufeff").encode("utf-8")
     except LookupError:
@@ -59,7 +59,7 @@ def _decoded(data: bytes, encoding: str, path: Path) -> bytes:
             f"There is no encoding '{encoding}'; give one such as utf-8, utf-16 or cp1252."
         ) from None
     except UnicodeError:
-        raise InputError(f"{path} is not written in {encoding}; name its encoding.") from None
+        raise InputError(f"{path} is not valid {encoding}; give its real encoding.") from None
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -73,7 +73,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _wide(sample: bytes) -> str | None:
+def _guess_utf16(sample: bytes) -> str | None:
     """UTF-16 without a byte order mark: every other byte of most text is zero."""
     half = len(sample) // 2
     if half and sample[1::2].count(0) > 0.7 * half:
@@ -81,8 +81,8 @@ def _wide(sample: bytes) -> str | None:
     return "utf-16-be" if half and sample[0::2].count(0) > 0.7 * half else None
 
 
-def _windows(data: bytes) -> bytes:
+def _from_cp1252(data: bytes) -> bytes:
     try:
         return data.decode("cp1252").encode("utf-8")
-    except UnicodeDecodeError:  # five bytes have no meaning there; in Latin-1 each byte has one
+    except UnicodeDecodeError:  # cp1252 leaves five byte values undefined; Latin-1 maps all 256
         return data.decode("latin-1").encode("utf-8")

@@ -22,8 +22,8 @@ __all__ = ["EvaluateRequest", "Evaluation", "TrainReply", "TrainRequest"]
 
 _LAYERS = ("all", "personal", "shared")
 _MOST_EPOCHS = 1000
-#: Requests that agree in these can be trained as one stack of networks.
-_RECIPE = (
+#: Requests that agree in these are trained as one batched model.
+_SHARED_HYPERPARAMETERS = (
     "model",
     "personal",
     "classes",
@@ -38,7 +38,7 @@ _RECIPE = (
 @dataclass(frozen=True, eq=False)
 class TrainReply(Reply):
     """The shared weights after training (none if they were not asked for), the number of samples,
-    and the last loss."""
+    and the mean loss of the last epoch."""
 
     weights: Weights
     count: int
@@ -101,10 +101,11 @@ class EvaluateRequest(NetworkFields, Request):
 class TrainRequest(NetworkFields, Request):
     """Train a network on the samples that are not held out, by SGD on the mean cross-entropy.
 
-    The first fields are those of NetworkFields. Each phase has its number of `epochs` and its
-    `layers` ("all", "personal" or "shared"). `batch_size`, `learning_rate` and `momentum` are those
-    of SGD, and `seed` that of the order of samples. `reply` says whether the client sends the
-    shared weights; its personal layers stay with it in any case.
+    The first fields are those of NetworkFields. Training runs in phases: phase i trains the layers
+    `layers[i]` ("all", "personal" or "shared") for `epochs[i]` epochs and freezes the rest.
+    `batch_size`, `learning_rate` and `momentum` are those of SGD, and `seed` that of the order of
+    samples. `reply` says whether the client sends the shared weights; its personal layers stay
+    with it in any case.
     """
 
     kind: ClassVar[str] = "train"
@@ -148,21 +149,27 @@ class TrainRequest(NetworkFields, Request):
     def execute_together(
         cls, requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
     ) -> Sequence[tuple[Reply, int | None]]:
-        """Train networks of one recipe as one stack, others one after another."""
-        recipes = {tuple(getattr(request, name) for name in _RECIPE) for request in requests}
+        """Train as one batched model if all hyperparameters agree, else one after another."""
+        recipes = {
+            tuple(getattr(request, name) for name in _SHARED_HYPERPARAMETERS)
+            for request in requests
+        }
         if len(recipes) > 1:
             return super().execute_together(requests, contexts)
         return _train_stack(requests, contexts)
 
     def check(self, reply: TrainReply) -> None:
         expected = len(self.weights) if self.reply else 0
-        require(len(reply.weights) == expected, "it has another number of weights.")
+        require(
+            len(reply.weights) == expected,
+            f"{expected} weights were expected and {len(reply.weights)} came.",
+        )
 
 
 def _train_stack(
     requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
 ) -> list[tuple[TrainReply, int]]:
-    """Train the networks of requests with one recipe, each on the samples of its client."""
+    """Train the networks of requests with the same hyperparameters, each on its client's rows."""
     from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, train
     from fedwad.learning.local.networks import device
 
