@@ -82,13 +82,16 @@ def test_other_answers_after_private_ones_are_warned_of(files, caplog):
     assert not caplog.messages
     policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
     client = open_client(data, policy)
-    sentence = "The ledger holds 1 private release, and this policy allows other replies: the guarantee of differential privacy "
-    assert caplog.messages == [sentence + "ends with the first other reply."]
+    sentence = (
+        "The ledger holds 1 private release, and this policy allows replies without noise:"
+        " the guarantee of differential privacy "
+    )
+    assert caplog.messages == [sentence + "ends with the first of those."]
     assert caplog.messages[0] in run("node", "check", data, policy).stdout.replace("\n", " ")
     client.answer(SummaryRequest(5, "diag", 2.0, 0))
     caplog.clear()
     open_client(data, policy)
-    assert caplog.messages == [sentence + "has ended, because other replies left too."]
+    assert caplog.messages == [sentence + "has ended, because replies without noise were sent too."]
 
 
 def test_a_plan_tells_what_is_not_feasible():
