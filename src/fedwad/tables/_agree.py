@@ -152,20 +152,22 @@ def _decide_mixed(found: Found, kinds: set[str]) -> Literal["category", "boolean
         texts = {lv for s in found.values() if s.kind == "category" for lv in s.levels}
         if texts & levels:
             return "category"
+    return _Ignored(f"it holds {_what_sites_hold(found)}{_numbers_in_text(found)}", "kinds differ")
+
+
+def _what_sites_hold(found: Found) -> str:
+    """'numbers at paris and text at oslo'."""
     words = {"number": "numbers", "category": "text", "boolean": "true/false", "date": "dates"}
-    parts = [
-        f"{words[kind]} at {listed([site for site, s in found.items() if s.kind == kind])}"
-        for kind in ("number", "category", "boolean", "date")
-        if kind in kinds
-    ]
-    mostly = [s for s in found.values() if s.kind == "category" and s.numbers_in_text]
-    hint = ""
-    if mostly:
-        site = next(site for site, s in found.items() if s is mostly[0])
-        hint = (
-            f", where {mostly[0].numbers_in_text} of {mostly[0].count} values of {site} are numbers"
-        )
-    return _Ignored(f"it holds {' and '.join(parts)}{hint}", "kinds differ")
+    sites = {kind: [site for site, s in found.items() if s.kind == kind] for kind in words}
+    return " and ".join(f"{words[kind]} at {listed(at)}" for kind, at in sites.items() if at)
+
+
+def _numbers_in_text(found: Found) -> str:
+    """A hint where most of a text could be numbers: a stray word may have made it one."""
+    for site, s in found.items():
+        if s.kind == "category" and s.numbers_in_text:
+            return f", where {s.numbers_in_text} of {s.count} values of {site} are numbers"
+    return ""
 
 
 def _decide_text(found: Found) -> Literal["category"] | _Ignored:

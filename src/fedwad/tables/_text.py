@@ -92,10 +92,15 @@ def values_column(
     if present and all(type(value) is bool for value in present):
         codes = np.array([-1 if v is None else int(v) for v in plain], dtype=np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
-    texts = [None if value is None else _text(value) for value in plain]
+    return text_column(name, *_coded(plain), markers)
+
+
+def _coded(values: Sequence[Any]) -> tuple[NDArray[np.int32], list[str]]:
+    """The place of each value among the different texts, -1 where it is missing; and the texts."""
+    texts = [None if value is None else _text(value) for value in values]
     places = {text: k for k, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
     codes = np.array([-1 if t is None else places[t] for t in texts], dtype=np.int32)
-    return text_column(name, codes, list(places), markers)
+    return codes, list(places)
 
 
 def _plain(value: Any) -> Any:
