@@ -30,6 +30,7 @@ def skip_without_torch(block):
         pytest.importorskip("torch", reason="the extra `learn` is not installed")
 
 
+@pytest.mark.filterwarnings("ignore::fedwad.DataWarning")  # raw tables have conflicts
 @pytest.mark.parametrize("block", list(blocks("python")))
 def test_python_blocks_run(block, tmp_path):
     skip_without_torch(block)

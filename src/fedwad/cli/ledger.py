@@ -78,7 +78,8 @@ def _print_totals(entries: list[Entry], shown: int) -> None:
     totals = _totals(entries)
     queries = f"{totals['queries']} quer{'y' if totals['queries'] == 1 else 'ies'}"
     screen.print(
-        f"{totals['requests']} requests in {len(entries)} lines ({shown} shown): {totals['answered']} answered,"
+        f"{totals['requests']} requests in {len(entries)} lines ({shown} shown):"
+        f" {totals['answered']} answered,"
         f" {totals['repeated']} repeated, {totals['refused']} refused,"
         f" {totals['withheld']} withheld, {totals['torn']} unreadable.\n"
         f"{queries} counted against the limit, {bytes_in_words(totals['bytes'])} sent in total.",

@@ -55,33 +55,43 @@ def agree(
     """
     if not profiles:
         raise InputError("No site sent a profile; give at least one table.")
-    columns, conflicts = [], []
+    columns: list[SchemaColumn] = []
+    conflicts: list[Conflict] = []
     known = {site: profiles[site].by_name() for site in sorted(profiles)}
     for name in sorted({name for found in known.values() for name in found}):
         found = {site: columns_of[name] for site, columns_of in known.items() if name in columns_of}
-        lacking = [site for site in profiles if site not in found]
         if name == label or any(statistics.kind == "label" for statistics in found.values()):
-            columns.append(SchemaColumn(name, "label"))
-            if lacking:
-                raise InputError(f"{lacking[0]} has no label column '{name}'; add or rename it.")
+            columns.append(_label(name, profiles, found))
             continue
-        decided = _lacking(name, profiles, lacking) if lacking and name else _decide(found)
-        if isinstance(decided, _Ignored):
-            columns.append(SchemaColumn(name, "ignored", reason=decided.reason))
-            if decided.problem:
-                sites = tuple(lacking) if lacking else tuple(found)
-                sentence = f"Column '{name}' is ignored: {decided.reason}."
-                conflicts.append(Conflict(name, sites, decided.problem, sentence))
-        else:
-            built = _built(name, decided, found)
-            columns.append(
-                replace(built, missing_values=tuple((missing_values or {}).get(name, ())))
-            )
-        conflicts += conflicts_of(name, found, columns[-1])
+        column, ignored = _column(name, profiles, found)
+        columns.append(replace(column, missing_values=tuple((missing_values or {}).get(name, ()))))
+        conflicts += [*ignored, *conflicts_of(name, found, column)]
     schema = Schema(tuple(columns), conflicts=tuple(conflicts))
     if not schema.width:
         raise InputError(_nothing_left(schema))
     return Agreement(schema, tuple(conflicts))
+
+
+def _label(name: str, profiles: Mapping[str, Profile], found: Found) -> SchemaColumn:
+    for site in profiles:
+        if site not in found:
+            raise InputError(f"{site} has no label column '{name}'; add or rename it.")
+    return SchemaColumn(name, "label")
+
+
+def _column(
+    name: str, profiles: Mapping[str, Profile], found: Found
+) -> tuple[SchemaColumn, list[Conflict]]:
+    """What a column becomes, and the conflict for which it is ignored, if there is one."""
+    lacking = [site for site in profiles if site not in found]
+    decided = _lacking(name, profiles, lacking) if lacking and name else _decide(found)
+    if not isinstance(decided, _Ignored):
+        return _built(name, decided, found), []
+    column = SchemaColumn(name, "ignored", reason=decided.reason)
+    if not decided.problem:
+        return column, []
+    sentence = f"Column '{name}' is ignored: {decided.reason}."
+    return column, [Conflict(name, tuple(lacking or found), decided.problem, sentence)]
 
 
 def pooled_moments(found: Found) -> tuple[float, float]:

@@ -40,7 +40,7 @@ class Schema:
       (`missing = "level"`), and a level that the schema does not list is "other".
 
     A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
-    their pooled means and level counts. Its `conflicts` are what the sites contradict each other in,
+    their pooled means and level counts. Its `conflicts` say where the sites contradict each other,
     one sentence each.
 
     Examples
