@@ -142,7 +142,7 @@ class ClientContext:
         A half has at least as many rows as a cell must have.
         """
         count, key = len(self.data.measure), (cells, covariance_type)
-        fewest = max(_FEWEST_IN_A_CELL, self.policy.min_cell_size)
+        fewest = max(_MIN_CELL_SIZE, self.policy.min_cell_size)
         if not self.policy.calibration or count < 2 * fewest:
             return None
         if key not in self._calibrations:
