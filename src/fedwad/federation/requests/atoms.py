@@ -41,7 +41,7 @@ class CellSums(Reply):
     squares : (S,), sum_i w_i p_is |x_i - z_s|^2
     crossing : (S, S), sum_i w_i p_is p_ir: the mass that a change of potentials would move
     dual : at most sum_i w_i min_s (|x_i - z_s|^2 - g_s) over all atoms, and equal to it if each
-        atom is best for no sample or for at least `min_cell_size` samples; None if a cell was closed
+        atom is best for no sample or for at least `min_cell_size`; None if a cell was closed
     soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)), whose gradient in g is minus
         the masses
     min_cell_size : Kish's effective number of samples in the smallest cell that is not empty
