@@ -174,7 +174,10 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
         assert not {"byoc", "shell_commands"} & set(role)
     written = site_config.read_config(made / "local/fedwad.toml")
     assert written == site_config.SiteConfig(
-        Path("d.csv").resolve(), Path("p.toml").resolve(), None, Columns("y", ("id", "who"))
+        Path("d.csv").resolve(),
+        Path("p.toml").resolve(),
+        None,
+        Columns("y", ("id", "who"), schema="auto"),
     )
 
 
@@ -239,7 +242,7 @@ def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
     ):
         flare.simulate(DISTANCE, data, drop=["name", "ID"])
     with pytest.raises(InputError, match=r"'name' of .*paris\.csv holds .*drop it \(--drop name\)"):
-        flare.simulate(DISTANCE, data, drop="id")
+        flare.simulate(DISTANCE, data, drop="id", schema=None)
 
 
 def test_a_job_carries_no_code_and_no_braces(tmp_path):

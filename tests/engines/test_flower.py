@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -35,7 +36,15 @@ from fedwad.engines.flower.grid import GridFederation
 from fedwad.engines.flower.submit import write_app
 from fedwad.engines.job import Job, run
 from fedwad.errors import FederationError, InputError, PolicyError
-from fedwad.federation import Failure, describe_message, open_client, read_ledger, site_name, unpack
+from fedwad.federation import (
+    Failure,
+    Policy,
+    describe_message,
+    open_client,
+    read_ledger,
+    site_name,
+    unpack,
+)
 
 DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 5, "rounds": 3})
 SETTINGS = {"round-timeout": 5.0, "patience": 5.0, "resume": False}
@@ -117,11 +126,35 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
         "ledger": str(tmp_path / "ledger.jsonl"),
     }
     client = simulation_app.client_of(site | {"drop": ["id", "name, in full"]})
-    assert unpack(client.respond(describe_message())).content.features == 3
+    assert unpack(client.respond(describe_message())).content.schema == "wanted"
+    assert {column.name for column in client.table.table.columns} == {"u", "v", "w"}
     with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
         flower.simulate(
             DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID"
         )
+
+
+def test_nodes_agree_on_a_schema(tmp_path):
+    """Each message opens the node anew, so the schema waits beside the ledger."""
+    rng = np.random.default_rng(0)
+    nodes, frames = {}, {}
+    kinds = ["describe", "schema", "encode", "summary"]
+    for number, name in enumerate(helpers.NAMES, start=2):
+        frame = {"age": rng.normal(60 + number, 9, 90), "sex": rng.choice(["f", "m"], 90)}
+        frames[name] = pa.table(frame)
+        (tmp_path / f"{name}.csv").write_text(
+            "sex;age\n"
+            + "".join(f"{s};{float(a)!r}\n" for a, s in zip(*frame.values(), strict=True))
+        )
+        Policy(kinds, name=name).save(tmp_path / f"{name}.toml")
+        settings = {"data": str(tmp_path / f"{name}.csv"), "policy": str(tmp_path / f"{name}.toml")}
+        nodes[number] = helpers.running(client_app.app, settings)
+    found = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
+    again = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
+    here = fedwad.matrix(fedwad.local(frames, policy=Policy(kinds)))
+    assert numbers(found) == numbers(again) == numbers(here.to_dict() | {"kind": "matrix"})
+    schema = fedwad.Schema.load(tmp_path / f"{helpers.NAMES[0]}.ledger.schema.toml")
+    assert schema.names == ("age", "sex=f", "sex=m", "sex=other")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +162,7 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
     [
         (
             {"drops": "id"},
-            r"has an unknown key 'drops'; its keys are data, policy, ledger, label-column, drop\.$",
+            r"has an unknown key 'drops'; its keys are data, policy, ledger, label-column, drop, missing,",
         ),
         ({"Drop": "id"}, "has an unknown key 'Drop'; its keys are"),
         ({"label_column": "u"}, "has an unknown key 'label_column'; its keys are"),
@@ -143,7 +176,7 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
         ({"ledger": " "}, "ledger in the node's configuration is empty"),
         (
             {"drop": "id\nu"},
-            r"drop in the node's configuration is 'id\\nu'; give the names of columns in one line",
+            r"drop in the node's configuration is 'id\\nu'; give words in one line",
         ),
         ({"drop": "id,"}, "has no column ''; its columns are id"),
     ],
@@ -399,11 +432,11 @@ def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkey
 def test_a_simulated_node_reads_its_data_again_only_if_they_change(
     simulation, monkeypatch, tmp_path
 ):
-    paths, read = [], simulation_app.read
+    paths, held = [], simulation_app.held_data
     monkeypatch.setattr(
         simulation_app,
-        "read",
-        lambda path, **options: (paths.append(path), read(path, **options))[1],
+        "held_data",
+        lambda path, *options: (paths.append(path), held(path, *options))[1],
     )
 
     def features():

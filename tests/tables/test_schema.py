@@ -230,7 +230,7 @@ def test_every_kind_has_the_weight_of_a_standardised_number():
     for name in table.columns:
         assert variances[schema.places(name)].sum() == pytest.approx(1.0, rel=1e-9)
     far = np.linalg.norm(schema.encode(table) - schema.centre, axis=1)
-    assert np.mean(far < schema.radius) > 0.9
+    assert np.mean(far < schema.clip_norm) > 0.9
 
 
 def test_a_missing_number_is_as_far_as_two_numbers_are():

@@ -15,6 +15,7 @@ from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
 from fedwad._audit._permuted import permuted
 from fedwad._audit._private import averaged_releases, known_others, one_release
+from fedwad._audit._profiles import rows_given_away
 from fedwad._audit._prototypes import many_prototypes
 from fedwad._audit._repeats import repeated_rounds, repeated_summaries
 from fedwad._audit._result import AuditResult, Row, Samples
@@ -24,12 +25,13 @@ from fedwad._audit._summaries import many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
-from fedwad.federation import Columns, Dataset, Policy, read
+from fedwad.federation import Columns, Dataset, Policy, RawTable, read, read_raw
 from fedwad.ot import Floats, Measure
+from fedwad.tables import Schema
 
 __all__ = ["METHODS", "Method", "audit"]
 
-Method = Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"]
+Method = Literal["fedwad", "hub", "summary", "coreset", "classifier", "private", "schema"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 _MOST = 1000  # records; of larger data a random part is audited
@@ -115,6 +117,8 @@ def audit(
     *,
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
+    missing: str | Iterable[str] = (),
+    schema: Schema | str | Path | None = "auto",
     callback: Callable[[str, int, int], None] | None = None,
 ) -> AuditResult:
     """Attack your own data as a curious server would, on this machine, before anything is sent.
@@ -125,14 +129,19 @@ def audit(
 
     Parameters
     ----------
-    data : array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv or .parquet
-        file. Of more than 1000 records a random 1000 are attacked.
+    data : array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv, .tsv,
+        .parquet or .xlsx file. Of more than 1000 records a random 1000 are attacked.
     policy : Policy or the path of one; by default the open policy, which answers everything, as in
         the paper's protocol
-    method : "fedwad", "hub", "summary", "coreset", "classifier" or "private"; all by default
+    method : "fedwad", "hub", "summary", "coreset", "classifier", "private" or, of tables, "schema",
+        where a record counts as reconstructed if a value comes back that fewer than ten records
+        have; all by default
     seed : the same seed gives the same bits
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
+    missing : text or texts that stand for a missing value in a table
+    schema : what the columns of a table become: a Schema, the path of one, None for numbers as they
+        are; by default the one that the table has alone
     callback : called with the name of each attack, its number and how many there are
 
     Returns
@@ -151,9 +160,9 @@ def audit(
         check_choice(method, "method", METHODS)
     seed = check_whole(seed, "seed", 0)
     rules, name = _policy(policy)
-    whole = (
-        data if isinstance(data, Dataset) else read(data, columns=Columns.of(label_column, drop))
-    )
+    columns = Columns.of(label_column, drop, missing, schema)
+    held = read_raw(data, columns=columns)
+    whole = read(held, columns=columns).by_name()
     part = _part(whole, seed)
     points = part.measure.points
     if len(points) < 2:
@@ -161,6 +170,8 @@ def audit(
     yardstick = Yardstick(points)
     shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])]
     wanted = METHODS if method is None else (method,)
+    if method == "schema" and not isinstance(held, RawTable):
+        raise InputError("The data are no table with named columns, so they send no profile.")
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
     rows: list[Row] = []
     guesses: dict[tuple[str, str], Floats] = {}
@@ -172,6 +183,8 @@ def audit(
         rows.append(_row(kind, attack, session, found, yardstick))
         if len(found):
             guesses[kind, attack.name] = yardstick.nearest(shown, found)
+    if "schema" in wanted and isinstance(held, RawTable):
+        rows.append(_profile_row(held, rules))
     return AuditResult(
         rows=tuple(rows),
         baseline=yardstick.baseline,
@@ -211,6 +224,14 @@ def _row(
         _beyond_chance(score, yardstick.baseline),
         session.unfit[-1] if is_untried else "",
     )
+
+
+def _profile_row(table: RawTable, policy: Policy) -> Row:
+    """The attack on the profile, which is about values in columns and not about whole records."""
+    found, answered, refused = rows_given_away(table, policy)
+    score = Score(found, found, 0.0 if found else math.inf)
+    asks = "one profile of the table"
+    return Row("schema", "values of few records", asks, answered, refused, score, found > 0)
 
 
 def _part(data: Dataset, seed: int) -> Dataset:

@@ -19,7 +19,13 @@ from fedwad._matrix.result import MatrixResult
 from fedwad._matrix.task import Found, MatrixTask, Progress
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
-from fedwad.federation import Federation, MeteredFederation, as_federation, choose_sites
+from fedwad.federation import (
+    Federation,
+    MeteredFederation,
+    as_federation,
+    check_public,
+    choose_sites,
+)
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
 from fedwad.ot import (
     ClassCovariance,
@@ -105,6 +111,7 @@ def matrix(
     line = MeteredFederation(federation)
     with single_threaded_blas():
         if guarantee is not None:
+            check_public(federation)
             found = by_release(line, task, guarantee)
         else:
             found = _run(line, task, options_of)

@@ -19,7 +19,7 @@ from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.policy_check import UNTRIED, untried
 from fedwad.errors import InputError
-from fedwad.federation import Columns, Policy, read
+from fedwad.federation import Policy
 
 __all__ = ["audit"]
 
@@ -36,7 +36,7 @@ def audit(
         ),
     ] = None,
     method: Annotated[
-        Literal["fedwad", "hub", "summary", "coreset", "classifier", "private"] | None,
+        Literal["fedwad", "hub", "summary", "coreset", "classifier", "private", "schema"] | None,
         typer.Option(help="Attack one method only.", show_default=False),
     ] = None,
     label_column: LabelColumn = None,
@@ -68,12 +68,15 @@ def audit(
     """
     _check_files(data, save, report)
     with progress_bar("Attacking") as bar:
-        dataset = read(data, columns=Columns.of(label_column, drop, missing, schema)).by_name()
         result = fedwad.audit(
-            dataset,
+            data,
             policy,
             method,
             seed,
+            label_column=label_column,
+            drop=drop or (),
+            missing=missing or (),
+            schema=schema,
             callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
     if save is not None:

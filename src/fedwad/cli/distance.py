@@ -97,7 +97,7 @@ def distance(
     by_rounds = options.method == FedWaD.name
     if plot is not None and not by_rounds:
         raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
-    keywords = options.keywords() | privacy.keywords()
+    keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     if by_rounds and (plot is not None or output.report is not None):
         keywords.setdefault("reveal", "every")

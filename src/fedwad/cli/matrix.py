@@ -79,7 +79,7 @@ def matrix(
     """
     output.check(files)
     wanted = number_of_clusters(k)
-    keywords = options.keywords() | privacy.keywords()
+    keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:

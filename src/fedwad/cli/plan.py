@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
+from fedwad.errors import InputError
 from fedwad.privacy import plan as simulated
+from fedwad.tables import Schema
 
 __all__ = ["plan"]
 
@@ -23,11 +26,15 @@ _WORDS = {
 @guarded
 def plan(
     n: Annotated[int, typer.Option("--n", help="Samples of each site.", show_default=False)],
-    d: Annotated[int, typer.Option("--d", help="Features.", show_default=False)],
     epsilon: Annotated[
         list[float],
         typer.Option(help="The guarantee; may be given several times.", show_default=False),
     ],
+    d: Annotated[int | None, typer.Option("--d", help="Features.", show_default=False)] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="Schema file of the tables, instead of --d.", show_default=False),
+    ] = None,
     delta: Annotated[
         float, typer.Option(help="Its delta, well below one over the samples.")
     ] = 1e-5,
@@ -42,10 +49,22 @@ def plan(
 ) -> None:
     """Is differential privacy feasible at this size? Simulated releases show the error; nothing is
     spent."""
-    reports = [simulated(n, d, one, delta, clip_norm, seed) for one in epsilon]
+    public = None if schema is None else Schema.load(schema)
+    features = d if public is None else public.width
+    if features is None or (public is not None and d is not None):
+        raise InputError("Give the number of features as --d, or --schema, which has it.")
+    reports = [simulated(n, features, one, delta, clip_norm, seed) for one in epsilon]
+    defaults = {} if public is None else _defaults(public)
     if as_json:
-        print_json({"plans": [report.to_dict() for report in reports]})
+        print_json({"plans": [report.to_dict() for report in reports], **defaults})
         return
+    if public is not None:
+        screen.print(
+            f"{schema}: {public.width} encoded columns; distances and matrices take --clip-norm"
+            f" {public.clip_norm:.4g} from it, and the centre {_shown(public)}.",
+            soft_wrap=True,
+            markup=False,
+        )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("epsilon", "error of a distance", "samples for 10%", "verdict"):
         table.add_column(title, justify="left" if title == "verdict" else "right")
@@ -54,7 +73,7 @@ def plan(
         table.add_row(f"{report.epsilon:g}", f"{report.error:.0%}", enough, _WORDS[report.verdict])
     screen.print(table)
     screen.print(
-        f"Simulated: {n} samples of {d} features, clipped at {clip_norm:g} times their typical"
+        f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their typical"
         " norm, with means half a standard deviation apart. Your data may differ, and the error of"
         " the summary itself comes on top.",
         soft_wrap=True,
@@ -65,3 +84,18 @@ def plan(
             " too small; try a larger --clip-norm.",
             soft_wrap=True,
         )
+
+
+def _defaults(schema: Schema) -> dict[str, Any]:
+    centre = dict(zip(schema.names, schema.centre.tolist(), strict=True))
+    return {"schema": {"clip_norm": schema.clip_norm, "centre": centre}}
+
+
+def _shown(schema: Schema) -> str:
+    """The coordinates of the centre that are not 0, in a few words."""
+    found = [(n, c) for n, c in zip(schema.names, schema.centre.tolist(), strict=True) if c]
+    if not found:
+        return "0"
+    listed = ", ".join(f"{name} {value:.3g}" for name, value in found[:4])
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    return f"0 except {listed}{more}"

@@ -10,6 +10,7 @@ import typer
 from fedwad.cli.groups import Group
 from fedwad.errors import InputError
 from fedwad.privacy import DP
+from fedwad.tables import Schema
 
 __all__ = ["PrivacyOptions"]
 
@@ -45,17 +46,55 @@ class PrivacyOptions(Group):
         ),
     ] = None
 
-    def keywords(self) -> dict[str, Any]:
-        """Return the option `privacy` of a distance or matrix; empty if none was asked for."""
+    centre: Annotated[
+        str | None,
+        typer.Option(
+            help="Public point around which samples are clipped: a number for all features, or one"
+            " for each, separated by commas.",
+            metavar="NUMBER[,...]",
+            show_default="0, or that of the schema file",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    def keywords(self, schema: Any = None) -> dict[str, Any]:
+        """Return the option `privacy` of a distance or matrix; empty if none was asked for.
+
+        A schema that was read from a file is public, and gives the clipping norm and the centre
+        where they are left out.
+        """
         if self.epsilon is None:
-            for name, value in (("--clip-norm", self.clip_norm), ("--delta", self.delta)):
-                if value is not None:
-                    raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
+            self._refuse_alone()
             return {}
-        if self.clip_norm is None:
+        public = schema if isinstance(schema, Schema) and schema.public else None
+        clip_norm, centre = self.clip_norm, _centre(self.centre)
+        if public is not None:
+            clip_norm = public.clip_norm if clip_norm is None else clip_norm
+            centre = public.centre.tolist() if centre is None else centre
+        if clip_norm is None:
             raise InputError(
-                "--epsilon needs --clip-norm, the largest norm of a sample; choose it from public"
-                " knowledge."
+                "--epsilon needs --clip-norm, the largest norm of a sample, or a --schema file that"
+                " gives one; choose it from public knowledge."
             )
         delta = 1e-5 if self.delta is None else self.delta
-        return {"privacy": DP(self.epsilon, delta=delta, clip_norm=self.clip_norm).to_dict()}
+        point = 0.0 if centre is None else centre
+        guarantee = DP(self.epsilon, delta=delta, clip_norm=clip_norm, centre=point)
+        return {"privacy": guarantee.to_dict()}
+
+    def _refuse_alone(self) -> None:
+        given = {"--clip-norm": self.clip_norm, "--delta": self.delta, "--centre": self.centre}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
+
+
+def _centre(text: str | None) -> float | list[float] | None:
+    if text is None:
+        return None
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--centre is {text!r}; give a number, or one for each feature, separated by commas."
+        ) from None
+    return numbers[0] if len(numbers) == 1 else numbers

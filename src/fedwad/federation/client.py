@@ -80,7 +80,11 @@ class Client:
 
     def with_empty_ledger(self) -> Client:
         """A client with the same data and policy that was never asked anything, for rehearsals."""
-        return Client(self._context.data, self.policy)
+        context = self._context
+        copy = Client(context.data if context.table is None else context.table, self.policy)
+        if context.table is not None and context.has_data and context.data.schema is not None:
+            copy._context.adopt(context.data.schema)
+        return copy
 
     @property
     def policy(self) -> Policy:

@@ -211,7 +211,9 @@ def _decide_number(found: Found) -> Literal["number", "category"] | _Ignored:
         return "category"
     _, scale = pooled_moments(found)
     if not np.isfinite(scale):
-        return _Ignored("too few values are present at every site", "too few values")
+        return _Ignored(
+            "every site has too few values, or one that outweighs all others", "too few values"
+        )
     return "number" if scale > 0 else _Ignored("its values are constant at every site")
 
 
@@ -256,7 +258,7 @@ def _built(
         return SchemaColumn(name, kind, centre=share, scale=scale, missing=rule)
     centre, scale = pooled_moments(found)
     if not np.isfinite(scale):
-        reason = "too few values are present at every site"
+        reason = "every site has too few values, or one that outweighs all others"
         return SchemaColumn(name, "ignored", reason=reason)
     return SchemaColumn(name, kind, centre=centre, scale=scale or 1.0, missing=rule)
 

@@ -154,7 +154,7 @@ def _check_names(
         for name, array in zip(names, content.columns, strict=True)
         if name or array.null_count < len(array)
     ]
-    wanted = () if bare else tuple(name for name in drop if name or "" in filled)
+    wanted = () if bare else tuple(name for name in drop if name or "" in filled or "" not in names)
     check_names(filled, str(path), wanted)
 
 

@@ -33,6 +33,7 @@ MAX_LEVELS = 50
 SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, 9.0, 99.0, 999.0, 9999.0)
 
 _LONGEST_LEVEL = 100
+_DOMINANT = 0.9  # of a sum of squares is one value, which then follows from the sum
 _IDENTIFIER = re.compile(
     r"(?i:(^|[_\W])(ids?|p(at)?id|pidnum|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
 )
@@ -193,7 +194,8 @@ def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: in
     """Whether sums would say what fewer than `least` rows hold, the others being known.
 
     The mean of 199 zeros and one other value is that value over 200; the sum over all rows less
-    that over the levels with a name is that over the rows without one.
+    that over the levels with a name is that over the rows without one. One value that outweighs all
+    others follows from the sum of squares alone.
     """
     rest = len(values) - sum(found.get("frequent_counts", ()))
     other = found.get("other", 0)
@@ -201,7 +203,14 @@ def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: in
     if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
         most = int(np.unique(values, return_counts=True)[1].max())
         apart = len(values) - most if most >= least else least
-    return any(0 < number < least for number in (rest, other, apart))
+    few = any(0 < number < least for number in (rest, other, apart))
+    return few or (least > 1 and _is_dominated(values))
+
+
+def _is_dominated(values: NDArray[np.float64]) -> bool:
+    """Whether one value makes up most of the sum of squares."""
+    squares = np.square(values - np.mean(values))
+    return bool(squares.max() > _DOMINANT * squares.sum())
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -185,8 +185,8 @@ class Schema:
         return np.array([value for column in self.used for value in column.middle])
 
     @property
-    def radius(self) -> float:
-        """A radius around `centre` that holds most rows: twice their typical distance.
+    def clip_norm(self) -> float:
+        """A distance from `centre` within which most rows are: twice their typical distance.
 
         Each compared column has a pooled variance of about 1, whatever its kind and its levels.
         """
