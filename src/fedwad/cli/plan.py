@@ -73,8 +73,8 @@ def plan(
         table.add_row(f"{report.epsilon:g}", f"{report.error:.0%}", enough, _WORDS[report.verdict])
     screen.print(table)
     screen.print(
-        f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their typical"
-        " norm, with means half a standard deviation apart. Your data may differ, and the error of"
+        f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
+        " typical norm, with means half a standard deviation apart. Your data may differ, and the error of"
         " the summary itself comes on top.",
         soft_wrap=True,
     )
