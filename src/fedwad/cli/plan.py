@@ -74,8 +74,8 @@ def plan(
     screen.print(table)
     screen.print(
         f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
-        " typical norm, with means half a standard deviation apart. Your data may differ, and the error of"
-        " the summary itself comes on top.",
+        " typical norm, with means half a standard deviation apart. Your data may differ, and the"
+        " error of the summary itself comes on top.",
         soft_wrap=True,
     )
     if reports[0].clipped > _MANY:
