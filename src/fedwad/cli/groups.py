@@ -64,7 +64,8 @@ class Group:
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
         hints = get_type_hints(cls, include_extras=True)
-        return [_parameter(spec.name, hints[spec.name], _default(spec)) for spec in fields(cls)]  # type: ignore[arg-type]
+        specs = fields(cls)  # type: ignore[arg-type]
+        return [_parameter(spec.name, hints[spec.name], _default(spec)) for spec in specs]
 
 
 def _default(spec: Field[Any]) -> Any:

@@ -133,7 +133,8 @@ def _advance(
         (group, name, step.number) for group, step in waiting for name in step.ranking[: step.count]
     ]
     tasks = [_client_task(group, name, number, marks) for group, name, number in trainers]
-    phases = tuple(Phase(epochs, layers) for epochs, layers in waiting[0][1].phases)  # type: ignore[arg-type]
+    planned = waiting[0][1].phases
+    phases = tuple(Phase(epochs, layers) for epochs, layers in planned)  # type: ignore[arg-type]
     half = pool.X.is_cuda and augment is not None  # convolutions, where it saves half of the time
     trained = train(network, pool, tasks, Recipe(phases), True, augment, half)
     found: dict[int, list[Tensor]] = {}

@@ -197,7 +197,9 @@ class Client:
         """
         if not type(request).lasting:
             return ""
-        plain = replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
+        plain = request
+        if hasattr(request, "run"):
+            plain = replace(request, run="")  # type: ignore[type-var]
         about = type(request).about(request, self._context)
         parts = f"{digest(plain)} {self._context.policy_digest} {about}"
         return hashlib.sha256(parts.encode()).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -155,11 +156,15 @@ def _dates(words: list[str]) -> Callable[[str], float] | None:
         return None
     for form in _DATES:
         if all(_date(word, form) is not None for word in words):
-            return lambda word, form=form: _days(datetime.strptime(word, form))  # type: ignore[misc]
+            return partial(_days_in, form)
     fitting = [f for f in _EITHER_DATES if all(_date(word, f) is not None for word in words)]
     if len(fitting) == 1:  # days above 12 say which number is the month
-        return lambda word: _days(datetime.strptime(word, fitting[0]))
+        return partial(_days_in, fitting[0])
     return None
+
+
+def _days_in(form: str, word: str) -> float:
+    return _days(datetime.strptime(word, form))
 
 
 def _date(word: str, form: str) -> datetime | None:

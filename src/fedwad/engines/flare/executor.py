@@ -54,7 +54,13 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         elif event_type == EventType.END_RUN:
             self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:  # noqa: ARG002
+    def execute(
+        self,
+        task_name: str,  # noqa: ARG002
+        shareable: Any,  # noqa: ARG002
+        fl_ctx: Any,  # noqa: ARG002
+        abort_signal: Any,  # noqa: ARG002
+    ) -> Any:
         return task_reply(TaskReturn.TASK_UNKNOWN)
 
     def _start(self, fl_ctx: Any) -> None:

@@ -50,7 +50,8 @@ class Digits:
     @property
     def suffix(self) -> str:
         """The text after every number: empty, or a power of ten."""
-        raised = str(self.exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        superscripts = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+        raised = str(self.exponent).translate(superscripts)
         return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
 
     def whole(self, numbers: Any, way: Way = "nearest") -> list[int | None]:
