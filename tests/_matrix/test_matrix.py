@@ -881,7 +881,7 @@ class TestResult:
             assert m.cluster(3, affinity, n_neighbors).tolist() == [0, 1, 2] * 4
         assert m.suggest().k == 3
         assert m.stability(3, draws=2) == 1.0
-        with pytest.raises(InputError, match="13 clusters were asked for among 12 clients"):
+        with pytest.raises(InputError, match="13 clusters were asked for among 12 sites"):
             m.cluster(13)
 
     def test_every_error_is_ours(self, m):

@@ -157,7 +157,7 @@ def test_with_a_floor_labels_are_a_vote_and_small_classes_have_none():
 
 
 def test_no_class_of_enough_samples():
-    with pytest.raises(InputError, match="No class has the 31 samples"):
+    with pytest.raises(InputError, match="No class has 31 samples"):
         distil_labelled(Measure(BLOBS), CODES, 4, floor=31)
     assert large_classes(Measure(BLOBS), CODES, 30).tolist() == [0, 1, 2, 3]
 
