@@ -37,6 +37,7 @@ _UNITS = (
 )
 _NEAR_POWER, _NEAR_UNIT = np.log(1.35), np.log(1.03)
 _SAME_SHAPE, _OTHER_SCALE = np.log(1.001), np.log(1.5)
+_SAME_ROWS, _SAME_NUMBERS = 1e-4, 1e-6  # with and without rounding after a change of units
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
         and one.mean * other.mean > 0
     ):
         level = np.log(one.mean / other.mean)
-    if abs(spread) > _OTHER_SCALE and level is not None and abs(spread - level) < _SAME_SHAPE:
+    if level is not None and _rescaled(spread, spread - level, one.count == other.count):
         return float(np.exp(spread))
     for factors, near in ((_POWERS, _NEAR_POWER), (_UNITS, _NEAR_UNIT)):
         for factor in factors:
@@ -171,6 +172,17 @@ def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
             if abs(spread - wanted) < near and close:
                 return float(np.exp(wanted))
     return None
+
+
+def _rescaled(spread: float, apart: float, same_count: bool) -> bool:
+    """Whether mean and standard deviation differ by one factor, as in rows of another unit.
+
+    `apart` is by how much the logarithms of the two factors differ. Independent sites of some
+    hundred rows are a few percent apart, so a factor near 1 needs a closer match.
+    """
+    if abs(spread) > _OTHER_SCALE:
+        return abs(apart) < _SAME_SHAPE
+    return abs(spread) > _SAME_SHAPE and abs(apart) < (_SAME_ROWS if same_count else _SAME_NUMBERS)
 
 
 def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
