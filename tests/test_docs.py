@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fedwad
 from command_line import run
 from fedwad.federation import DescribeRequest, open_client
 
@@ -52,6 +53,9 @@ def test_fedwad_commands_run(block, tmp_path):
             header="age,dose,weight,diagnosis",
             comments="",
         )
+    (tmp_path / "heart").mkdir()
+    for name, path in fedwad.datasets.load("heart").items():
+        (tmp_path / "heart" / f"{name}.csv").write_bytes(path.read_bytes())
     policy = (ROOT / "docs" / "policies" / "summary.toml").read_text()
     (tmp_path / "paris.toml").write_text(policy)
     client = open_client(tmp_path / "paris.csv", tmp_path / "paris.toml")
