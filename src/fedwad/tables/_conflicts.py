@@ -181,8 +181,9 @@ def _rescaled(spread: float, apart: float, same_count: bool) -> bool:
     hundred rows are a few percent apart, so a factor near 1 needs a closer match.
     """
     if abs(spread) > _OTHER_SCALE:
-        return abs(apart) < _SAME_SHAPE
-    return abs(spread) > _SAME_SHAPE and abs(apart) < (_SAME_ROWS if same_count else _SAME_NUMBERS)
+        return bool(abs(apart) < _SAME_SHAPE)
+    near = _SAME_ROWS if same_count else _SAME_NUMBERS
+    return bool(abs(spread) > _SAME_SHAPE and abs(apart) < near)
 
 
 def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
