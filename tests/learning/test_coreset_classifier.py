@@ -369,8 +369,23 @@ def test_a_table_with_columns_in_another_order_is_noticed():
     )
     turned = table[["dose", "age"]]
     for sites in ({"a": (table, y), "b": (turned, y)}, {"b": (turned, y), "a": (table, y)}):
-        model = fedwad.CoresetClassifier(size=10).fit(sites)
+        model = fedwad.CoresetClassifier(size=10).fit(fedwad.local(sites, schema=None))
         assert model.feature_names_in_.tolist() == ["age", "dose"]  # the order of all federations
         assert model.score(table, y) > 0.95
         with pytest.raises(InputError, match="feature names"):
             model.predict(turned)
+
+
+def test_a_classifier_of_raw_tables_encodes_what_it_predicts(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    table = pd.DataFrame(
+        {"age": rng.normal(60, 9, 200), "kind": np.where(rng.random(200) < 0.1, 1 - y, y)}
+    ).assign(kind=lambda frame: frame.kind.map({0: "a", 1: "b"}))
+    model = fedwad.CoresetClassifier(size=10).fit({"a": (table, y), "b": (table[::-1], y[::-1])})
+    found = model.predict(table)
+    assert np.mean(found == y) > 0.8
+    np.testing.assert_array_equal(model.predict(table[["kind", "age"]]), found)
+    model.save(tmp_path / "model.npz")
+    again = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(table), found)

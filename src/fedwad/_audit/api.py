@@ -45,6 +45,7 @@ _KINDS: dict[str, frozenset[str]] = {
     "coreset": frozenset({"moments", "summary", "atoms"}),
     "classifier": frozenset({"labels", "prototypes"}),
     "private": frozenset({"private"}),
+    "schema": frozenset({"schema"}),
 }
 
 

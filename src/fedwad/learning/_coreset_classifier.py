@@ -32,6 +32,7 @@ from fedwad.federation import (
 )
 from fedwad.ot import Floats, ground_cost
 from fedwad.privacy import DP, class_means
+from fedwad.tables import Schema, is_frame
 
 __all__ = ["CoresetClassifier"]
 
@@ -76,6 +77,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with what.
     traffic_ : Traffic
         Bytes sent.
+    schema_ : Schema or None
+        The one that encoded the sites' tables; it encodes the tables that `predict` gets.
     n_features_in_ : int
 
     Examples
@@ -123,10 +126,13 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = np.array(names)
             self._pool(replies, names)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
+            self.schema_ = getattr(federation, "schema", None)
             features = getattr(federation, "features", None)
-            if features is not None:  # so that a table with columns in another order is noticed
+            if self.schema_ is None and features is not None:
+                # so that a table with columns in another order is noticed
                 self.feature_names_in_ = np.array(features, dtype=object)
             return self
+        self.schema_ = None
         samples, labels = self._validated(X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -238,6 +244,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Samples, and labels if asked for, as scikit-learn wants them; its complaints in one
         sentence."""
         options = {"y": y[0], "reset": True} if y else {"reset": False}
+        schema: Schema | None = None if y else getattr(self, "schema_", None)
+        if schema is not None and is_frame(X):
+            X = schema.encode(X)
         try:
             found = validate_data(self, X, dtype=np.float64, **options)
             return (found[0], column_or_1d(found[1], warn=True)) if y else found
@@ -295,6 +304,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "failed": self.failed_,
             "notes": self.notes_,
             "traffic": [self.traffic_.up, self.traffic_.down, self.traffic_.messages],
+            "schema": "" if self.schema_ is None else self.schema_.to_toml(),
             "features": np.asarray(getattr(self, "feature_names_in_", [])).tolist(),
         }
         content = io.BytesIO()
@@ -327,6 +337,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             model.traffic_ = Traffic(*about["traffic"])
             model.n_features_in_ = model.points_.shape[1]
+            text = about.get("schema", "")
+            model.schema_ = Schema.from_toml(text) if text else None
             if about["features"]:
                 model.feature_names_in_ = np.array(about["features"], dtype=object)
             if not model._is_whole():
