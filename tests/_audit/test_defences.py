@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad.errors import InputError, PolicyError
+from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
     Bundle,
     Client,
@@ -178,12 +178,12 @@ def test_rules_by_kind_cannot_be_changed_and_have_one_order():
         policy.max_distinct_replies["summary"] = 100
 
 
-def test_a_line_of_a_later_version_counts_all_the_same(tmp_path):
+def test_a_line_that_was_edited_lets_nothing_more_leave(tmp_path):
     data = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 2))))
     policy, path = Policy(["summary"], max_distinct_replies=1), tmp_path / "a.ledger.jsonl"
     Client(data, policy, FileLedger(path)).answer(SummaryRequest(5, "auto", 2.0, 0))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}) + "\n")
-    with pytest.raises(PolicyError, match="has sent the 1 different replies"):
+    with pytest.raises(FederationError, match="ledger"):  # an edited line closes the node
         Client(data, policy, FileLedger(path)).answer(SummaryRequest(6, "auto", 2.0, 0))
 
 

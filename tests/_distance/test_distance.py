@@ -339,7 +339,8 @@ class TestBehaviour:
         s, d, k = 10, 2, 7
         result = fedwad.distance(x, y, method="fedwad", support=s, rounds=k)
         floats = (result.traffic.up + result.traffic.down) / 8
-        assert 4 * s * k * d < floats < 8 * s * k * d  # O(4 S K d), and the weights
+        calibration = 2 * (12 + d)  # what both sites measured on splits, once
+        assert 4 * s * k * d < floats < 8 * s * k * d + calibration  # O(4 S K d), and the weights
         assert result.traffic.messages == 2 * (k + 2)
 
     @pytest.mark.parametrize("covariance_type", ["lowrank", "diag", "spherical"])
@@ -368,7 +369,9 @@ class TestBehaviour:
         x, y = np.column_stack([x, np.full(80, 7.0)]), np.column_stack([y, np.full(80, 7.0)])
         one = fedwad.distance(x, y, **options_of(method, 10, rounds=3))
         other = fedwad.distance(x * scale, y * scale, **options_of(method, 10, rounds=3))
-        assert other.value / scale == pytest.approx(one.value, rel=1e-6)
+        # Other numbers are split in another order, which calibrates the value a little otherwise.
+        assert other.value / scale == pytest.approx(one.value, rel=1e-4)
+        assert other.lower / scale == pytest.approx(one.lower, rel=1e-6)
         assert other.upper / scale == pytest.approx(one.upper, rel=1e-6)
 
     def test_save_and_load_bring_every_bit_back(self, tmp_path):

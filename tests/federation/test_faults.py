@@ -79,7 +79,8 @@ def on_summary(**changes):
         if not isinstance(reply, SummaryReply):
             return reply
         new = {name: compute(reply.summary) for name, compute in changes.items()}
-        return replace(reply, summary=replace(reply.summary, **new))
+        kept = None if "means" in changes else reply.calibration  # it would be of other features
+        return replace(reply, summary=replace(reply.summary, **new), calibration=kept)
 
     return changed(change)
 

@@ -188,7 +188,7 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     for term, text in _answer(result):
         table.add_row(term, text)
     table.add_row("samples", f"[bold]{result.value:.6g}[/], estimated distance of these samples")
-    words = "certified bounds of that" if result.certified else "likely, not certified"
+    words = "certified bounds of that" if result.certified else "likely, without a proof"
     table.add_row("", f"{result.lower:.6g} to {result.upper:.6g}, {words}")
     for term, text in _facts(result, exact):
         table.add_row(term, text)

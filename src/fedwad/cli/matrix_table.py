@@ -107,7 +107,7 @@ def _notes(result: fedwad.MatrixResult) -> str:
     pairs = np.triu_indices(len(result), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.nan_to_num((result.upper - result.lower) / result.value, posinf=0.0)[pairs]
-    kind = "Certified" if result.certified else "Likely (not certified)"
+    kind = "Certified" if result.certified else "Likely"
     cell = f"; smallest cell {result.min_cell_size}" if result.privacy is None else ""
     traffic = result.traffic
     return (

@@ -28,6 +28,7 @@ from fedwad.tables import Schema
 __all__ = ["ClientContext"]
 
 _MIN_CELL_SIZE = 10
+_LARGEST_CALIBRATED = 1e60
 
 
 class ClientContext:
@@ -143,13 +144,18 @@ class ClientContext:
         """
         count, key = len(self.data.measure), (cells, covariance_type)
         fewest = max(_MIN_CELL_SIZE, self.policy.min_cell_size)
-        if not self.policy.calibration or count < 2 * fewest:
+        if not self.policy.calibration or count < 2 * fewest or not self._in_range():
             return None
         if key not in self._calibrations:
             # Cells of a support may be smaller than those of k-means; a half has half the rows.
             smallest = max(1, min(fewest, count // (2 * cells)))
             self._calibrations[key] = calibrate(self.data.measure, cells, covariance_type, smallest)
         return self._calibrations[key]
+
+    def _in_range(self) -> bool:
+        """Whether fourth powers of the numbers, which variances of squares need, can be stored."""
+        measure = self.data.measure
+        return measure.max_abs(np.zeros(measure.dimension)) < _LARGEST_CALIBRATED
 
     def smallest_class(self, classes: Classes) -> int:
         """Effective number of samples (Kish) in the smallest class of this view.

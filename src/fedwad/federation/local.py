@@ -132,7 +132,7 @@ def local(
     >>> import pyarrow as pa
     >>> fed = local({"paris": pa.table({"age": [41, 52, 63]}), "oslo": pa.table({"age": [4.5, 7]})})
     >>> fed.schema["age"].becomes
-    '(x - 33.5) / 23.8474'
+    '(x - 33.5) / 23.715'
     """
     if not isinstance(data, Mapping):
         raise InputError(

@@ -47,8 +47,8 @@ def schema(
     >>> import pyarrow as pa
     >>> schema({"paris": pa.table({"age": [41, 52, 63]}), "oslo": pa.table({"age": [4.5, 7]})})
     Schema of 1 columns, encoded as 1 numbers per row
-    column  kind    becomes               missing
-    age     number  (x - 33.5) / 23.8474  refuse
+    column  kind    becomes              missing
+    age     number  (x - 33.5) / 23.715  refuse
     """
     columns = Columns.of(label_column, drop, missing, "auto")
     agreed = _marked(agreed_schema(_federation(data, columns)), columns)

@@ -44,7 +44,7 @@ def beyond_chance(
     >>> a, b = map(summarise, data)
     >>> value = estimate(a, b).value * (1 - np.eye(2))
     >>> found = beyond_chance(value, [a, b], [calibrate(one) for one in data])
-    >>> float(found.lower[0, 1]) < 2 * np.sqrt(3) < float(found.upper[0, 1])
+    >>> bool(found.lower[0, 1] < 2 * np.sqrt(3) < found.upper[0, 1])
     True
     """
     known = [
