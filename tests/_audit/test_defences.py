@@ -69,7 +69,9 @@ def test_ready_policies_give_no_records_away(records, name, policy):
         assert leaking == set()
     else:
         assert leaking == {"coreset"}  # and by no summary
-        assert "Records can be read from these sums" in (FOLDER / "coreset.toml").read_text()
+        assert (
+            "records can be reconstructed from these sums" in (FOLDER / "coreset.toml").read_text()
+        )
 
 
 def test_the_policy_to_start_with_gives_no_records_away(records):
