@@ -130,7 +130,7 @@ def test_those_who_ask_get_the_same(folder, words):
 
 @pytest.mark.slow
 def test_the_hint_leads_to_a_distance_without_the_column(folder):
-    words = ["distance", "paris.csv", "oslo.csv", "--method", "summary", "--label-column", "kind"]
+    words = ["distance", "paris.csv", "oslo.csv", "--schema", "none", "--label-column", "kind"]
     assert (
         "Drop it if it is not a measurement (--drop patient_id)" in run(*words, cwd=folder).stdout
     )
