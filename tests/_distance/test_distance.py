@@ -88,7 +88,8 @@ class TestNumbers:
         code = (
             "import numpy as np, resource, fedwad; rng = np.random.default_rng(0);"
             "x, y = rng.standard_normal((1000, 2)), rng.standard_normal((1000, 2)) + [6, 3];"
-            f"r = fedwad.distance(x, y, support={support}, rounds=20, interpolant='exact');"
+            "r = fedwad.distance(x, y, method='fedwad', interpolant='exact',"
+            f" support={support}, rounds=20);"
             "print(r.fedwad / fedwad.wasserstein(x, y) - 1, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)"
         )
         done = subprocess.run(

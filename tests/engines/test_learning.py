@@ -30,7 +30,6 @@ def compare(simulate, files, groups, algorithm):
         "epochs": 3,
         "fraction_train": 0.5,
         "learning_rate": 0.05,
-        "evaluate": "last",
     }
     job = Job("train", tuple(files), options)
     here, there = run(job, local(files)), simulate(job, files)
