@@ -71,7 +71,7 @@ class Calibration:
 
     @property
     def exponent(self) -> float:
-        """Exponent b of the law noise(n) = noise * (n / size)^-b."""
+        """Exponent b of noise(n) = noise * (n / size)^-b."""
         return _exponent(self.noise, self.noise_quarter)
 
     def noise_at(self, n: float) -> float:

@@ -149,10 +149,10 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
 def _null(
     calibrations: Sequence[Calibration],
     counts: Sequence[float],
-    law: Callable[[Calibration, float], float],
+    curve: Callable[[Calibration, float], float],
 ) -> Floats:
     """Squares of one population at the sizes of each pair, geometric mean of both clients."""
-    table = np.array([[law(c, n) for n in counts] for c in calibrations])  # of i at the size of j
+    table = np.array([[curve(c, n) for n in counts] for c in calibrations])  # of i at the size of j
     own = np.diag(table)
     pair = (own[:, None] + table) / 2  # of i at both sizes
     return np.asarray(np.sqrt(pair * pair.T))
