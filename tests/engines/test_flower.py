@@ -3,6 +3,7 @@ nothing said too much."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -965,5 +966,6 @@ def test_the_commands_of_the_documentation_run(monkeypatch):
     )
     assert done.returncode == 0, done.stderr
     assert "W2 between paris and oslo, method summary" in done.stdout
-    assert "2 answered, 0 repeated, 0 refused" in done.stdout
+    assert re.search(r"\b[1-9] answered, 0 repeated, 0 refused", done.stdout)
+    assert "1 query counted against the limit" in done.stdout
     assert helpers.strays(word) == []

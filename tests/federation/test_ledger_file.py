@@ -1,5 +1,6 @@
 """The ledger: nothing is lost, nothing is under-counted, whatever happens to its file."""
 
+import hashlib
 import json
 import math
 import os
@@ -396,6 +397,9 @@ def test_reading_something_else_is_told(tmp_path):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_lines_cost_little(tmp_path):
+    """Opening costs a small multiple of parsing and hashing the lines, and a query no more than one
+    with an empty ledger: nothing is read twice.
+    """
     path, seal = tmp_path / "ledger.jsonl", FIRST_SEAL
     with path.open("wb") as file:
         for number in range(100_000):
@@ -415,21 +419,32 @@ def test_a_hundred_thousand_lines_cost_little(tmp_path):
             line, seal = sealed_line(entry, seal)
             file.write(line)
     started = time.process_time()  # the processor's time: others may use this machine too
+    for line in path.read_bytes().splitlines():
+        json.loads(line)
+        hashlib.sha256(line).hexdigest()
+    plain = time.process_time() - started
+    started = time.process_time()
     ledger = FileLedger(path)
     opening = time.process_time() - started
     assert ledger.queries == 10_000
+    query, fresh = _query_seconds(ledger), _query_seconds(FileLedger(tmp_path / "fresh.jsonl"))
+    print(f"opening {opening:.2f} s, plain reading {plain:.2f} s, a query {1e3 * query:.2f} ms")
+    assert opening < 5 * plain
+    assert query < 20 * fresh
+
+
+def _query_seconds(ledger: FileLedger) -> float:
+    """The median processor time of a query."""
     seconds = []
     for number in range(50):
-        started = time.perf_counter()
+        started = time.process_time()
         with ledger.turn():
-            assert ledger.queries >= 10_000
-            assert len(ledger.released_digests("summary")) >= 10_000
+            assert ledger.queries >= number
             assert ledger.known("never asked") is None
+            assert len(ledger.released_digests("summary")) >= number
             ledger.record("summary", "answered", digest=str(number), request=f"n{number}")
-        seconds.append(time.perf_counter() - started)
-    print(f"opening {opening:.2f} s, a query {1e3 * sorted(seconds)[25]:.2f} ms")
-    assert opening < 1.0
-    assert sorted(seconds)[25] < 0.005
+        seconds.append(time.process_time() - started)
+    return sorted(seconds)[25]
 
 
 @pytest.mark.slow
