@@ -32,6 +32,7 @@ def by_summary(line: MeteredFederation, task: DistanceTask, method: Summary) -> 
     return task.result(
         **with_chance(found, *(replies[name] for name in task.sites)),
         traffic=line.traffic,
+        rows=(a.count, b.count),
         covariance_types=(a.covariance_type, b.covariance_type),
         min_cell_size=min(a.min_cell_size, b.min_cell_size),
     )

@@ -44,6 +44,8 @@ class DistanceResult(Saved):
     sites : tuple of two str
     fedwad : float or None
         The paper's estimate d_mu + d_nu; None for method "summary".
+    rows : tuple of int
+        The number of rows of each site; empty under differential privacy.
     history : tuple of Round
     support : Measure or None
         The final xi of FedWaD.
@@ -83,6 +85,7 @@ class DistanceResult(Saved):
     noise: float | None = None
     population: float | None = None
     population_interval: tuple[float, float] | None = None
+    rows: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
@@ -130,6 +133,7 @@ class DistanceResult(Saved):
         )
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["options"], content["sites"] = dict(self.options), list(self.sites)
+        content["rows"] = list(self.rows)
         content["covariance_types"] = list(self.covariance_types)
         interval = self.population_interval
         content["population_interval"] = None if interval is None else list(interval)
@@ -163,6 +167,7 @@ class DistanceResult(Saved):
             history=tuple(Round(**record) for record in content.pop("history")),
             traffic=Traffic(**content.pop("traffic")),
             sites=_pair(content.pop("sites")),
+            rows=tuple(map(int, content.pop("rows", ()))),
             covariance_types=tuple(content.pop("covariance_types")),
             population_interval=None if interval is None else _interval(interval),
             **content,

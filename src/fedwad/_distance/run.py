@@ -52,6 +52,7 @@ def by_rounds(
         history=loop.closed_history(fedwad, found.upper),
         support=loop.support,
         traffic=line.traffic,
+        rows=(mu.summary.count, nu.summary.count),
         covariance_types=(mu.summary.covariance_type, nu.summary.covariance_type),
         min_cell_size=min(mu.summary.min_cell_size, nu.summary.min_cell_size),
     )

@@ -180,5 +180,6 @@ def _result(
         min_cell_size=min(sizes, default=None),
         covariance_types=found.covariance_types,
         failed=line.failed,
+        rows=() if guarantee else tuple(one.count for one in found.summaries[: len(found.sites)]),
         privacy=None if guarantee is None else guarantee.to_dict(),
     )

@@ -68,6 +68,8 @@ class MatrixResult(Saved):
     p, seed : float, int
     fedwad : array (N, N) or None
         The paper's estimates, for method "pairs".
+    rows : tuple of int
+        The number of rows of each site; empty under differential privacy.
     failed : mapping
         Sites that did not answer, each with the reason; they are not among `sites`.
     class_covariance, covariance_types, history, min_cell_size, privacy, traffic
@@ -97,6 +99,7 @@ class MatrixResult(Saved):
     population: Floats | None = None
     population_interval: tuple[Floats, Floats] | None = None
     pvalue: Floats | None = None
+    rows: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -204,6 +207,7 @@ class MatrixResult(Saved):
         content |= {
             "options": dict(self.options),
             "sites": list(self.sites),
+            "rows": list(self.rows),
             "covariance_types": list(self.covariance_types),
             "failed": dict(self.failed),
         }
@@ -240,6 +244,7 @@ class MatrixResult(Saved):
             raise TypeError("not a list of names")
         return cls(
             sites=tuple(content.pop("sites")),
+            rows=tuple(map(int, content.pop("rows", ()))),
             covariance_types=tuple(content.pop("covariance_types")),
             traffic=Traffic(**content.pop("traffic")),
             history=tuple(MatrixRound(**record) for record in content.pop("history")),
@@ -252,6 +257,8 @@ class MatrixResult(Saved):
         size = len({name for name in self.sites if type(name) is str})
         if size != len(self.sites):
             raise ValueError("not names")
+        if self.rows and len(self.rows) != size:
+            raise ValueError("not one number of rows for each site")
         tables = [self.value, self.lower, self.upper, *(self.population_interval or ())]
         rest = [getattr(self, name) for name in _TABLES[3:]]
         tables += [table for table in rest if table is not None]
