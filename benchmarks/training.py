@@ -30,14 +30,14 @@ def steps() -> list[dict[str, Any]]:
         return []
     import torch
 
-    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, train
+    from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
     from fedwad.learning.local.networks import build, device
 
     rng, where = np.random.default_rng(0), device()
     rows = []
     for word, features, samples in (("mlp", 784, 1000), ("cnn", 3072, 100)):
         network = build(word, features, 10)
-        pool = Pool.of(
+        dataset = TensorDataset.of(
             rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
         )
         start = torch.as_tensor(network.initial(), device=where)
@@ -51,7 +51,7 @@ def steps() -> list[dict[str, Any]]:
                 taken = []
                 for _ in range(2):  # the first time loads what is loaded at first use
                     since = time.perf_counter()
-                    train(network, pool, trained, Recipe((Phase(1),)), together)
+                    train(network, dataset, trained, SGDOptions((Phase(1),)), together)
                     if where.type == "cuda":
                         # a CUDA device works on after its caller has gone on
                         torch.cuda.synchronize()
@@ -69,7 +69,7 @@ def gradients() -> list[dict[str, Any]]:
     import torch
 
     from fedwad.learning.local import stacks
-    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task
+    from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset
     from fedwad.learning.local.networks import build, device
 
     rng, where, samples = np.random.default_rng(0), device(), 200
@@ -81,7 +81,7 @@ def gradients() -> list[dict[str, Any]]:
         (20, 784), ("all", "personal"), (50, 500) if cuda else (1, 2, 10, 50)
     ):
         network = build("mlp", features, 10)
-        pool = Pool.of(
+        dataset = TensorDataset.of(
             rng.standard_normal((samples, features)), rng.integers(10, size=samples), where
         )
         start = torch.as_tensor(network.initial(), device=where)
@@ -90,7 +90,7 @@ def gradients() -> list[dict[str, Any]]:
         for name in [*taken] * 4:
             with _without_linear_steps() if name == "vmap us" else nullcontext():
                 since = clock()
-                stacks.train_stack(network, pool, tasks, Recipe((Phase(1, layers),)))  # type: ignore[arg-type]
+                stacks.train_stack(network, dataset, tasks, SGDOptions((Phase(1, layers),)))  # type: ignore[arg-type]
                 if cuda:
                     torch.cuda.synchronize()
                 taken[name].append(clock() - since)

@@ -177,7 +177,9 @@ class TestMeasure:
         from fedwad.experiments._boosting_training import Run, run_all
 
         monkeypatch.setattr(
-            _boosting_training, "Recipe", partial(_boosting_training.Recipe, learning_rate=0.03)
+            _boosting_training,
+            "SGDOptions",
+            partial(_boosting_training.SGDOptions, learning_rate=0.03),
         )
         accuracy = {}
         for training in ("softmax", "authors"):

@@ -256,7 +256,7 @@ def test_under_other_rules_or_about_other_data_a_question_is_another(change):
 
 
 def test_replies_that_depend_on_more_than_the_question_always_count():
-    assert {request.kind for request in kinds.REQUESTS if not request.lasting} == {
+    assert {request.kind for request in kinds.REQUESTS if not request.repeatable} == {
         "describe",
         "encode",
         "private",

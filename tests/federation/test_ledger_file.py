@@ -23,7 +23,7 @@ from fedwad.federation._ledger_memory import Ledger, read_ledger, turns
 
 def answer(ledger, number, kind="summary", outcome="answered", **fields):
     """Record one reply as a client does."""
-    with ledger.turn():
+    with ledger.lock():
         named = {"digest": f"{number:064x}", "request": f"r{number}"} | fields
         ledger.record(kind, outcome, 100, 20, **named)
 
@@ -77,7 +77,7 @@ def test_a_version_of_the_data_is_that_of_the_first_query_or_the_one_accepted(le
     answer(ledger, 1, data="first")
     answer(ledger, 2, data="second")  # a client does not let this happen
     assert ledger.data_version == "first"
-    with ledger.turn():
+    with ledger.lock():
         ledger.accept_data("second")
     assert ledger.data_version == "second"
     assert ledger.queries == 2
@@ -333,12 +333,12 @@ def test_what_counts_for_no_limit_is_counted_and_not_listed(tmp_path, monkeypatc
     path = tmp_path / "ledger.jsonl"
     ledger = FileLedger(path)
     for _ in range(5000):
-        with ledger.turn():
+        with ledger.lock():
             ledger.record("unreadable", "refused")
     assert path.stat().st_size < 3000
     assert ledger.queries == 0
     now[0] += 120
-    with ledger.turn():
+    with ledger.lock():
         ledger.record("unreadable", "refused")
     assert sum(entry.count for entry in ledger.entries) == 5001
     for number in range(300):
@@ -383,7 +383,7 @@ def test_turns_of_many_ledgers_wait_for_nobody(tmp_path):
 
 
 def test_it_is_written_only_during_its_turn(tmp_path):
-    with pytest.raises(FederationError, match="turn"):
+    with pytest.raises(FederationError, match="locked"):
         FileLedger(tmp_path / "ledger.jsonl").record("summary", "answered")
 
 
@@ -438,7 +438,7 @@ def _query_seconds(ledger: FileLedger) -> float:
     seconds = []
     for number in range(50):
         started = time.process_time()
-        with ledger.turn():
+        with ledger.lock():
             assert ledger.queries >= number
             assert ledger.known("never asked") is None
             assert len(ledger.released_digests("summary")) >= number
@@ -457,7 +457,7 @@ def test_processes_killed_at_random_never_count_too_little(tmp_path):
         f"ledger = FileLedger({str(tmp_path / 'ledger.jsonl')!r})\n"
         "number = 0\n"
         "while True:\n"
-        "    with ledger.turn():\n"
+        "    with ledger.lock():\n"
         "        ledger.record('private', 'spent', mu=0.001, reason='x' * (number % 300))\n"
         "    sys.stdout.write('x'); sys.stdout.flush(); number += 1\n"
     )

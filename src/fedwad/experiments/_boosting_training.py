@@ -1,7 +1,7 @@
 """All trainings of the experiment `boosting` in lockstep: a round of all runs is one stack of small
 networks.
 
-The schedule of rounds is that of `fedwad.learning`. Clients are rows of one pool of samples instead
+The schedule of rounds is that of `fedwad.learning`. Clients are rows of one dataset instead
 of a federation.
 """
 
@@ -20,7 +20,15 @@ from torch import Tensor, nn
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
 from fedwad.learning import Algorithm, TrainingOptions
 from fedwad.learning._schedule import Step, client_seed, schedule
-from fedwad.learning.local.descent import Augment, Phase, Pool, Recipe, Task, correct, train
+from fedwad.learning.local.descent import (
+    Augment,
+    Phase,
+    SGDOptions,
+    Task,
+    TensorDataset,
+    correct,
+    train,
+)
 from fedwad.learning.local.networks import Network, build, mlp
 
 __all__ = ["Run", "Training", "run_all", "softmax_mlp"]
@@ -61,8 +69,8 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
     """Train all runs, of the same data set and with the same network, and fill in their
     accuracies."""
     data, word = runs[0].setting.data, _word(runs[0])
-    pool, tests = (Pool.of(*pixels(data, split), device) for split in _SPLITS)
-    network = build(word, pool.X.shape[1], 10)
+    dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)
+    network = build(word, dataset.X.shape[1], 10)
     marks = torch.as_tensor(network.personal, device=device)
     dealt = {run.setting: divided(run.setting) for run in runs}
     groups = [
@@ -73,7 +81,7 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
     augment = _cropped if data == "cifar10" else None
     while waiting := _next_steps(groups):
         for some in _portions(waiting):
-            _advance(network, pool, marks, some, augment)
+            _advance(network, dataset, marks, some, augment)
     for group in groups:
         _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
 
@@ -123,7 +131,7 @@ def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Gr
 
 def _advance(
     network: Network,
-    pool: Pool,
+    dataset: TensorDataset,
     marks: Tensor,
     waiting: Sequence[tuple[_Group, Step]],
     augment: Augment | None,
@@ -135,8 +143,10 @@ def _advance(
     tasks = [_client_task(group, name, number, marks) for group, name, number in trainers]
     planned = waiting[0][1].phases
     phases = tuple(Phase(epochs, layers) for epochs, layers in planned)  # type: ignore[arg-type]
-    half = pool.X.is_cuda and augment is not None  # convolutions, where it saves half of the time
-    trained = train(network, pool, tasks, Recipe(phases), True, augment, half)
+    half = (
+        dataset.X.is_cuda and augment is not None
+    )  # convolutions, where it saves half of the time
+    trained = train(network, dataset, tasks, SGDOptions(phases), True, augment, half)
     found: dict[int, list[Tensor]] = {}
     for (group, name, _), result in zip(trainers, trained, strict=True):
         if group.heads is not None:
@@ -157,7 +167,11 @@ def _client_task(group: _Group, name: str, number: int, marks: Tensor) -> Task:
 
 
 def _judge(
-    group: _Group, network: Network, tests: Pool, marks: Tensor, rows: dict[str, NDArray[np.int64]]
+    group: _Group,
+    network: Network,
+    tests: TensorDataset,
+    marks: Tensor,
+    rows: dict[str, NDArray[np.int64]],
 ) -> None:
     for name, place in group.names.items():
         weights = group.weights.clone()

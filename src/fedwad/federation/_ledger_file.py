@@ -70,20 +70,20 @@ class FileLedger(Ledger):
                 return found
             found = _ledgers[identity] = super().__new__(cls)
             found.path, found._identity = place, identity
-            found._ready, found._turn = False, RLock()
+            found._ready, found._lock = False, RLock()
             finalize(found, os.close, anchor)  # while it is open, no new file has this identity
         return found
 
     def __init__(self, path: str | Path) -> None:  # noqa: ARG002
-        with self._turn:
+        with self._lock:
             if self._ready:
                 return
-            turn = self._turn
+            lock = self._lock
             super().__init__()
-            self._turn = turn
+            self._lock = lock
             self._end, self._seal, self._closed = 0, FIRST_SEAL, False
             self._file: int | None = None
-            with self.turn():  # says at the start what would otherwise fail at the first reply
+            with self.lock():  # says at the start what would otherwise fail at the first reply
                 self._write_head()
             self._ready = True
 
@@ -107,8 +107,8 @@ class FileLedger(Ledger):
         return self.path.with_name(self.path.name + ".head")
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        with self._turn:
+    def lock(self) -> Iterator[None]:
+        with self._lock:
             if self._file is not None:  # the same thread is already inside
                 yield
                 return
@@ -188,7 +188,7 @@ class FileLedger(Ledger):
 
     def _append(self, entry: Entry) -> None:
         if self._file is None:
-            raise FederationError("A ledger is written only during its turn.")
+            raise FederationError("A ledger is written only while it is locked.")
         line, seal = sealed_line(entry, self._seal)
         before = self._end, self._seal
         try:
@@ -197,7 +197,7 @@ class FileLedger(Ledger):
             self._write_head()
         except BaseException as error:
             self._end, self._seal = before
-            with suppress(OSError):  # where this fails too, the head says the same at the next turn
+            with suppress(OSError):  # where this fails too, the head says the same at the next lock
                 os.ftruncate(self._file, self._end)
             if isinstance(error, OSError):
                 raise _unwritable(error) from None

@@ -28,7 +28,7 @@ from fedwad.federation._ledger_lines import (
     refuse_unchained,
 )
 
-__all__ = ["Entry", "Ledger", "Outcome", "entries_of", "read_ledger", "turns"]
+__all__ = ["Entry", "Ledger", "Outcome", "entries_of", "lock_all", "read_ledger"]
 
 _EXECUTED = ("answered", "withheld")
 _LONGEST_REASON = 300  # characters; a sentence can quote what arrived
@@ -142,7 +142,7 @@ class Ledger:
     """A ledger in memory: it is written before each reply leaves."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._turn = RLock()
+        self._lock = RLock()
         self._tally, self._quota = Tally(), Quota()
         self._entries: list[Entry] = []
         self._kept: dict[str, bytes] = {}
@@ -207,9 +207,9 @@ class Ledger:
         return self._tally.spent
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """From asking the policy to recording the reply nobody else may count or write."""
-        with self._turn:
+        with self._lock:
             yield
 
     @property
@@ -258,13 +258,13 @@ class Ledger:
 
 
 @contextmanager
-def turns(ledgers: Iterable[Ledger]) -> Iterator[None]:
-    """The turns of several ledgers, each taken once and all in one order, so that nobody waits for
+def lock_all(ledgers: Iterable[Ledger]) -> Iterator[None]:
+    """The locks of several ledgers, each taken once and all in one order, so that nobody waits for
     each other.
     """
     with ExitStack() as stack:
         for ledger in sorted({id(one): one for one in ledgers}.values(), key=lambda one: one.order):
-            stack.enter_context(ledger.turn())
+            stack.enter_context(ledger.lock())
         yield
 
 

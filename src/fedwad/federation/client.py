@@ -127,7 +127,7 @@ class Client:
         try:
             return unpack(message)
         except FedwadError:
-            with self.ledger.turn():
+            with self.ledger.lock():
                 self.ledger.record("unreadable", "refused")
             raise
 
@@ -157,7 +157,7 @@ class Client:
 
         A request that was answered before gets the same reply again, and nothing is computed.
         """
-        with self.ledger.turn(), single_threaded_blas():
+        with self.ledger.lock(), single_threaded_blas():
             admitted = self._admit(request)
             if admitted.stored is not None:
                 return self._repeat(admitted, admitted.stored)
@@ -177,7 +177,7 @@ class Client:
             known = self.ledger.known(key)
             needs = type(request).needs(request)
             context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
-            context.check_ready(type(request).encoded)
+            context.check_ready(type(request).needs_encoding)
             type(request).check_shape(request, context)
             if known is not None and known.outcome == "withheld":
                 raise PolicyError(known.reason)
@@ -195,18 +195,18 @@ class Client:
 
         Empty if the reply depends on more, such as chance or earlier training.
         """
-        if not type(request).lasting:
+        if not type(request).repeatable:
             return ""
         plain = request
         if hasattr(request, "run"):
             plain = replace(request, run="")  # type: ignore[type-var]
-        about = type(request).about(request, self._context)
+        about = type(request).data_digest(request, self._context)
         parts = f"{digest(plain)} {self._context.policy_digest} {about}"
         return hashlib.sha256(parts.encode()).hexdigest()
 
     def _stored(self, request: Request, key: str, known: Entry | None) -> bytes | None:
         """The reply that was sent to this request before, packed, if it is still there."""
-        if type(request).paid:
+        if type(request).uses_budget:
             return _packed_reply(self.ledger.kept(self._paid_key(request)), request)
         stored = None if known is None else self._context.replies.get(key)
         if stored is None or known is None or hashlib.sha256(stored).hexdigest() != known.digest:
@@ -262,7 +262,7 @@ class Client:
         repeated = admitted.known is not None and admitted.known.digest == sent
         if admitted.known is not None and not repeated:  # it was admitted as a repeat, and is none
             policy.check_queries(self.ledger.queries)
-        if type(admitted.request).paid:
+        if type(admitted.request).uses_budget:
             self.ledger.keep(self._paid_key(admitted.request), packed)
         self.ledger.record(
             admitted.kind,
@@ -291,7 +291,7 @@ def _validated(request: Request, kind: str) -> Request:
 def _packed_reply(packed: bytes | None, request: Request) -> bytes | None:
     """These bytes if they are a reply to the request; None if they are damaged."""
     try:
-        found = packed is not None and type(unpack(packed).content) is type(request).answer
+        found = packed is not None and type(unpack(packed).content) is type(request).reply_type
     except FedwadError:
         return None
     return packed if found else None

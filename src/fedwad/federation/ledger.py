@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation._ledger_lines import Entry, Outcome
-from fedwad.federation._ledger_memory import Ledger, read_ledger, turns
+from fedwad.federation._ledger_memory import Ledger, lock_all, read_ledger
 
-__all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "read_ledger", "turns"]
+__all__ = ["Entry", "FileLedger", "Ledger", "Outcome", "lock_all", "read_ledger"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedwad.errors import FedwadError, InputError
+from fedwad.federation.batch import answer_batch
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
@@ -19,7 +20,6 @@ from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import read_raw
 from fedwad.federation.schemas import agreed_schema, hand_out, warn_conflicts
-from fedwad.federation.together import answer_together
 from fedwad.tables import Schema
 
 __all__ = ["LocalFederation", "as_federation", "local"]
@@ -72,9 +72,9 @@ class LocalFederation:
         from concurrent.futures import ThreadPoolExecutor
 
         clients = {name: self._clients[site(self, name).name] for name in requests}
-        together = {getattr(type(request), "together", False) for request in requests.values()}
-        if len(requests) > 1 and together == {True}:
-            return dict(answer_together(clients, requests))  # type: ignore[arg-type]
+        can_batch = {getattr(type(request), "can_batch", False) for request in requests.values()}
+        if len(requests) > 1 and can_batch == {True}:
+            return dict(answer_batch(clients, requests))  # type: ignore[arg-type]
         # One thread for each core: more would only wait for the interpreter.
         with ThreadPoolExecutor(max(1, min(len(clients), os.cpu_count() or 1))) as pool:
             running: dict[str, Future[Any]] = {}

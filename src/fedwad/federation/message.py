@@ -23,7 +23,7 @@ _SUMS_TO_ONE = 1e-9
 class Reply:
     """A reply of a client: a frozen dataclass of arrays, numbers and short strings."""
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         """Raise InputError unless each value makes sense by itself. Runs on the server."""
         raise NotImplementedError
 
@@ -36,18 +36,18 @@ class Request:
     """
 
     kind: ClassVar[str]
-    answer: ClassVar[type[Reply]]
+    reply_type: ClassVar[type[Reply]]
     #: Whether the reply depends on nothing but the request, the data and the policy. Such a request
     #: counts as one query, however often it is sent.
-    lasting: ClassVar[bool] = False
+    repeatable: ClassVar[bool] = False
     #: Whether the reply is paid for out of the privacy budget. Such a reply is kept for good, and
     #: the same request gets it again at no cost.
-    paid: ClassVar[bool] = False
+    uses_budget: ClassVar[bool] = False
     #: Whether it is about encoded data; a table that waits for a schema answers only other ones.
-    encoded: ClassVar[bool] = True
+    needs_encoding: ClassVar[bool] = True
     #: Whether several clients of one process execute such requests together, see
-    #: `execute_together`.
-    together: ClassVar[bool] = False
+    #: `execute_batch`.
+    can_batch: ClassVar[bool] = False
 
     def validate(self) -> Request:
         """A copy made of plain values; InputError unless each makes sense by itself.
@@ -70,12 +70,12 @@ class Request:
         """
         raise NotImplementedError
 
-    def about(self, context: ClientContext) -> str:
+    def data_digest(self, context: ClientContext) -> str:
         """The digest of the data that the reply depends on."""
         return context.encoded_digest
 
     @classmethod
-    def execute_together(
+    def execute_batch(
         cls, requests: Sequence[Any], contexts: Sequence[ClientContext]
     ) -> Sequence[tuple[Reply, int | None]]:
         """The results of `execute` for several clients of this process, one request each."""

@@ -43,8 +43,8 @@ def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
         elif type(reply) not in REPLIES:
             raise InputError(f"a {type(reply).__name__} is not a reply.")
         else:
-            reply.check_alone()
-            if isinstance(reply, request.answer):
+            reply.check_values()
+            if isinstance(reply, request.reply_type):
                 request.check(reply)
     except InputError as error:
         return Failure("garbage", f"its reply cannot be used: {error}")

@@ -101,7 +101,7 @@ class Server:
             epochs=epochs,
             layers=layers,
             seed=client_seed(self.options.seed, step.number, place),
-            reply=not step.closing,
+            return_weights=not step.closing,
             batch_size=self.options.batch_size,
             learning_rate=self.options.learning_rate,
             momentum=self.options.momentum,

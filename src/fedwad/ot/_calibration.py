@@ -130,7 +130,7 @@ def calibrate(
         float(np.mean([splits.transport(*part).sum() for part in quarters])) if quarters else 0.0
     )
     noise = float(exact.mean())
-    scale_noise, spread_noise = splits.scale_noises()
+    scale_noise, spread_noise = splits.scale_differences()
     found = Calibration(
         size=splits.effective_size(halves),
         noise=noise,
@@ -204,7 +204,7 @@ def _shrunk(values: Floats) -> float:
 def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
     """The same with gamma fitted to splits whose halves differ."""
     kappas, shares, ratios = [], [], []
-    for a, b in splits.uneven():
+    for a, b in splits.unequal_mixtures():
         null = found.synthetic_at(len(a))
         (estimate,) = splits.estimates(a, b, (len(a),), draws=1)
         exact = float(splits.transport(a, b).sum())

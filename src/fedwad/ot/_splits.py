@@ -21,10 +21,12 @@ __all__ = ["MAX_HALF", "MIN_HALF", "Indices", "Splits", "effective_count"]
 MAX_HALF = 200, 400
 #: Fewest rows in a half for which the estimator's error is measured.
 MIN_HALF = 10
-_SCALE_SPLITS = 12  # they need no transport
-_ROWS, _MIN_SPLITS, _MAX_SPLITS, _DRAWS = 800, 4, 12, 2
-_SHARES = (0.75, 1.0)
-_ITERATIONS = 8  # of k-means
+_SCALE_SPLITS = 12  # for `scale_differences`, which needs no transport
+_TOTAL_ROWS = 800  # of one half, over all splits
+_MIN_SPLITS, _MAX_SPLITS = 4, 12
+_DRAWS = 2  # synthetic samples per estimate
+_GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
+_KMEANS_ITERATIONS = 8
 
 Indices = NDArray[np.int64]
 
@@ -51,7 +53,7 @@ class Splits:
         return cls(measure, order, rng, cells, covariance_type, min_cell_size, size)
 
     def halves(self) -> Iterator[tuple[Indices, Indices]]:
-        for _ in range(int(np.clip(_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
+        for _ in range(int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
             order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
             yield order[: self.size], order[self.size :]
 
@@ -59,13 +61,14 @@ class Splits:
         size = self.size // 2
         return [(rows[:size], rows[size : 2 * size]) for rows in half] if size else []
 
-    def scale_noises(self) -> tuple[float, float]:
+    def scale_differences(self) -> tuple[float, float]:
         """How far standard deviations of halves are apart, by feature and in total."""
         found = []
         for _ in range(_SCALE_SPLITS):
             order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
             one, two = (
-                _deviations(self.part(rows)) for rows in (order[: self.size], order[self.size :])
+                _standard_deviations(self.part(rows))
+                for rows in (order[: self.size], order[self.size :])
             )
             total = float(np.linalg.norm(one) - np.linalg.norm(two))
             found.append((float(((one - two) ** 2).sum()), total**2))
@@ -79,7 +82,9 @@ class Splits:
         """Squared distance between two parts of the rows, by feature."""
         one, two = self.part(a), self.part(b)
         if one.is_uniform and two.is_uniform and len(a) == len(b):
-            return np.asarray(((one.points - two.points[_matched(one, two)]) ** 2).mean(axis=0))
+            return np.asarray(
+                ((one.points - two.points[_optimal_assignment(one, two)]) ** 2).mean(axis=0)
+            )
         plan = solve(one, two)
         return np.asarray(plan.mass @ (one.points[plan.rows] - two.points[plan.cols]) ** 2)
 
@@ -98,12 +103,12 @@ class Splits:
 
         def square(size: int) -> float:
             x, y = one.draw(size, self.rng), two.draw(size, self.rng)
-            return float(((x.points - y.points[_matched(x, y)]) ** 2).sum() / size)
+            return float(((x.points - y.points[_optimal_assignment(x, y)]) ** 2).sum() / size)
 
         return [float(np.mean([square(size) for _ in range(draws)])) for size in sizes]
 
     def _synthetic(self, part: Measure) -> Synthetic:
-        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0, _ITERATIONS)
+        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0, _KMEANS_ITERATIONS)
         groups = int(labels.max()) + 1
         weights = np.asarray(np.bincount(labels, part.weights, groups), dtype=np.float64)
         means = group_sums(part.weights[:, None] * part.points, labels, groups) / weights[:, None]
@@ -120,15 +125,15 @@ class Splits:
             factor = np.asarray(np.linalg.qr(factor, mode="r"))
         return Synthetic(Summary(*known), None, factor)
 
-    def uneven(self) -> Iterator[tuple[Indices, Indices]]:
-        """Pairs of parts with unequal shares of two groups of cells that lie apart."""
+    def unequal_mixtures(self) -> Iterator[tuple[Indices, Indices]]:
+        """Pairs of parts with unequal fractions of two groups of cells that lie apart."""
         order = self.order[: 2 * self.size]
         left, right = (
             order[mask] for mask in _two_groups(self.part(order), self.cells, self.min_cell_size)
         )
         size = min(len(left), len(right), self.size)
-        for share in _SHARES if size >= MIN_HALF else ():
-            many, few = round(share * size), size - round(share * size)
+        for fraction in _GROUP_FRACTIONS if size >= MIN_HALF else ():
+            many, few = round(fraction * size), size - round(fraction * size)
             one, two = self.rng.permutation(left), self.rng.permutation(right)
             yield (
                 np.concatenate([one[:many], two[:few]]),
@@ -136,7 +141,7 @@ class Splits:
             )
 
 
-def _matched(one: Measure, two: Measure) -> Indices:
+def _optimal_assignment(one: Measure, two: Measure) -> Indices:
     """The optimal assignment of equally many rows of equal weight.
 
     It carries no proof, since nothing certified rests on it. Costs that are reduced by their
@@ -152,7 +157,7 @@ def _matched(one: Measure, two: Measure) -> Indices:
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
 
 
-def _deviations(part: Measure) -> Floats:
+def _standard_deviations(part: Measure) -> Floats:
     return np.asarray(np.sqrt(part.weights @ (part.points - part.mean) ** 2))
 
 
@@ -167,7 +172,7 @@ def _two_groups(
     part: Measure, cells: int, min_cell_size: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Cells dealt into two groups of about half the rows each, along their main direction."""
-    labels = kmeans_cells(part, cells, min_cell_size, 0, _ITERATIONS)
+    labels = kmeans_cells(part, cells, min_cell_size, 0, _KMEANS_ITERATIONS)
     groups = int(labels.max()) + 1
     means = np.array([part.points[labels == cell].mean(axis=0) for cell in range(groups)])
     if groups == 1:

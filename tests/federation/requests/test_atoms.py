@@ -159,7 +159,7 @@ def test_it_travels_bit_for_bit():
 )
 def test_a_server_takes_no_nonsense(change, sentence):
     with pytest.raises(InputError, match=sentence):
-        dataclasses.replace(ask(), **change).check_alone()
+        dataclasses.replace(ask(), **change).check_values()
 
 
 @pytest.mark.parametrize(

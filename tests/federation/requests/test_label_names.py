@@ -52,7 +52,7 @@ def test_each_type_of_label(labels, told):
     assert found == told
     assert list(map(type, found)) == list(map(type, told))
     travelled = unpack(pack(Envelope(Labels(found)))).content
-    travelled.check_alone()
+    travelled.check_values()
     assert travelled.names == told
     assert list(map(type, travelled.names)) == list(map(type, told))
 
@@ -139,4 +139,4 @@ def test_clients_must_name_their_labels_by_one_type():
 )
 def test_the_server_takes_no_other_names(told):
     with pytest.raises(InputError):
-        Labels(told).check_alone()
+        Labels(told).check_values()

@@ -44,7 +44,7 @@ def test_a_release_is_paid_for_before_it_is_answered():
     assert spent.data == answered.data != ""
     assert client.ledger.queries == 1
     assert isinstance(reply, PrivateReply)
-    reply.check_alone()
+    reply.check_values()
 
 
 def test_asked_again_it_tells_the_same_and_spends_nothing():
@@ -193,7 +193,7 @@ def test_weighted_samples_and_many_features_are_refused():
 def test_replies_travel_and_are_checked():
     reply = unpack(pack(Envelope(node().answer(asked(cells=4))))).content
     asked(cells=4).check(reply)
-    reply.check_alone()
+    reply.check_values()
     for change in (
         {"count": 0},
         {"mean": np.full(3, np.nan)},
@@ -204,7 +204,7 @@ def test_replies_travel_and_are_checked():
         {"clip_norm": math.inf},
     ):
         with pytest.raises(InputError):
-            replace(reply, **change).check_alone()
+            replace(reply, **change).check_values()
     with pytest.raises(InputError, match="another clip_norm"):
         asked(clip_norm=7.0, cells=4).check(reply)
     with pytest.raises(InputError, match="more cells"):

@@ -61,7 +61,7 @@ def request(kind=TrainRequest, personal=PERSONAL, **changes):
             "learning_rate": 0.1,
             "momentum": 0.5,
             "seed": 5,
-            "reply": True,
+            "return_weights": True,
         }
     return kind(**(common | changes))
 
@@ -125,7 +125,7 @@ def test_the_division_is_by_class_and_the_order_of_rows_changes_nothing():
 
 
 def test_nothing_but_numbers_comes_back_when_weights_are_not_asked_for():
-    reply = client().answer(request(reply=False))
+    reply = client().answer(request(return_weights=False))
     assert len(reply.weights) == 0
 
 
@@ -159,7 +159,7 @@ def test_messages_carry_both():
         {"momentum": 1.0},
         {"momentum": -0.1},
         {"seed": -1},
-        {"reply": 1},
+        {"return_weights": 1},
         {"turn": -1},
         {"model": ""},
         {"model": 3},
@@ -242,7 +242,7 @@ def test_a_reply_of_another_size_is_no_answer():
         Evaluation(3, 4, 2.0),
     ):
         with pytest.raises(InputError):
-            broken.check_alone()
+            broken.check_values()
 
 
 def counted_stacks(monkeypatch):

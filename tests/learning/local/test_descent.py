@@ -8,7 +8,15 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedwad.learning.local import networks  # noqa: E402
-from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, correct, order, train  # noqa: E402
+from fedwad.learning.local.descent import (  # noqa: E402
+    Phase,
+    SGDOptions,
+    Task,
+    TensorDataset,
+    correct,
+    order,
+    train,
+)
 
 CPU = torch.device("cpu")
 PHASES = {
@@ -41,12 +49,12 @@ def residual(features, classes):
 def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
     rng = np.random.default_rng(seed)
     network = networks.build(word, features, 4, seed=seed)
-    pool = Pool.of(rng.standard_normal((60, features)), rng.integers(4, size=60), CPU)
+    dataset = TensorDataset.of(rng.standard_normal((60, features)), rng.integers(4, size=60), CPU)
     start = torch.as_tensor(network.initial())
     tasks = [
         Task(start, rng.permutation(60)[:size], seed=5 + place) for place, size in enumerate(sizes)
     ]
-    return network, pool, tasks
+    return network, dataset, tasks
 
 
 @pytest.mark.parametrize("phases", PHASES.values(), ids=PHASES)
@@ -54,10 +62,10 @@ def problem(word, features, sizes=(23, 40, 3, 31), seed=0):
     ("word", "features"), [("mlp", 6), ("cnn", 256), ("test_descent:two_layers", 5)]
 )
 def test_together_and_alone_agree(word, features, phases):
-    network, pool, tasks = problem(word, features)
-    recipe = Recipe(phases, batch_size=10, learning_rate=0.1)
-    alone = train(network, pool, tasks, recipe, stacked=False)
-    together = train(network, pool, tasks, recipe, stacked=True)
+    network, dataset, tasks = problem(word, features)
+    options = SGDOptions(phases, batch_size=10, learning_rate=0.1)
+    alone = train(network, dataset, tasks, options, stacked=False)
+    together = train(network, dataset, tasks, options, stacked=True)
     for one, other, task in zip(alone, together, tasks, strict=True):
         assert torch.linalg.vector_norm(one.weights - task.weights) > 1e-3  # it learned something
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -67,10 +75,10 @@ def test_together_and_alone_agree(word, features, phases):
 @pytest.mark.parametrize(("word", "features", "stacked"), [("mlp", 6, True), ("cnn", 256, False)])
 def test_on_a_cpu_networks_are_stacked_where_that_is_faster(word, features, stacked):
     """Convolutions take twice as long in a stack there (`python -m benchmarks training`)."""
-    network, pool, tasks = problem(word, features)
-    recipe = Recipe(PHASES["fedavg"], batch_size=10, learning_rate=0.1)
+    network, dataset, tasks = problem(word, features)
+    options = SGDOptions(PHASES["fedavg"], batch_size=10, learning_rate=0.1)
     chosen, same = (
-        train(network, pool, tasks, recipe, stacked=choice) for choice in (None, stacked)
+        train(network, dataset, tasks, options, stacked=choice) for choice in (None, stacked)
     )
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(chosen, same, strict=True)
@@ -81,11 +89,11 @@ def test_on_a_cpu_networks_are_stacked_where_that_is_faster(word, features, stac
     "personal", [["first"], ["second", "head.bias"], ["third", "head"], ["head.weight"]]
 )
 def test_any_layers_may_be_personal(personal):
-    _, pool, tasks = problem("mlp", 6)
+    _, dataset, tasks = problem("mlp", 6)
     network = networks.build("mlp", 6, 4, personal=personal)
-    recipe = Recipe(PHASES["fedrep"], batch_size=10, learning_rate=0.1)
+    options = SGDOptions(PHASES["fedrep"], batch_size=10, learning_rate=0.1)
     alone, together = (
-        train(network, pool, tasks, recipe, stacked=choice) for choice in (False, True)
+        train(network, dataset, tasks, options, stacked=choice) for choice in (False, True)
     )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -94,11 +102,11 @@ def test_any_layers_may_be_personal(personal):
 def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     network = networks.build("test_descent:residual", 5, 4, personal=["head"])
     assert network.halves() is None
-    _, pool, _ = problem("mlp", 5)
+    _, dataset, _ = problem("mlp", 5)
     tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
-    recipe = Recipe(PHASES["fedrep"], learning_rate=0.1)
+    options = SGDOptions(PHASES["fedrep"], learning_rate=0.1)
     alone, together = (
-        train(network, pool, tasks, recipe, stacked=choice) for choice in (False, True)
+        train(network, dataset, tasks, options, stacked=choice) for choice in (False, True)
     )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -107,14 +115,14 @@ def test_a_network_that_is_no_chain_of_layers_is_trained_too():
 def test_a_linear_model_by_hand():
     """SGD with momentum on softmax regression, in NumPy."""
     network = networks.build("test_descent:two_layers", 5, 4, personal=["2"])
-    _, pool, _ = problem("mlp", 5)
+    _, dataset, _ = problem("mlp", 5)
     task = Task(torch.as_tensor(network.initial()), np.arange(7, 30), 11)
-    recipe = Recipe((Phase(2, "personal"),), batch_size=10, learning_rate=0.2, momentum=0.5)
+    options = SGDOptions((Phase(2, "personal"),), batch_size=10, learning_rate=0.2, momentum=0.5)
     values = {
         name: value.numpy().astype(np.float64)
         for name, value in network.tensors(task.weights).items()
     }
-    hidden = np.tanh(pool.X.numpy() @ values["0.weight"].T + values["0.bias"])
+    hidden = np.tanh(dataset.X.numpy() @ values["0.weight"].T + values["0.bias"])
     w, b = values["2.weight"].copy(), values["2.bias"].copy()
     v, u, losses = np.zeros_like(w), np.zeros_like(b), []
     for epoch in range(2):
@@ -122,13 +130,13 @@ def test_a_linear_model_by_hand():
         for rows in np.split(order(task, epoch), [10, 20]):
             logits = hidden[rows] @ w.T + b
             chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-            y = pool.y.numpy()[rows]
+            y = dataset.y.numpy()[rows]
             losses.append(-np.log(chance[np.arange(len(rows)), y]).mean())
             error = (chance - np.eye(4)[y]) / len(rows)
             v, u = 0.5 * v + error.T @ hidden[rows], 0.5 * u + error.sum(axis=0)
             w, b = w - 0.2 * v, b - 0.2 * u
     for together in (False, True):
-        (found,) = train(network, pool, [task], recipe, stacked=together)
+        (found,) = train(network, dataset, [task], options, stacked=together)
         moved = network.tensors(found.weights)
         np.testing.assert_allclose(moved["2.weight"], w, atol=1e-5)
         np.testing.assert_allclose(moved["2.bias"], b, atol=1e-5)
@@ -139,24 +147,24 @@ def test_a_linear_model_by_hand():
 
 
 def test_the_seed_decides_and_the_company_does_not():
-    network, pool, tasks = problem("mlp", 6)
-    recipe = Recipe((Phase(1),), learning_rate=0.1)
-    first = train(network, pool, tasks, recipe)
-    again = train(network, pool, tasks, recipe)
+    network, dataset, tasks = problem("mlp", 6)
+    options = SGDOptions((Phase(1),), learning_rate=0.1)
+    first = train(network, dataset, tasks, options)
+    again = train(network, dataset, tasks, options)
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True)
     )
-    pair = train(network, pool, tasks[1:3], recipe)
+    pair = train(network, dataset, tasks[1:3], options)
     torch.testing.assert_close(pair[0].weights, first[1].weights, rtol=1e-5, atol=1e-7)
-    other = train(network, pool, [Task(tasks[0].weights, tasks[0].rows, 99)], recipe)[0]
+    other = train(network, dataset, [Task(tasks[0].weights, tasks[0].rows, 99)], options)[0]
     assert not torch.allclose(other.weights, first[0].weights, atol=1e-6)
 
 
 def test_dropout_is_trained_one_by_one_and_repeats():
-    network, pool, tasks = problem("test_descent:dropping", 5)
+    network, dataset, tasks = problem("test_descent:dropping", 5)
     state = torch.random.get_rng_state()
-    first = train(network, pool, tasks, Recipe(learning_rate=0.1))
-    again = train(network, pool, tasks, Recipe(learning_rate=0.1))
+    first = train(network, dataset, tasks, SGDOptions(learning_rate=0.1))
+    again = train(network, dataset, tasks, SGDOptions(learning_rate=0.1))
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(first, again, strict=True)
     )
@@ -166,29 +174,29 @@ def test_dropout_is_trained_one_by_one_and_repeats():
 
 
 def test_augmentation_touches_shared_layers_only():
-    network, pool, tasks = problem("mlp", 6)
+    network, dataset, tasks = problem("mlp", 6)
     seen = []
 
     def augment(x, chance):
         seen.append(x.shape)
         return x + torch.randn(x.shape, generator=chance)
 
-    plain = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True)
-    altered = train(network, pool, tasks, Recipe((Phase(2, "personal"),)), True, augment)
+    plain = train(network, dataset, tasks, SGDOptions((Phase(2, "personal"),)), True)
+    altered = train(network, dataset, tasks, SGDOptions((Phase(2, "personal"),)), True, augment)
     assert not seen
     assert all(
         torch.equal(one.weights, other.weights) for one, other in zip(plain, altered, strict=True)
     )
-    train(network, pool, tasks, Recipe((Phase(1),)), True, augment)
+    train(network, dataset, tasks, SGDOptions((Phase(1),)), True, augment)
     assert {shape[1:] for shape in seen} == {(10, 6)}
 
 
 def test_half_precision_is_close():
-    network, pool, tasks = problem("mlp", 6)
-    recipe = Recipe((Phase(2),), learning_rate=0.1)
+    network, dataset, tasks = problem("mlp", 6)
+    options = SGDOptions((Phase(2),), learning_rate=0.1)
     for one, other in zip(
-        train(network, pool, tasks, recipe, True),
-        train(network, pool, tasks, recipe, True, None, True),
+        train(network, dataset, tasks, options, True),
+        train(network, dataset, tasks, options, True, None, True),
         strict=True,
     ):
         assert other.weights.dtype == torch.float32
@@ -200,11 +208,11 @@ def test_half_precision_is_close():
 
 
 def test_correct_counts():
-    network, pool, tasks = problem("mlp", 6)
+    network, dataset, tasks = problem("mlp", 6)
     weights = tasks[0].weights
     with torch.no_grad():
         network.module.load_state_dict(network.tensors(weights))
-        expected = (network.module(pool.X).argmax(1) == pool.y).numpy()
+        expected = (network.module(dataset.X).argmax(1) == dataset.y).numpy()
     np.testing.assert_array_equal(
-        correct(network, pool, weights, np.array([5, 3, 59])), expected[[5, 3, 59]]
+        correct(network, dataset, weights, np.array([5, 3, 59])), expected[[5, 3, 59]]
     )

@@ -56,7 +56,7 @@ class CellSums(Reply):
     soft: float
     min_cell_size: int
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(
             is_count(self.count) and is_count(self.min_cell_size),
             "samples are not counted by positive whole numbers.",
@@ -92,8 +92,8 @@ class AtomsRequest(Request):
     """How much of the data, and which part of it, falls to each of these atoms?"""
 
     kind: ClassVar[str] = "atoms"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = CellSums
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = CellSums
     atoms: Floats
     potentials: Floats
     softness: float

@@ -36,7 +36,7 @@ class BlocksReply(Reply):
         """The blocks as the test takes them."""
         return Blocks(self.rows, self.means, tuple(zip(self.kinds, self.counts, strict=True)))
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_count(self.rows), "the size of a block is not a positive whole number.")
         require(
             is_finite(self.means, 2) and 0 < len(self.means) <= _MOST_BLOCKS,
@@ -59,8 +59,8 @@ class BlocksRequest(Request):
     """
 
     kind: ClassVar[str] = "blocks"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = BlocksReply
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = BlocksReply
     rows: int
     centre: Floats
     scale: Floats

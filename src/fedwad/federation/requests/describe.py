@@ -33,7 +33,7 @@ class Description(Reply):
     labelled: bool
     schema: str = ""
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         check_words(self.name, self.contact, self.schema, *self.allow)
         require(
             self.name.isprintable() and self.contact.isprintable(),
@@ -48,8 +48,8 @@ class DescribeRequest(Request):
     """Ask who a client is and what it answers. This is no query of the data."""
 
     kind: ClassVar[str] = "describe"
-    encoded: ClassVar[bool] = False
-    answer: ClassVar[type[Reply]] = Description
+    needs_encoding: ClassVar[bool] = False
+    reply_type: ClassVar[type[Reply]] = Description
 
     def validate(self) -> DescribeRequest:
         return DescribeRequest()

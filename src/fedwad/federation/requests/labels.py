@@ -41,7 +41,7 @@ class Labels(Reply):
 
     names: tuple[LabelName, ...]
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         check_names(self.names)
 
 
@@ -50,8 +50,8 @@ class LabelsRequest(Request):
     """Ask which labels occur. Labels with fewer samples than `min_cell_size` are left out."""
 
     kind: ClassVar[str] = "labels"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = Labels
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = Labels
 
     def validate(self) -> LabelsRequest:
         return LabelsRequest()

@@ -30,7 +30,7 @@ class Moments(Reply):
     mean: Floats
     scale: Floats
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_count(self.count), "the number of samples is not a positive whole number.")
         require(
             is_finite(self.mean, 1) and is_finite(self.scale, 1), "mean or scale are not finite."
@@ -46,8 +46,8 @@ class MomentsRequest(Request):
     """Ask for the number of samples, their mean and their standard deviations."""
 
     kind: ClassVar[str] = "moments"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = Moments
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = Moments
     classes: Classes = "ignored"
 
     def validate(self) -> MomentsRequest:

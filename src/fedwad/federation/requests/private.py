@@ -27,7 +27,7 @@ _LARGEST = 1e150  # of any number, so that products stay finite
 class PrivateReply(Release, Reply):
     """A release: noisy numbers, and what is public about them."""
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_count(self.count), "samples are not counted by a positive whole number.")
         require(
             _is_size(self.clip_norm) and _is_size(self.whitened_clip_norm),
@@ -63,8 +63,8 @@ class PrivateRequest(Request):
     """
 
     kind: ClassVar[str] = "private"
-    paid: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = PrivateReply
+    uses_budget: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = PrivateReply
     epsilon: float
     delta: float
     clip_norm: float

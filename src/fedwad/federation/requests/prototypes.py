@@ -45,7 +45,7 @@ class Prototypes(Reply):
     names: tuple[LabelName, ...]
     complete: bool
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_finite(self.points, 2) and self.points.size > 0, "atoms are not finite.")
         check_weights(self.weights, len(self.points))
         check_names(self.names)
@@ -69,8 +69,8 @@ class PrototypesRequest(Request):
     """
 
     kind: ClassVar[str] = "prototypes"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = Prototypes
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = Prototypes
     size: int
     per: Per
     weights: Masses

@@ -26,7 +26,7 @@ class SchemaReply(Reply):
 
     profile: Profile
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         check_profile(self.profile)
 
 
@@ -35,14 +35,14 @@ class SchemaRequest(Request):
     """Ask for the profile of a site's table, from which sites agree on a schema."""
 
     kind: ClassVar[str] = "schema"
-    encoded: ClassVar[bool] = False
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = SchemaReply
+    needs_encoding: ClassVar[bool] = False
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = SchemaReply
 
     def validate(self) -> SchemaRequest:
         return SchemaRequest()
 
-    def about(self, context: ClientContext) -> str:
+    def data_digest(self, context: ClientContext) -> str:
         return context.digest
 
     def check_shape(self, context: ClientContext) -> None:
@@ -59,7 +59,7 @@ class EncodeReply(Reply):
 
     width: int
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_count(self.width), "the number of columns is not a positive whole number.")
 
 
@@ -72,8 +72,8 @@ class EncodeRequest(Request):
     """
 
     kind: ClassVar[str] = "encode"
-    encoded: ClassVar[bool] = False
-    answer: ClassVar[type[Reply]] = EncodeReply
+    needs_encoding: ClassVar[bool] = False
+    reply_type: ClassVar[type[Reply]] = EncodeReply
     schema: str
 
     def validate(self) -> EncodeRequest:

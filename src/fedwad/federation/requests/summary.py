@@ -48,7 +48,7 @@ class SummaryReply(Reply):
     distance: float | None
     calibration: Calibration | None = None
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         check_distance(self.distance)
         if self.calibration is not None:
             require(isinstance(self.summary, Summary), "a calibration of classes is unknown.")
@@ -74,8 +74,8 @@ class SummaryRequest(Request):
     """
 
     kind: ClassVar[str] = "summary"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = SummaryReply
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = SummaryReply
     cells: int
     covariance_type: CovarianceType
     p: float

@@ -44,7 +44,7 @@ class TrainReply(Reply):
     count: int
     loss: float
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         require(is_weights(self.weights), "weights are not finite.")
         require(is_count(self.count), "the number of samples is not a positive whole number.")
         require(
@@ -65,7 +65,7 @@ class Evaluation(Reply):
     count: int
     majority: int
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         counts = (self.correct, self.majority)
         proper = is_count(self.count) and all(
             type(number) is int and 0 <= number <= self.count for number in counts
@@ -78,20 +78,20 @@ class EvaluateRequest(NetworkFields, Request):
     """Ask how many held-out samples a network classifies correctly. Fields as in NetworkFields."""
 
     kind: ClassVar[str] = "evaluate"
-    answer: ClassVar[type[Reply]] = Evaluation
+    reply_type: ClassVar[type[Reply]] = Evaluation
 
     def validate(self) -> EvaluateRequest:
         return EvaluateRequest(**self.plain_fields())
 
     def execute(self, context: ClientContext) -> tuple[Evaluation, int]:
-        from fedwad.learning.local.descent import Pool, correct
+        from fedwad.learning.local.descent import TensorDataset, correct
         from fedwad.learning.local.networks import device
 
         network = self.network(context)
         (trained, rows), labels = self.split_rows(context), self.class_codes(context)
         weights = self.all_weights(network, context)
-        pool = Pool.of(context.data.measure.points[rows], labels[rows], device())
-        right = int(correct(network, pool, _tensor(weights), np.arange(len(rows))).sum())
+        dataset = TensorDataset.of(context.data.measure.points[rows], labels[rows], device())
+        right = int(correct(network, dataset, _tensor(weights), np.arange(len(rows))).sum())
         most_frequent = np.bincount(labels[trained]).argmax()
         majority = int((labels[rows] == most_frequent).sum())
         return Evaluation(right, len(rows), majority), len(rows)
@@ -104,20 +104,20 @@ class TrainRequest(NetworkFields, Request):
     The first fields are those of NetworkFields. Training runs in phases: phase i trains the layers
     `layers[i]` ("all", "personal" or "shared") for `epochs[i]` epochs and freezes the rest.
     `batch_size`, `learning_rate` and `momentum` are those of SGD, and `seed` that of the order of
-    samples. `reply` says whether the client sends the shared weights; its personal layers stay
-    with it in any case.
+    samples. `return_weights` says whether the client sends the shared weights; its personal layers
+    stay with it in any case.
     """
 
     kind: ClassVar[str] = "train"
-    answer: ClassVar[type[Reply]] = TrainReply
-    together: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = TrainReply
+    can_batch: ClassVar[bool] = True
     epochs: tuple[int, ...]
     layers: tuple[str, ...]
     batch_size: int
     learning_rate: float
     momentum: float
     seed: int
-    reply: bool
+    return_weights: bool
 
     def validate(self) -> TrainRequest:
         if (
@@ -129,8 +129,8 @@ class TrainRequest(NetworkFields, Request):
         epochs = tuple(check_whole(number, "epochs", 0) for number in self.epochs)
         if not 1 <= sum(epochs) <= _MOST_EPOCHS:
             raise InputError(f"{sum(epochs)} epochs were asked for; ask for 1 to {_MOST_EPOCHS}.")
-        if type(self.reply) is not bool:
-            raise InputError("reply must be true or false.")
+        if type(self.return_weights) is not bool:
+            raise InputError("return_weights must be true or false.")
         return TrainRequest(
             **self.plain_fields(),
             epochs=epochs,
@@ -139,27 +139,27 @@ class TrainRequest(NetworkFields, Request):
             learning_rate=plain_number(self.learning_rate, "learning_rate", 1e-12, 100.0),
             momentum=plain_number(self.momentum, "momentum", 0.0, 0.999999),
             seed=check_whole(self.seed, "seed", 0),
-            reply=self.reply,
+            return_weights=self.return_weights,
         )
 
     def execute(self, context: ClientContext) -> tuple[TrainReply, int]:
         return _train_stack([self], [context])[0]
 
     @classmethod
-    def execute_together(
+    def execute_batch(
         cls, requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
     ) -> Sequence[tuple[Reply, int | None]]:
         """Train as one batched model if all hyperparameters agree, else one after another."""
-        recipes = {
+        hyperparameters = {
             tuple(getattr(request, name) for name in _SHARED_HYPERPARAMETERS)
             for request in requests
         }
-        if len(recipes) > 1:
-            return super().execute_together(requests, contexts)
+        if len(hyperparameters) > 1:
+            return super().execute_batch(requests, contexts)
         return _train_stack(requests, contexts)
 
     def check(self, reply: TrainReply) -> None:
-        expected = len(self.weights) if self.reply else 0
+        expected = len(self.weights) if self.return_weights else 0
         require(
             len(reply.weights) == expected,
             f"{expected} weights were expected and {len(reply.weights)} came.",
@@ -170,7 +170,7 @@ def _train_stack(
     requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
 ) -> list[tuple[TrainReply, int]]:
     """Train the networks of requests with the same hyperparameters, each on its client's rows."""
-    from fedwad.learning.local.descent import Phase, Pool, Recipe, Task, train
+    from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
     from fedwad.learning.local.networks import device
 
     first = requests[0]
@@ -187,9 +187,12 @@ def _train_stack(
         Phase(epochs, layers)  # type: ignore[arg-type]
         for epochs, layers in zip(first.epochs, first.layers, strict=True)
     )
-    recipe = Recipe(phases, first.batch_size, first.learning_rate, first.momentum)
+    options = SGDOptions(phases, first.batch_size, first.learning_rate, first.momentum)
     trained = train(
-        network, Pool.of(np.concatenate(samples), np.concatenate(labels), device()), tasks, recipe
+        network,
+        TensorDataset.of(np.concatenate(samples), np.concatenate(labels), device()),
+        tasks,
+        options,
     )
     replies = []
     for request, context, task, result in zip(requests, contexts, tasks, trained, strict=True):
@@ -201,7 +204,9 @@ def _train_stack(
             )
         if network.personal.any():
             context.cache.keep_layers(request.run, request.turn + 1, weights[network.personal])
-        shared = weights[~network.personal] if request.reply else np.zeros(0, dtype=np.float32)
+        shared = (
+            weights[~network.personal] if request.return_weights else np.zeros(0, dtype=np.float32)
+        )
         replies.append((TrainReply(shared, len(task.rows), result.loss), len(task.rows)))
     return replies
 

@@ -47,7 +47,7 @@ class TransportReply(Reply):
     interpolant: Measure
     distance: float | None
 
-    def check_alone(self) -> None:
+    def check_values(self) -> None:
         check_measure(self.interpolant)
         check_distance(self.distance)
 
@@ -61,8 +61,8 @@ class TransportRequest(Request):
     """
 
     kind: ClassVar[str] = "transport"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = TransportReply
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = TransportReply
     run: str
     support: Measure
     t: float
@@ -120,8 +120,8 @@ class CellsRequest(Request):
     """
 
     kind: ClassVar[str] = "cells"
-    lasting: ClassVar[bool] = True
-    answer: ClassVar[type[Reply]] = SummaryReply
+    repeatable: ClassVar[bool] = True
+    reply_type: ClassVar[type[Reply]] = SummaryReply
     run: str
     support: Measure
     p: float

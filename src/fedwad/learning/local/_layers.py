@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Image", "Patches", "Pool"]
+__all__ = ["Image", "MaxPool", "Patches"]
 
 _SIDE = 5
 
@@ -59,7 +59,7 @@ class _Patches(torch.autograd.Function):
         return total
 
 
-class Pool(nn.Module):
+class MaxPool(nn.Module):
     """The maximum of each 2x2 block: (n, s, s, c) to (n, s // 2, s // 2, c).
 
     An odd last row and column are left out.

@@ -23,9 +23,9 @@ from fedwad.learning.local.networks import Network
 __all__ = [
     "Augment",
     "Phase",
-    "Pool",
-    "Recipe",
+    "SGDOptions",
     "Task",
+    "TensorDataset",
     "Trained",
     "correct",
     "order",
@@ -51,7 +51,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SGDOptions:
     """How a client trains: one phase after another, each by SGD with momentum from zero.
 
     A step is v <- momentum v + gradient, w <- w - learning_rate v, with the gradient of the mean
@@ -65,14 +65,14 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class TensorDataset:
     """Samples (n, d) and class numbers (n,), on the device that trains."""
 
     X: Tensor
     y: Tensor
 
     @classmethod
-    def of(cls, X: Any, y: Any, device: torch.device) -> Pool:
+    def of(cls, X: Any, y: Any, device: torch.device) -> TensorDataset:
         return cls(
             torch.as_tensor(np.asarray(X, dtype=np.float32), device=device),
             torch.as_tensor(np.asarray(y, dtype=np.int64), device=device),
@@ -81,7 +81,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A network to train: initial weights (size,), rows of a pool, and the seed of their order."""
+    """A network to train: initial weights (size,), its rows, and the seed of their order."""
 
     weights: Tensor
     rows: NDArray[np.int64]
@@ -98,14 +98,14 @@ class Trained:
 
 def train(
     network: Network,
-    pool: Pool,
+    dataset: TensorDataset,
     tasks: Sequence[Task],
-    recipe: Recipe,
+    options: SGDOptions,
     stacked: bool | None = None,
     augment: Augment | None = None,
     half: bool = False,
 ) -> list[Trained]:
-    """Train one network for each task, all by the same recipe.
+    """Train one network for each task, all with the same options.
 
     The seed of a task alone decides the order in which its network sees the samples.
 
@@ -118,16 +118,16 @@ def train(
         networks are stacked
     half : in stacks, keep weights in float32 and compute in bfloat16: faster on a GPU, three digits
     """
-    device = pool.X.device
+    device = dataset.X.device
     network.module.to(device)
     if not _can_stack(network) or not (_prefer_stack(network, tasks, device, stacked)):
         with single_threaded_torch() if device.type == "cpu" else nullcontext():
-            return [_train_alone(network, pool, task, recipe, augment) for task in tasks]
+            return [_train_alone(network, dataset, task, options, augment) for task in tasks]
     from fedwad.learning.local.stacks import train_stack
 
     def train_some(places: Sequence[int]) -> list[Trained]:
         own = replace(network, module=copy.deepcopy(network.module))  # one for each thread
-        return train_stack(own, pool, [tasks[place] for place in places], recipe, augment, half)
+        return train_stack(own, dataset, [tasks[place] for place in places], options, augment, half)
 
     stacks = _stacks(network, tasks, device)
     if device.type == "cuda":
@@ -190,10 +190,14 @@ def order(task: Task, epoch: int) -> NDArray[np.int64]:
 
 
 def _train_alone(
-    network: Network, pool: Pool, task: Task, recipe: Recipe, augment: Augment | None
+    network: Network,
+    dataset: TensorDataset,
+    task: Task,
+    options: SGDOptions,
+    augment: Augment | None,
 ) -> Trained:
     """Train the module itself with PyTorch's own optimiser."""
-    module, device = network.module, pool.X.device
+    module, device = network.module, dataset.X.device
     with torch.no_grad():
         values = network.tensors(task.weights.to(device))
         for name, parameter in module.named_parameters():
@@ -203,17 +207,17 @@ def _train_alone(
     epoch, loss = 0, None
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(task.seed)
-        for phase in recipe.phases:
+        for phase in options.phases:
             learning = parameters_of(network, phase.layers)
             for name, parameter in module.named_parameters():
                 parameter.requires_grad_(name in learning)
             chosen = [parameter for parameter in module.parameters() if parameter.requires_grad]
-            optimizer = torch.optim.SGD(chosen, recipe.learning_rate, recipe.momentum)
+            optimizer = torch.optim.SGD(chosen, options.learning_rate, options.momentum)
             used = None if phase.layers == "personal" else augment
             for _ in range(phase.epochs):
                 rows = torch.as_tensor(order(task, epoch), device=device)
-                batches = torch.split(rows, recipe.batch_size)
-                loss = _epoch(module, optimizer, pool, batches, used, generator)
+                batches = torch.split(rows, options.batch_size)
+                loss = _epoch(module, optimizer, dataset, batches, used, generator)
                 epoch += 1
     module.requires_grad_(True)
     weights = [parameter.detach().ravel() for parameter in module.parameters()]
@@ -223,7 +227,7 @@ def _train_alone(
 def _epoch(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    pool: Pool,
+    dataset: TensorDataset,
     batches: Sequence[Tensor],
     augment: Augment | None,
     generator: torch.Generator,
@@ -231,10 +235,10 @@ def _epoch(
     """One step for each batch of rows; the result is the mean loss."""
     losses = []
     for rows in batches:
-        x = pool.X[rows]
+        x = dataset.X[rows]
         if augment is not None:
             x = augment(x[None], generator)[0]
-        loss = nn.functional.cross_entropy(module(x), pool.y[rows])
+        loss = nn.functional.cross_entropy(module(x), dataset.y[rows])
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -243,17 +247,17 @@ def _epoch(
 
 
 def correct(
-    network: Network, pool: Pool, weights: Tensor, rows: NDArray[np.int64]
+    network: Network, dataset: TensorDataset, weights: Tensor, rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which of these rows the network with these weights classifies correctly."""
-    device = pool.X.device
+    device = dataset.X.device
     module = network.module.to(device)
     module.eval()
     values = network.tensors(weights.to(device))
     portions = torch.split(torch.as_tensor(np.asarray(rows), device=device), _CHUNK)
     with torch.no_grad():
         right = [
-            functional_call(module, values, (pool.X[some],)).argmax(1) == pool.y[some]
+            functional_call(module, values, (dataset.X[some],)).argmax(1) == dataset.y[some]
             for some in portions
         ]
     return np.asarray(torch.cat(right).cpu().numpy())

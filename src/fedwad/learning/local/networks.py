@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedwad.errors import InputError
-from fedwad.learning.local._layers import Image, Patches, Pool
+from fedwad.learning.local._layers import Image, MaxPool, Patches
 
 __all__ = ["BUILT_IN", "Network", "build", "device"]
 
@@ -60,7 +60,7 @@ def cnn(features: int, classes: int) -> nn.Module:
     for name, into in (("first", channels), ("second", 64)):
         layers[f"{name}_patches"] = Patches()
         layers[name] = nn.Linear(25 * into, 64)
-        layers[f"{name}_pool"] = Pool()
+        layers[f"{name}_pool"] = MaxPool()
         layers[f"{name}_rectifier"] = nn.ReLU()  # after pooling: the same result, but cheaper
     layers["flat"] = nn.Flatten()
     for name, into, out in (("third", 64 * left * left, 120), ("fourth", 120, 64)):

@@ -25,9 +25,9 @@ from torch.optim.sgd import sgd
 
 from fedwad.learning.local.descent import (
     Augment,
-    Pool,
-    Recipe,
+    SGDOptions,
     Task,
+    TensorDataset,
     Trained,
     order,
     parameters_of,
@@ -49,11 +49,11 @@ class _Stack:
 
     weights: dict[str, Tensor]
     momentum: dict[str, Tensor]
-    recipe: Recipe
+    options: SGDOptions
 
     @classmethod
-    def of(cls, weights: dict[str, Tensor], learning: Sequence[str], recipe: Recipe) -> _Stack:
-        return cls(weights, {name: torch.zeros_like(weights[name]) for name in learning}, recipe)
+    def of(cls, weights: dict[str, Tensor], learning: Sequence[str], options: SGDOptions) -> _Stack:
+        return cls(weights, {name: torch.zeros_like(weights[name]) for name in learning}, options)
 
     def learned(self, active: int) -> dict[str, Tensor]:
         """The weights that learn, of the first `active` networks."""
@@ -67,36 +67,36 @@ class _Stack:
 
 def train_stack(
     network: Network,
-    pool: Pool,
+    dataset: TensorDataset,
     tasks: Sequence[Task],
-    recipe: Recipe,
+    options: SGDOptions,
     augment: Augment | None = None,
     half: bool = False,
 ) -> list[Trained]:
     """Train all tasks at once; those with the most samples come first, as they stay active
     longest."""
-    device = pool.X.device
+    device = dataset.X.device
     network.module.train()
     flat = torch.stack([task.weights.to(device) for task in tasks])
     weights = {name: value.contiguous() for name, value in network.tensors(flat).items()}
     del flat
     halves = network.halves()
     first, losses = 0, np.full(len(tasks), np.nan)
-    for phase in recipe.phases:
+    for phase in options.phases:
         epochs = range(first, first + phase.epochs)
         first += phase.epochs
         if not epochs:
             continue
         if phase.layers == "personal" and halves is not None:
-            losses = _train_last_layers(halves, weights, pool, tasks, recipe, epochs)
+            losses = _train_last_layers(halves, weights, dataset, tasks, options, epochs)
             continue
-        stack = _Stack.of(weights, parameters_of(network, phase.layers), recipe)
+        stack = _Stack.of(weights, parameters_of(network, phase.layers), options)
         if phase.layers == "personal" or augment is None:
             step = _step(network.module, stack, half)
         else:
             generator = torch.Generator(device).manual_seed(tasks[0].seed + epochs[0])
             step = _augmented(_vmap_step(network.module, stack, half), augment, generator)
-        losses = _descend(step, pool, tasks, recipe.batch_size, epochs)
+        losses = _descend(step, dataset, tasks, options.batch_size, epochs)
     return [_trained(*pair) for pair in zip(network.flat(weights), losses, strict=True)]
 
 
@@ -107,36 +107,37 @@ def _trained(weights: Tensor, loss: float) -> Trained:
 def _train_last_layers(
     halves: tuple[nn.Sequential, nn.Sequential],
     weights: dict[str, Tensor],
-    pool: Pool,
+    dataset: TensorDataset,
     tasks: Sequence[Task],
-    recipe: Recipe,
+    options: SGDOptions,
     epochs: range,
 ) -> NDArray[np.float64]:
     """Train the last layers only; the layers before them are evaluated once for each sample."""
     body, end = halves
-    device = pool.X.device
+    device = dataset.X.device
     outputs, moved, labels, start = [], [], [], 0
     with torch.no_grad():
         for place, task in enumerate(tasks):
             values = {name: weights[name][place] for name, _ in body.named_parameters()}
             rows = torch.as_tensor(task.rows, device=device)
-            labels.append(pool.y[rows])
+            labels.append(dataset.y[rows])
             outputs += [
-                functional_call(body, values, (pool.X[some],)) for some in torch.split(rows, _CHUNK)
+                functional_call(body, values, (dataset.X[some],))
+                for some in torch.split(rows, _CHUNK)
             ]
             moved.append(replace(task, rows=np.arange(start, start + len(rows))))
             start += len(rows)
     names = [name for name, _ in end.named_parameters()]
-    stack = _Stack.of({name: weights[name] for name in names}, names, recipe)
-    inner = Pool(torch.cat(outputs), torch.cat(labels))
-    return _descend(_step(end, stack, False), inner, moved, recipe.batch_size, epochs)
+    stack = _Stack.of({name: weights[name] for name in names}, names, options)
+    inner = TensorDataset(torch.cat(outputs), torch.cat(labels))
+    return _descend(_step(end, stack, False), inner, moved, options.batch_size, epochs)
 
 
 def _descend(
-    step: Step, pool: Pool, tasks: Sequence[Task], batch_size: int, epochs: range
+    step: Step, dataset: TensorDataset, tasks: Sequence[Task], batch_size: int, epochs: range
 ) -> NDArray[np.float64]:
     """Run a step on every batch; the result is the mean loss of each task over the last epoch."""
-    device = pool.X.device
+    device = dataset.X.device
     total = torch.zeros(len(tasks), device=device)
     shares = _shares(tasks, batch_size, device)
     steps = np.array([-(-len(task.rows) // batch_size) for task in tasks])
@@ -146,7 +147,7 @@ def _descend(
         for now in range(steps[0]):
             active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
             some = rows[now, :active]
-            total[:active] += step(pool.X[some], pool.y[some], shares[now, :active])
+            total[:active] += step(dataset.X[some], dataset.y[some], shares[now, :active])
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
@@ -183,8 +184,8 @@ def _vmap_step(module: nn.Module, stack: _Stack, half: bool) -> Step:
             [stack.momentum[name][:active] for name in learned],
             fused=True,
             weight_decay=0.0,
-            momentum=stack.recipe.momentum,
-            lr=stack.recipe.learning_rate,
+            momentum=stack.options.momentum,
+            lr=stack.options.learning_rate,
             dampening=0.0,
             nesterov=False,
             maximize=False,
@@ -215,7 +216,7 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
 
     def move(layer: str, x: Tensor, error: Tensor) -> None:
         """Move the weights of a layer, if they learn."""
-        active, rate, momentum = len(x), stack.recipe.learning_rate, stack.recipe.momentum
+        active, rate, momentum = len(x), stack.options.learning_rate, stack.options.momentum
         name = f"{layer}.weight"
         if name in stack.momentum:
             moved = stack.momentum[name][:active].baddbmm_(error.mT, x, beta=momentum)

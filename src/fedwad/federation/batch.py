@@ -8,13 +8,13 @@ from fedwad._blas import single_threaded_blas
 from fedwad.errors import FedwadError
 from fedwad.federation.client import Admitted, Client
 from fedwad.federation.failures import Failure, failure_of
-from fedwad.federation.ledger import turns
+from fedwad.federation.ledger import lock_all
 from fedwad.federation.message import Reply, Request
 
-__all__ = ["answer_together"]
+__all__ = ["answer_batch"]
 
 
-def answer_together(
+def answer_batch(
     clients: Mapping[str, Client], requests: Mapping[str, Request]
 ) -> dict[str, Reply | Failure]:
     """Answers of several clients of this process to requests of one class, executed together.
@@ -23,13 +23,13 @@ def answer_together(
     """
     answers: dict[str, Reply | Failure] = {}
     admitted: dict[str, Admitted] = {}
-    with turns(clients[name].ledger for name in requests), single_threaded_blas():
+    with lock_all(clients[name].ledger for name in requests), single_threaded_blas():
         for name, request in requests.items():
             try:
                 admitted[name] = clients[name]._admit(request)
             except FedwadError as error:
                 answers[name] = failure_of(error)
-        done = dict(zip(admitted, _execute_together(clients, admitted), strict=False))
+        done = dict(zip(admitted, _execute_batch(clients, admitted), strict=False))
         for name, asked in admitted.items():
             client = clients[name]
             try:
@@ -43,7 +43,7 @@ def answer_together(
     return {name: answers[name] for name in requests}
 
 
-def _execute_together(
+def _execute_batch(
     clients: Mapping[str, Client], admitted: Mapping[str, Admitted]
 ) -> list[tuple[Reply, int | None]]:
     """The results of these requests; none if one of them fails, so that each is executed alone."""
@@ -52,9 +52,7 @@ def _execute_together(
     requests = [asked.request for asked in admitted.values()]
     try:
         return list(
-            type(requests[0]).execute_together(
-                requests, [clients[name]._context for name in admitted]
-            )
+            type(requests[0]).execute_batch(requests, [clients[name]._context for name in admitted])
         )
     except FedwadError:
         return []
