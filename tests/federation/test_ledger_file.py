@@ -18,7 +18,7 @@ from fedwad.errors import FederationError, InputError
 from fedwad.federation import _ledger_memory
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation._ledger_lines import FIRST_SEAL, Entry, _seal, read_lines, sealed_line
-from fedwad.federation._ledger_memory import Ledger, read_ledger, turns
+from fedwad.federation._ledger_memory import Ledger, lock_all, read_ledger
 
 
 def answer(ledger, number, kind="summary", outcome="answered", **fields):
@@ -366,7 +366,7 @@ def test_turns_of_many_ledgers_wait_for_nobody(tmp_path):
 
     def work(order):
         for number in range(30):
-            with turns([*order, order[0]]):
+            with lock_all([*order, order[0]]):
                 for ledger in order:
                     ledger.record("summary", "answered", digest=str(number))
         done.append(1)
