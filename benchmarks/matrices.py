@@ -110,7 +110,7 @@ def clusters() -> list[dict[str, Any]]:
     """Clients in five class pairs, dataset distance: rank correlation with exact, clusters, time
     and bytes.
 
-    The first row of 20 clients tells the mean exact distance within groups and between them, and
+    The first row of 20 clients gives the mean exact distance within groups and between them, and
     what clusters the exact distances give.
     """
     rows = []

@@ -2,7 +2,7 @@
 definition does to it.
 
 The package itself is not run: its quantities are written down here from its source (commit
-72f1b22), its solver's temperatures from geomloss 0.2.6. `docs/otdd.md` tells the differences.
+72f1b22), its solver's temperatures from geomloss 0.2.6. `docs/otdd.md` lists the differences.
 """
 
 from __future__ import annotations

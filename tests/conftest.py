@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "steady",
+    "repeatable",
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile(
-    "search", settings.get_profile("steady"), derandomize=False, max_examples=2000
+    "search", settings.get_profile("repeatable"), derandomize=False, max_examples=2000
 )
-settings.load_profile(os.environ.get("FEDWAD_HYPOTHESIS", "steady"))
+settings.load_profile(os.environ.get("FEDWAD_HYPOTHESIS", "repeatable"))
 
 
 @pytest.fixture(scope="session")

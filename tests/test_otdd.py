@@ -76,7 +76,7 @@ def matched_distance(P, Q, a, b):
     return math.sqrt(math.fsum(cost[left[rows], right[cols]]) / shares)
 
 
-class Party:
+class LabelledSite:
     """One client's generated data: distinct rows with whole numbers as weights, a scale, and copies
     of each row."""
 
@@ -86,7 +86,7 @@ class Party:
 
     def __repr__(self):
         return (
-            f"Party({self.rows.tolist()}, {self.labels}, {self.weights.tolist()},"
+            f"LabelledSite({self.rows.tolist()}, {self.labels}, {self.weights.tolist()},"
             f" {self.copies}, {self.scale}, {self.weighted})"
         )
 
@@ -101,7 +101,7 @@ class Party:
         return Dataset(Measure(X, weights), y)
 
     def exact(self, other, covariance=None):
-        """Exact distance to another party, with labels if classes are to be compared by a
+        """Exact distance to another site, with labels if classes are to be compared by a
         covariance."""
         points = [
             np.asarray(p.rows, np.longdouble)
@@ -121,7 +121,7 @@ LABELS = [["a"], ["cat", "dog"], [3, 7, 100], [0.5, -1.0], [True, False], ["1", 
 
 
 @st.composite
-def parties(draw, least=2, most=2):
+def labelled_sites(draw, least=2, most=2):
     """Small labelled data of any scale: ties, duplicates, constants, copies of each other, single
     rows."""
     d = draw(st.integers(1, 3))
@@ -153,7 +153,7 @@ def parties(draw, least=2, most=2):
             shift = draw(st.sampled_from([1e-9, 1e-3, 1.0])) if kind == "moved" else 0.0
             rows, labels, weights = found[0].rows + shift, found[0].labels, found[0].weights
         found.append(
-            Party(
+            LabelledSite(
                 rows, labels, weights, draw(st.sampled_from([1, 4, 10])), scale, draw(st.booleans())
             )
         )
@@ -178,7 +178,7 @@ def random_labelled(rng, n, d, classes, shift=0.0):
 class TestInterval:
     @some
     @given(
-        parties(),
+        labelled_sites(),
         st.sampled_from(["diag", "full"]),
         st.sampled_from(["summary", "fedwad"]),
         st.sampled_from(["auto", "full", "lowrank", "diag", "spherical"]),

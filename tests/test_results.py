@@ -35,8 +35,8 @@ def test_each_claim_stands_on_the_page_with_its_verdict(path):
     written = {row[0]: row[1:3] for row in judged()}
     assert found["claims"]
     for claim in found["claims"]:
-        told = " ".join(claim["found"].split())
-        assert written.get(claim["text"]) == [VERDICT_OF[claim["holds"]], told]
+        finding = " ".join(claim["found"].split())
+        assert written.get(claim["text"]) == [VERDICT_OF[claim["holds"]], finding]
 
 
 def test_results_are_of_full_runs_of_experiments_that_exist():

@@ -1,5 +1,5 @@
 """Each attack gets what its mathematics says, from a client that answers everything, and nothing it
-was not told."""
+was not given."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -50,7 +50,7 @@ def paper(method, inner_rounds):
 
 
 def three(rng, n, d):
-    """Three clients of different size with different laws."""
+    """Three clients of different size with different distributions."""
     points = rng.normal(size=(n, d)) + 3 * rng.integers(0, 3, (n, 1))
     points = points[np.argsort(points[:, 0] + rng.normal(size=n))]
     return np.split(points, [n // 5, n // 2])
@@ -564,9 +564,9 @@ def test_the_same_over_letters():
                 name: Client(Dataset(Measure(part)), OPEN) for name, part in parts.items()
             }
 
-        def exchange(self, letters, timeout):
+        def exchange(self, messages, timeout):
             assert timeout == 5.0
-            return {name: self.clients[name].respond(letter) for name, letter in letters.items()}
+            return {name: self.clients[name].respond(message) for name, message in messages.items()}
 
     here, there = fedwad.coreset(parts, 3), fedwad.coreset(Wire(), 3)
     assert here.points.tobytes() == there.points.tobytes()
@@ -580,10 +580,10 @@ def test_a_job_runs_it():
     fed = LocalFederation(
         {name: Client(Dataset(Measure(part)), OPEN) for name, part in parts.items()}
     )
-    told = run(Job.from_json(Job("coreset", (), {"size": 3}).to_json()), fed)
-    assert told.pop("kind") == "coreset"
+    content = run(Job.from_json(Job("coreset", (), {"size": 3}).to_json()), fed)
+    assert content.pop("kind") == "coreset"
     assert (
-        fedwad.CoresetResult.from_dict(json.loads(json.dumps(told))).value
+        fedwad.CoresetResult.from_dict(json.loads(json.dumps(content))).value
         == fedwad.coreset(parts, 3).value
     )
 
@@ -627,10 +627,12 @@ class TestFromSummaries:
     def test_close_to_the_union_of_all(self):
         X = fedwad.datasets.load("digits")[0]
         parts = {f"c{k}": X[k::4] for k in range(4)}
-        told, best = (fedwad.coreset(parts, 10, method=method) for method in ("summary", "union"))
-        exact = fedwad.wasserstein(X, told.points, b=told.weights)
+        from_summaries, best = (
+            fedwad.coreset(parts, 10, method=method) for method in ("summary", "union")
+        )
+        exact = fedwad.wasserstein(X, from_summaries.points, b=from_summaries.weights)
         assert exact <= 1.05 * best.upper
-        assert abs(told.value / exact - 1) < 0.05
+        assert abs(from_summaries.value / exact - 1) < 0.05
 
     def test_options_of_other_methods_are_refused(self):
         with pytest.raises(InputError, match="an option of methods"):

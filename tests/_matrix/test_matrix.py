@@ -27,7 +27,7 @@ from fedwad.federation import (
 )
 from fedwad.ot import Measure, dataset_distance
 from oracles import options_of
-from test_otdd import ROUNDING, exact_distance, parties, random_labelled, some, written_out
+from test_otdd import ROUNDING, exact_distance, labelled_sites, random_labelled, some, written_out
 
 METHODS = ["summary", "hub", "pairs"]
 KINDS = ("moments", "summary", "transport", "cells")
@@ -35,7 +35,7 @@ WAYS = [("linear", 3), ("knn", 3), ("knn", 5)]
 
 
 def sites(count=4, n=40, d=3, classes=2, seed=0):
-    """Labelled data of a few clients, each from a law of its own."""
+    """Labelled data of a few clients, each from a distribution of its own."""
     rng = np.random.default_rng(seed)
     return {f"site{k}": random_labelled(rng, n + 3 * k, d, classes, k / 2) for k in range(count)}
 
@@ -64,7 +64,7 @@ def check_shape(m, sites):
 class TestInterval:
     @some
     @given(
-        parties(2, 4),
+        labelled_sites(2, 4),
         st.sampled_from(METHODS),
         st.sampled_from([None, "diag", "full"]),
         st.sampled_from(["auto", "full", "lowrank", "diag", "spherical"]),
@@ -80,7 +80,7 @@ class TestInterval:
         ):
             covariance_type = "auto"
         options = {} if covariance is None else {"labels": True, "class_covariance": covariance}
-        data = {f"c{k}": party.data for k, party in enumerate(found)}
+        data = {f"c{k}": site.data for k, site in enumerate(found)}
         m = fedwad.matrix(
             data, covariance_type=covariance_type, **options_of(method, 4, rounds=2), **options
         )
@@ -144,7 +144,7 @@ class TestInterval:
         assert m.upper[0, 1] >= exact * (1 - ROUNDING)
 
     # Once failed with CertificateError in "pairs" (and "distance"): copies leave cells whose spread
-    # is 1e-16, so twins are 1e-16 apart, and no plan between them is proven to nine digits of that;
+    # is 1e-16, so copies are 1e-16 apart, and no plan between them is proven to nine digits of that;
     # nor need it be.
     @pytest.mark.parametrize("labels", [False, True])
     @pytest.mark.parametrize("method", METHODS)
@@ -201,12 +201,12 @@ class TestBits:
     @pytest.mark.parametrize("labels", [False, True])
     def test_identical_clients_are_at_distance_zero(self, method, labels):
         data = sites(3)
-        data["twin"] = tuple(array.copy() for array in data["site1"])
+        data["copy"] = tuple(array.copy() for array in data["site1"])
         m = fedwad.matrix(data, labels=labels, **options_of(method, 5, rounds=2))
         check_shape(m, data)
         assert m.value[1, 3] == m.lower[1, 3] == 0.0
         assert np.count_nonzero(m.value == 0) == 4 + 2
-        assert m.nearest("twin", 1)[0].site == "site1"
+        assert m.nearest("copy", 1)[0].site == "site1"
 
     # Once failed. With more than 64 features a few clients of a hub tell main directions and the
     # others a diagonal, so that two summaries of the same data differ in form and are not
@@ -257,7 +257,7 @@ class TestBits:
         for a, b in zip(numbers(one), numbers(two), strict=True):
             np.testing.assert_allclose(a, b[::-1, ::-1], rtol=1e-12)
 
-    # Once failed. The two names have the same CRC-32, so both twins get the same noise and their
+    # Once failed. The two names have the same CRC-32, so both copies get the same noise and their
     # distance is far too small: a key of 32 bits is too short for thousands of clients, and easily
     # made to collide.
     def test_names_do_not_change_what_is_estimated(self):
@@ -411,10 +411,10 @@ class TestMany:
         data = {
             f"c{k}": rng.standard_normal((200 + 20 * (k % 3), 8)) + (k // 3) / 2 for k in range(7)
         }
-        told = []
-        m = fedwad.matrix(data, callback=told.append)
+        reported = []
+        m = fedwad.matrix(data, callback=reported.append)
         check_shape(m, data)
-        last = [bit for bit in told if bit.stage == "estimating distances"][-1]
+        last = [bit for bit in reported if bit.stage == "estimating distances"][-1]
         assert last.done == last.total
         for (i, X), (j, Y) in itertools.combinations(enumerate(data.values()), 2):
             exact = fedwad.wasserstein(X, Y)
@@ -497,12 +497,12 @@ class TestPrice:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_progress_reaches_its_total(self, method):
-        # Once failed. "asking clients" is told once, at 0, and the "rounds" of "pairs" stop one
+        # Once failed. "asking clients" is reported once, at 0, and the "rounds" of "pairs" stop one
         # short.
-        told = []
-        fedwad.matrix(sites(4, 20), callback=told.append, **options_of(method, 3, rounds=3))
+        reported = []
+        fedwad.matrix(sites(4, 20), callback=reported.append, **options_of(method, 3, rounds=3))
         stages = {}
-        for bit in told:
+        for bit in reported:
             assert 0 <= bit.done <= bit.total
             assert stages.get(bit.stage, bit).done <= bit.done
             assert stages.get(bit.stage, bit).total == bit.total
@@ -711,7 +711,7 @@ class TestWrongInput:
             fedwad.matrix(data, labels=labels, **options_of(method, 3, rounds=1))
 
     def test_missing_labels_matter_with_labels_only(self):
-        # Once failed. The client looks at its labels when it is made, though nobody asked for them.
+        # Once failed. The client reads its labels when it is made, though nobody asked for them.
         data = sites(2, 20)
         X, y = data["site1"]
         data["site1"] = (X, np.where(np.arange(len(y)) == 4, math.nan, y))

@@ -179,8 +179,8 @@ def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    told = "Interrupted; what was measured is kept, and the same command continues from there."
-    assert " ".join(err.split()) == told
+    printed = "Interrupted; what was measured is kept, and the same command continues from there."
+    assert " ".join(err.split()) == printed
     assert out == ""
     assert rows.read_text().endswith("\n")
 

@@ -76,10 +76,10 @@ def test_json_is_one_object_with_the_numbers_of_the_library(sites):
 def test_every_row_of_a_narrow_matrix_has_its_name(monkeypatch, width, columns):
     rng = np.random.default_rng(0)
     result = fedwad.matrix({name: rng.standard_normal((30, 2)) + k for k, name in enumerate(NAMES)})
-    told = io.StringIO()
-    monkeypatch.setattr(page, "screen", Console(file=told, width=width))
+    printed = io.StringIO()
+    monkeypatch.setattr(page, "screen", Console(file=printed, width=width))
     page.show_matrix(result, np.array([0, 0, 1, 1]))
-    lines = told.getvalue().splitlines()
+    lines = printed.getvalue().splitlines()
     assert lines[1].split()[1 : 1 + len(columns)] == list(columns)
     assert [next(name for name in NAMES if name in line) for line in lines[2:6]] == list(NAMES)
 
@@ -204,8 +204,8 @@ def test_a_node_is_checked_before_it_goes_live(sites, tmp_path):
         == "refused"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["paris.toml"]
-    told = run(*arguments)
-    assert "Queries answered so far: 0 (limit 7)." in told.stdout
+    printed = run(*arguments)
+    assert "Queries answered so far: 0 (limit 7)." in printed.stdout
 
 
 def test_a_ledger_is_shown(tmp_path):

@@ -19,14 +19,14 @@ def files(tmp_path):
 
 
 def test_a_distance_under_privacy(files):
-    promise = ("--epsilon", 5, "--clip-norm", 8)
+    guarantee = ("--epsilon", 5, "--clip-norm", 8)
     done = run(
-        "distance", files / "site0.npy", files / "site2.npy", *promise
-    )  # the one method that keeps a promise
+        "distance", files / "site0.npy", files / "site2.npy", *guarantee
+    )  # the one method that gives a guarantee
     assert done.returncode == 0, done.stderr
     assert "epsilon 5" in done.stdout
     assert "certified" not in done.stdout
-    done = run("matrix", files, *promise, "--json")
+    done = run("matrix", files, *guarantee, "--json")
     assert json.loads(done.stdout)["privacy"]["epsilon"] == 5
 
 
@@ -62,8 +62,10 @@ def test_the_budget_is_shown(files):
 
 def test_an_empty_ledger_has_no_epsilon_to_show(files):
     (files / "new.ledger.jsonl").touch()
-    told = run("budget", "show", files / "new.ledger.jsonl").stdout
-    assert told == "No private release was made yet: nothing is spent. 0 requests were refused.\n"
+    printed = run("budget", "show", files / "new.ledger.jsonl").stdout
+    assert (
+        printed == "No private release was made yet: nothing is spent. 0 requests were refused.\n"
+    )
     (files / "new.toml").write_text(
         'name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n'
     )
@@ -74,7 +76,7 @@ def test_an_empty_ledger_has_no_epsilon_to_show(files):
 
 
 def test_other_answers_after_private_ones_are_warned_of(files, caplog):
-    """They end the promise; whoever changes the policy should know before it happens."""
+    """They end the guarantee; whoever changes the policy should know before it happens."""
     policy, data = files / "paris.toml", files / "site0.npy"
     policy.write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.0\n')
     open_client(data, policy).answer(PrivateRequest.of(DP(1, clip_norm=5.0)))

@@ -19,31 +19,31 @@ TABLE = pd.DataFrame({"age": RNG.normal(50, 9, 80), "dose": RNG.normal(3, 4, 80)
 
 
 @pytest.fixture
-def told(monkeypatch):
+def printed(monkeypatch):
     text = io.StringIO()
     monkeypatch.setattr(scales, "screen", Console(file=text, width=400))
     return text
 
 
-def test_a_number_of_patients_is_noticed(told):
+def test_a_number_of_patients_is_noticed(printed):
     """The distance would be about it alone, and nothing in the answer would show that."""
     table = TABLE.assign(patient=np.arange(80) + 10_000)
     scales.warn_dominant_column([read(table), read(table.assign(patient=table.patient + 10_000))])
-    assert told.getvalue().startswith("Warning: column 'patient' has nearly all of the variance")
-    assert "Drop it if it is not a measurement (--drop patient), or scale" in told.getvalue()
+    assert printed.getvalue().startswith("Warning: column 'patient' has nearly all of the variance")
+    assert "Drop it if it is not a measurement (--drop patient), or scale" in printed.getvalue()
 
 
-def test_small_units_are_noticed_and_comparable_columns_are_not(told):
+def test_small_units_are_noticed_and_comparable_columns_are_not(printed):
     scales.warn_dominant_column([read(TABLE), read(TABLE + 1)])
-    assert told.getvalue() == ""
+    assert printed.getvalue() == ""
     scales.warn_dominant_column([read(TABLE.assign(age=TABLE.age * 3))])
-    assert "column 'age' has 9" in told.getvalue()
+    assert "column 'age' has 9" in printed.getvalue()
 
 
 @pytest.mark.parametrize("data", [[], [read(TABLE.to_numpy() * [1000, 1])], [read(TABLE[["age"]])]])
-def test_arrays_and_single_columns_are_left_alone(told, data):
+def test_arrays_and_single_columns_are_left_alone(printed, data):
     scales.warn_dominant_column(data)
-    assert told.getvalue() == ""
+    assert printed.getvalue() == ""
 
 
 def test_shares_are_of_the_variance_over_all_rows():

@@ -1,4 +1,4 @@
-"""Partitions: no sample twice, the promised sizes and classes, the same from the same seed, for
+"""Partitions: no sample twice, the requested sizes and classes, the same from the same seed, for
 labels of any type."""
 
 import numpy as np
@@ -38,7 +38,7 @@ def labelled(draw, kinds=(2, 4, 6), least=20, most=60):
 
 
 def check(p, X, y):
-    """What every partition promises."""
+    """What every partition guarantees."""
     assert isinstance(p, Partition)
     rows = np.concatenate([p.indices[name] for name in p.clients])
     assert len(np.unique(rows)) == len(rows)
@@ -172,7 +172,9 @@ def test_dirichlet_proportions_have_the_variance_of_their_law(alpha):
     y = np.repeat(np.arange(5), 20_000)
     p = partition.dirichlet(np.zeros((len(y), 1)), y, alpha, clients=200, samples=400, seed=0)
     shares = p.counts / 400
-    variance = 0.2 * 0.8 / (5 * alpha + 1)  # of one coordinate of the symmetric Dirichlet law
+    variance = (
+        0.2 * 0.8 / (5 * alpha + 1)
+    )  # of one coordinate of the symmetric Dirichlet distribution
     expected = variance + (0.2 * 0.8 - variance) / 400  # and of 400 draws from it
     np.testing.assert_allclose(shares.mean(axis=0), 0.2, atol=4 * np.sqrt(expected / 200))
     np.testing.assert_allclose(shares.var(axis=0).mean(), expected, rtol=0.2)

@@ -48,11 +48,11 @@ def verdict(rows, start):
 
 
 def test_clouds_are_as_far_apart_as_said():
-    x, y, law = clouds(50, 3, 3000, 0)
+    x, y, expected = clouds(50, 3, 3000, 0)
     assert x.shape == (3000, 50)
     assert y.shape == (1000, 50)
-    assert law == pytest.approx(math.hypot(6, 3))
-    assert np.linalg.norm(x.mean(axis=0) - y.mean(axis=0)) == pytest.approx(law, rel=0.05)
+    assert expected == pytest.approx(math.hypot(6, 3))
+    assert np.linalg.norm(x.mean(axis=0) - y.mean(axis=0)) == pytest.approx(expected, rel=0.05)
 
 
 def test_pictures_and_verdicts_of_what_the_paper_saw():

@@ -45,7 +45,7 @@ class Tails:
 
 
 def outermost(tails, direction, features, steps=14):
-    """The record farthest along a direction, if the dual value tells it."""
+    """The record farthest along a direction, if the dual value reveals it."""
     low, high, step = 0.0, 8.0, 1e-3
     for _ in range(steps):  # a threshold with one record beyond: there the slope is one
         middle = (low + high) / 2

@@ -137,9 +137,9 @@ def test_answers_are_counted_over_the_clients_life():
 def test_the_same_question_counts_once_and_gets_the_same_reply():
     """A site was once locked out by analysts who asked for its one summary again and again."""
     client = Client(DATA, Policy(["moments", "transport"], max_queries=2))
-    told = [digest(client.answer(MomentsRequest())) for _ in range(5)]
+    digests = [digest(client.answer(MomentsRequest())) for _ in range(5)]
     rounds = [digest(client.answer(replace(transport(), run=name))) for name in ("a", "b", "c")]
-    assert (len(set(told)), len(set(rounds))) == (1, 1)
+    assert (len(set(digests)), len(set(rounds))) == (1, 1)
     assert client.ledger.queries == 2
     assert [entry.outcome for entry in client.ledger.entries] == [
         "answered",
@@ -149,7 +149,7 @@ def test_the_same_question_counts_once_and_gets_the_same_reply():
         "repeated",
     ]
     assert {entry.digest for entry in client.ledger.entries} == {
-        told[0],
+        digests[0],
         rounds[0],
     }  # nothing leaves unrecorded
     with pytest.raises(PolicyError, match="all 2 queries"):

@@ -144,11 +144,13 @@ data = read({str(tmp_path / "a.csv")!r}, columns=Columns("kind"))
 print((data.measure.points.tolist(), data.labels.tolist()))
 print("pandas" in sys.modules)
 """
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert told[0] == "([[1.5, 1.0, 9007199254740992.0, 1.0], [-2.0, 0.0, 4.0, 2.0]], ['a', 'b'])"
-    assert told[-1] == "False"
+    assert (
+        printed[0] == "([[1.5, 1.0, 9007199254740992.0, 1.0], [-2.0, 0.0, 4.0, 2.0]], ['a', 'b'])"
+    )
+    assert printed[-1] == "False"
 
 
 def test_object_arrays_are_not_unpickled(tmp_path):

@@ -183,7 +183,7 @@ def test_a_distance_names_the_client_and_the_reason(name, caplog):
     with pytest.raises(FedwadError, match=f"Site 'rome': .*({reason})") as caught:
         distance(Wire(fault))
     assert "\n" not in str(caught.value)
-    assert len(caplog.records) == (name == "fails inside")  # told in the client's own log only
+    assert len(caplog.records) == (name == "fails inside")  # reported in the client's own log only
 
 
 @pytest.mark.parametrize("method", ["summary", "hub", "pairs"])

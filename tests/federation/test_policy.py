@@ -109,8 +109,8 @@ def test_a_client_says_who_it_is_without_a_look_at_the_data():
     client = Client(
         LABELLED, Policy(("describe", "summary"), name="paris", contact="dpo", max_queries=0)
     )
-    told = client.answer(DescribeRequest())
-    assert (told.name, told.contact, told.allow, told.features, told.labelled) == (
+    reply = client.answer(DescribeRequest())
+    assert (reply.name, reply.contact, reply.allow, reply.features, reply.labelled) == (
         "paris",
         "dpo",
         ("describe", "summary"),
@@ -149,9 +149,9 @@ def test_no_more_of_a_covariance_is_told_than_the_policy_says(covariance_type):
             SummaryRequest(2, asked, 2.0, 0),
             CellsRequest("run", Measure([[0.0, 0.0]]), 2.0, asked),
         ):
-            told = client.answer(request).summary.covariance_type
-            assert order.index(told) >= order.index(covariance_type)
-            assert asked == "auto" or order.index(told) >= order.index(asked)
+            reply = client.answer(request).summary.covariance_type
+            assert order.index(reply) >= order.index(covariance_type)
+            assert asked == "auto" or order.index(reply) >= order.index(asked)
 
 
 def test_classes_need_what_they_are_compared_by():

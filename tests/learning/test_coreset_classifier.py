@@ -96,17 +96,17 @@ def test_arrays_are_one_client():
 
 
 class Wire(RemoteFederation):
-    """Clients behind letters, of which some are dead."""
+    """Clients behind messages, of which some are dead."""
 
     def __init__(self, clients, dead=()):
         super().__init__(tuple(clients), timeout=5.0)
         self.clients, self.dead = clients, dead
 
-    def exchange(self, letters, timeout):  # noqa: ARG002
+    def exchange(self, messages, timeout):  # noqa: ARG002
         silent = Failure("silent", "no reply came.")
         return {
             name: silent if name in self.dead else self.clients[name].respond(each)
-            for name, each in letters.items()
+            for name, each in messages.items()
         }
 
 

@@ -26,7 +26,7 @@ from fedwad.ot import (
     synthetic_transports,
     upper_bound,
 )
-from test_otdd import ROUNDING, exact_distance, parties, random_labelled, some, written_out
+from test_otdd import ROUNDING, exact_distance, labelled_sites, random_labelled, some, written_out
 
 FORMS = ["full", "lowrank", "diag", "spherical"]
 NONE = {1: 0, 2: 0}
@@ -125,9 +125,9 @@ class TestLowerBounds:
         )
 
     @some
-    @given(parties(2, 4), st.sampled_from(["diag", "full"]), st.booleans())
+    @given(labelled_sites(2, 4), st.sampled_from(["diag", "full"]), st.booleans())
     def test_valid_whatever_is_summarised(self, found, covariance, with_labels):
-        data = [party.data for party in found]
+        data = [site.data for site in found]
         if with_labels:
             summaries = [
                 summarise_classes(one.measure, one.labels, 4, "full", covariance, 2) for one in data
@@ -295,7 +295,7 @@ class TestTwins:
 
 @some
 @given(
-    parties(2, 2),
+    labelled_sites(2, 2),
     st.sampled_from([1.0, 1.5, 2.0, 4.0]),
     st.sampled_from(FORMS),
     st.sampled_from(FORMS),

@@ -27,7 +27,7 @@ from fedwad.ot import (
     upper_bound,
 )
 from oracles import linear_program
-from test_otdd import exact_distance, parties, random_labelled, some, written_out
+from test_otdd import exact_distance, labelled_sites, random_labelled, some, written_out
 
 COVARIANCES = ["diag", "full"]
 
@@ -206,7 +206,7 @@ class TestDatasetDistance:
         )
 
     @some
-    @given(parties(), st.sampled_from(COVARIANCES))
+    @given(labelled_sites(), st.sampled_from(COVARIANCES))
     def test_against_assignment_on_anything_small(self, pair, covariance):
         a, b = pair
         measures = [labelled(side.data.measure, side.data.labels, covariance) for side in pair]

@@ -1,4 +1,4 @@
-"""The twin estimate: close where it should be, and never from a transport larger than its cap."""
+"""The estimate from synthetic samples: close where it should be, and never from a transport larger than its cap."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ def test_twin_of_any_size(size):
 
 def test_extrapolation_reads_off_a_power_law():
     steps = np.array([[250, 250], [500, 500], [1000, 1000], [1500, 1500]])
-    law = 3.0 + 40 * (steps.astype(float) ** -0.3).mean(axis=1)
-    powers = dict(zip(steps[:, 0].tolist(), law.tolist(), strict=True))
+    power_law = 3.0 + 40 * (steps.astype(float) ** -0.3).mean(axis=1)
+    powers = dict(zip(steps[:, 0].tolist(), power_law.tolist(), strict=True))
     assert _at_full_size(powers, np.array([10000, 40000])) == pytest.approx(
         3.0 + 40 * (10000**-0.3 + 40000**-0.3) / 2, rel=1e-6
     )

@@ -1,7 +1,7 @@
 """A node that answers one private request after another, killed at random moments, again and again.
 
 Each node is a process of its own, forked from this one, on one ledger. It writes down what it was
-answered as soon as it has it, which is later than the reply could have left. Prints what was told
+answered as soon as it has it, which is later than the reply could have left. Prints what was answered
 and what the ledger says was spent.
 """
 
@@ -26,14 +26,14 @@ def serve(folder, number):
         policy,
         FileLedger(folder / "node.jsonl"),
     )
-    told = os.open(folder / "told.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(told, b"start\n")
+    answered = os.open(folder / "answered.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(answered, b"start\n")
     for turn in range(10_000):
-        promise = DP(
+        guarantee = DP(
             0.1, clip_norm=1.0 + number + turn / 10_000, cells=0
         )  # never the same, so that each is paid for
-        client.answer(PrivateRequest.of(promise))
-        os.write(told, f"{promise.mu}\n".encode())
+        client.answer(PrivateRequest.of(guarantee))
+        os.write(answered, f"{guarantee.mu}\n".encode())
 
 
 def main(folder, kills):
@@ -56,17 +56,17 @@ def main(folder, kills):
         time.sleep(random.uniform(0, 0.15))  # noqa: S311
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        told = [float(line) for line in lines(folder) if line and line != "start"]
+        answered = [float(line) for line in lines(folder) if line and line != "start"]
         path = folder / "node.jsonl"
         spent = [entry.mu for entry in read_ledger(path) if entry.outcome == "spent"]
-        under += composed(spent) < composed(told) * (1 - 1e-12)
-        between += len(spent) > len(told) + between
+        under += composed(spent) < composed(answered) * (1 - 1e-12)
+        between += len(spent) > len(answered) + between
     ledger = FileLedger(folder / "node.jsonl")
     found = {
         "kills": kills,
         "under": under,
         "between": between,
-        "told": len(told),
+        "answered": len(answered),
         "paid": len(spent),
     }
     json.dump(found | {"spent": ledger.spent}, sys.stdout)
@@ -74,7 +74,7 @@ def main(folder, kills):
 
 def lines(folder):
     try:
-        return (folder / "told.txt").read_text().split("\n")
+        return (folder / "answered.txt").read_text().split("\n")
     except FileNotFoundError:
         return []
 

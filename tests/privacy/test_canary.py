@@ -26,18 +26,18 @@ def scores(mu, claimed, world, trials, seed=None):
     plan, claim = split(1, 2, mu, 2), split(1, 2, claimed, 2)
     bits = () if seed is None else (np.random.default_rng(seed).bytes,)
     for _ in range(trials):
-        told = release(WORLDS[world], RADIUS, np.zeros(2), None, plan, *bits)
-        found.append(ratio(told, (claim.first, claim.second, claim.cells)))
+        answered = release(WORLDS[world], RADIUS, np.zeros(2), None, plan, *bits)
+        found.append(ratio(answered, (claim.first, claim.second, claim.cells)))
     return np.array(found)
 
 
-def ratio(told, costs):
+def ratio(answered, costs):
     total = 0.0
-    expected = [statistics(points, told) for points in WORLDS]
+    expected = [statistics(points, answered) for points in WORLDS]
     seen = (
-        moments(told.first_mean, told.first_second),
-        moments(told.mean, told.second),
-        np.column_stack([told.sums, told.masses]).ravel(),
+        moments(answered.first_mean, answered.first_second),
+        moments(answered.mean, answered.second),
+        np.column_stack([answered.sums, answered.masses]).ravel(),
     )
     for look, (mu, sensitivity) in enumerate(
         zip(costs, (math.sqrt(4.5), math.sqrt(4.5), 2.0), strict=True)
@@ -51,13 +51,13 @@ def ratio(told, costs):
     return total
 
 
-def statistics(points, told):
-    """What each look would have told without noise: independent of the package's own sums."""
+def statistics(points, answered):
+    """What each query would have answered without noise: independent of the package's own sums."""
     u = points[0] / RADIUS
-    z = (points[0] - told.centre) @ told.whitening / told.whitened_clip_norm
+    z = (points[0] - answered.centre) @ answered.whitening / answered.whitened_clip_norm
     z = z / max(1.0, np.linalg.norm(z))
-    cells = np.zeros((len(told.centres), 3))
-    cells[((told.centres - z) ** 2).sum(axis=1).argmin()] = [*z, 1.0]
+    cells = np.zeros((len(answered.centres), 3))
+    cells[((answered.centres - z) ** 2).sum(axis=1).argmin()] = [*z, 1.0]
     return moments(u, np.outer(u, u)), moments(z, np.outer(z, z)), cells.ravel()
 
 

@@ -22,5 +22,5 @@ def test_a_killed_node_never_forgets_what_it_spent(tmp_path):
     found = json.loads(done.stdout)
     assert found["kills"] == 100
     assert found["under"] == 0
-    assert found["paid"] >= found["told"] > 0
+    assert found["paid"] >= found["answered"] > 0
     assert found["between"] > 0  # some were killed in between, or nothing was tested

@@ -1,4 +1,4 @@
-"""Noise: its law, its size, its source, and the grid that it ends on."""
+"""Noise: its distribution, its size, its source, and the grid that it ends on."""
 
 import math
 import os

@@ -10,7 +10,7 @@ from fedwad.privacy import DP, composed, denoise, mu_of, noise_effect, release, 
 from fedwad.privacy._psd import fitted
 
 
-def told(points, mu=1e4, clip_norm=20.0, cells=-1, own=None, seed=0):
+def noisy_release(points, mu=1e4, clip_norm=20.0, cells=-1, own=None, seed=0):
     n, d = points.shape
     plan = split(n, d, mu, cells if own is None else len(own))
     return release(points, clip_norm, np.zeros(d), own, plan, np.random.default_rng(seed).bytes)
@@ -23,7 +23,7 @@ def points():
 
 
 def test_without_noise_to_speak_of_the_moments_are_right(points):
-    found = denoise(told(points, cells=0))
+    found = denoise(noisy_release(points, cells=0))
     mean, covariance = found.moments
     np.testing.assert_allclose(mean, points.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(covariance, np.cov(points.T), rtol=0.05, atol=0.02)
@@ -32,7 +32,7 @@ def test_without_noise_to_speak_of_the_moments_are_right(points):
 
 
 def test_cells_keep_the_total_moments(points):
-    found = denoise(told(points, mu=30.0, cells=8))
+    found = denoise(noisy_release(points, mu=30.0, cells=8))
     summary = found.summary
     assert len(summary.weights) == 8
     assert summary.weights.sum() == pytest.approx(1)
@@ -42,7 +42,7 @@ def test_cells_keep_the_total_moments(points):
 
 def test_cells_around_given_centres(points):
     own = np.array([[4.0, -2.0, -2.0], [4.0, -2.0, 3.0]])
-    found = told(points, cells=2, own=own)
+    found = noisy_release(points, cells=2, own=own)
     back = found.centre + found.whitened_clip_norm * found.centres @ np.linalg.inv(found.whitening)
     np.testing.assert_allclose(back, own, atol=1e-9)
     near = ((points[:, None] - own) @ found.whitening) ** 2
@@ -54,7 +54,7 @@ def test_a_frame_takes_nothing_but_noisy_numbers(points):
     """The same noisy first look leads to the same frame, whatever the data: it costs nothing."""
     changed = points.copy()
     changed[0] += 1e-13
-    first, second = told(points, mu=0.3), told(changed, mu=0.3)
+    first, second = noisy_release(points, mu=0.3), noisy_release(changed, mu=0.3)
     assert (first.first_mean == second.first_mean).all()
     assert (first.whitening == second.whitening).all()
 
@@ -75,7 +75,7 @@ def test_noise_of_both_looks_is_as_large_as_told(points):
     some = points[:n]
     residuals = []
     for seed in range(300):
-        found = told(some, mu=mu, seed=seed, cells=0)
+        found = noisy_release(some, mu=mu, seed=seed, cells=0)
         u = some / 20.0
         residuals.append((found.first_mean - u.mean(axis=0)) / found.noise[0])
         z = (20.0 * u - found.centre) @ found.whitening / found.whitened_clip_norm
@@ -108,7 +108,7 @@ def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
 def test_the_effect_of_noise_shrinks_with_it(points):
     sides = points, points + 1.0
     wide, narrow = (
-        noise_effect([denoise(told(side, mu=mu, seed=k)) for k, side in enumerate(sides)])
+        noise_effect([denoise(noisy_release(side, mu=mu, seed=k)) for k, side in enumerate(sides)])
         for mu in (0.2, 20.0)
     )
     assert wide.deviation[0, 1] > 10 * narrow.deviation[0, 1]
@@ -131,11 +131,11 @@ def test_a_distance_under_privacy_is_close(points):
 
 def test_one_release_of_each_client_serves_distances_and_matrices(points):
     fed = fedwad.local({"a": points, "b": points + 1, "c": points + 4})
-    promise = DP(3, clip_norm=15)
-    m = fedwad.matrix(fed, privacy=promise)
-    r = fedwad.distance(fed["a"], fed["c"], method="summary", privacy=promise)
+    guarantee = DP(3, clip_norm=15)
+    m = fedwad.matrix(fed, privacy=guarantee)
+    r = fedwad.distance(fed["a"], fed["c"], method="summary", privacy=guarantee)
     assert r.value == pytest.approx(m.value[0, 2], rel=0.05)
-    assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3
+    assert [ledger.spent for ledger in fed.ledgers.values()] == [guarantee.mu] * 3
     assert not m.certified
     assert m.nearest("a")[0].site == "b"
     assert fedwad.MatrixResult.from_dict(m.to_dict()) == m
@@ -160,10 +160,12 @@ def test_one_release_serves_the_classifier_too():
     sites, names = labelled_sites()
     policy = Policy(allow=["private"], epsilon=3.0)
     fed = fedwad.local(sites, policy)
-    promise = DP(3, clip_norm=10, labels=names)
-    m = fedwad.matrix(fed, privacy=promise)
-    model = fedwad.CoresetClassifier(privacy=promise).fit(fed)
-    assert [ledger.spent for ledger in fed.ledgers.values()] == [promise.mu] * 3  # one release each
+    guarantee = DP(3, clip_norm=10, labels=names)
+    m = fedwad.matrix(fed, privacy=guarantee)
+    model = fedwad.CoresetClassifier(privacy=guarantee).fit(fed)
+    assert [ledger.spent for ledger in fed.ledgers.values()] == [
+        guarantee.mu
+    ] * 3  # one release each
     assert m.value[0, 1] > 0
     assert model.classes_.tolist() == sorted(names)
     assert len(model.points_) == 6  # nobody holds the third class

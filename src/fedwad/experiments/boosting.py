@@ -181,7 +181,7 @@ def _leaves_out(
 
 EXPERIMENT = Experiment(
     "boosting",
-    "FedAvg, FedRep and FedPer in clusters of alike clients",
+    "FedAvg, FedRep and FedPer in clusters of similar clients",
     _tasks,
     _measure,
     draw,

@@ -34,7 +34,7 @@ def names(labels, **options):
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"),
+    ("labels", "names"),
     [
         (["b", "a", "b", "a"], ("a", "b")),
         (np.array([7, -3, 7, 1000]), (-3, 7, 1000)),
@@ -47,14 +47,14 @@ def names(labels, **options):
         (["1", "2"], ("1", "2")),  # words stay words
     ],
 )
-def test_each_type_of_label(labels, told):
+def test_each_type_of_label(labels, names):
     found = names(labels)
-    assert found == told
-    assert list(map(type, found)) == list(map(type, told))
+    assert found == names
+    assert list(map(type, found)) == list(map(type, names))
     travelled = unpack(pack(Envelope(Labels(found)))).content
     travelled.check_values()
-    assert travelled.names == told
-    assert list(map(type, travelled.names)) == list(map(type, told))
+    assert travelled.names == names
+    assert list(map(type, travelled.names)) == list(map(type, names))
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_clients_must_name_their_labels_by_one_type():
 
 
 @pytest.mark.parametrize(
-    "told", [(), ("a", "a"), ("a", 1), (1.5,), ("a\0",), ("x" * 201,), (None,), ["a"], ("a", True)]
+    "names", [(), ("a", "a"), ("a", 1), (1.5,), ("a\0",), ("x" * 201,), (None,), ["a"], ("a", True)]
 )
-def test_the_server_takes_no_other_names(told):
+def test_the_server_takes_no_other_names(names):
     with pytest.raises(InputError):
-        Labels(told).check_values()
+        Labels(names).check_values()

@@ -1,4 +1,4 @@
-"""Private releases through a client's door: policy, budget, ledger, and what is told again."""
+"""Private releases through a client: policy, budget, ledger, and what is sent again."""
 
 import math
 from dataclasses import fields, replace
@@ -67,7 +67,7 @@ def test_beyond_the_budget_nothing_is_answered_and_nothing_spent():
         client.answer(asked(1.0, clip_norm=6.0))
     assert client.ledger.entries[-1].outcome == "refused"
     assert client.ledger.spent <= mu_of(1.5, 1e-5)
-    client.answer(asked(1.0))  # told again, for nothing
+    client.answer(asked(1.0))  # sent again, at no cost
 
 
 def test_the_whole_budget_can_be_spent_at_once_and_in_parts():

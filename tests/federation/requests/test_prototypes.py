@@ -57,10 +57,14 @@ def test_the_atoms_of_a_name_are_those_of_its_samples():
     for place, name in enumerate(reply.names):
         chosen = np.flatnonzero(name == LABELS)
         expected = POINTS[chosen].mean(axis=0)
-        told = reply.labels == place
-        mean = reply.weights[told] @ reply.points[told] / reply.weights[told].sum()
+        chosen_class = reply.labels == place
+        mean = (
+            reply.weights[chosen_class]
+            @ reply.points[chosen_class]
+            / reply.weights[chosen_class].sum()
+        )
         np.testing.assert_allclose(mean, expected, atol=0.02)
-        np.testing.assert_allclose(reply.weights[told].sum(), len(chosen) / 90)
+        np.testing.assert_allclose(reply.weights[chosen_class].sum(), len(chosen) / 90)
 
 
 @pytest.mark.parametrize("per", ["class", "client"])
