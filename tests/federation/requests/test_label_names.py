@@ -34,7 +34,7 @@ def names(labels, **options):
 
 
 @pytest.mark.parametrize(
-    ("labels", "names"),
+    ("labels", "expected"),
     [
         (["b", "a", "b", "a"], ("a", "b")),
         (np.array([7, -3, 7, 1000]), (-3, 7, 1000)),
@@ -47,14 +47,14 @@ def names(labels, **options):
         (["1", "2"], ("1", "2")),  # words stay words
     ],
 )
-def test_each_type_of_label(labels, names):
+def test_each_type_of_label(labels, expected):
     found = names(labels)
-    assert found == names
-    assert list(map(type, found)) == list(map(type, names))
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
     travelled = unpack(pack(Envelope(Labels(found)))).content
     travelled.check_values()
-    assert travelled.names == names
-    assert list(map(type, travelled.names)) == list(map(type, names))
+    assert travelled.names == expected
+    assert list(map(type, travelled.names)) == list(map(type, expected))
 
 
 @pytest.mark.parametrize(
