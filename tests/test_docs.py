@@ -56,6 +56,8 @@ def test_fedwad_commands_run(block, tmp_path):
     (tmp_path / "heart").mkdir()
     for name, path in fedwad.datasets.load("heart").items():
         (tmp_path / "heart" / f"{name}.csv").write_bytes(path.read_bytes())
+    guide = (ROOT / "docs" / "guides" / "your-own-tables.md").read_text()
+    (tmp_path / "draft.toml").write_text(re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)[0])
     policy = (ROOT / "docs" / "policies" / "summary.toml").read_text()
     (tmp_path / "paris.toml").write_text(policy)
     client = open_client(tmp_path / "paris.csv", tmp_path / "paris.toml")

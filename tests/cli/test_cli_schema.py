@@ -67,7 +67,8 @@ def test_the_schema_as_json(heart):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("schema", "HEART", "--epsilon", "1"), "--epsilon is not offered for a schema yet"),
+        (("schema", "HEART", "--epsilon", "1"), "--epsilon needs --draft FILE"),
+        (("schema", "HEART", "--draft", "a.toml"), "add --epsilon"),
         (("schema", "HEART", "--out", "a.json"), "give the name of a .toml file"),
         (("schema", "HEART", "--connect", "a:1"), "--connect needs an engine"),
         (("matrix", "HEART", "--schema", "no.toml"), "no readable schema file at no.toml"),
@@ -96,6 +97,22 @@ def test_a_public_schema_gives_the_clipping_norm_and_the_centre(heart, schema):
     plan = json.loads(run("plan", "--n", "900", "--epsilon", "5", *words[2:]).stdout)
     assert plan["schema"]["clip_norm"] == pytest.approx(found.clip_norm)
     assert plan["plans"][0]["d"] == found.width
+
+
+def test_a_private_schema_from_a_draft(heart, tmp_path):
+    draft = tmp_path / "draft.toml"
+    draft.write_text(
+        'version = 1\n[columns.age]\nkind = "number"\nrange = [20, 90]\n'
+        '[columns.num]\nkind = "label"\n'
+    )
+    words = ("--draft", draft, "--epsilon", "20", "--out", tmp_path / "made.toml")
+    assert run("schema", heart, *words).returncode == 0
+    made = Schema.load(tmp_path / "made.toml")
+    assert made["age"].centre == pytest.approx(53.5, abs=3)
+    assert made["age"].scale == pytest.approx(9.4, rel=0.3)
+    words = ("--schema", tmp_path / "made.toml", "--epsilon", "20", "--json")
+    result = json.loads(run("matrix", heart, *words).stdout)
+    assert result["privacy"]["clip_norm"] == pytest.approx(made.clip_norm)
 
 
 def test_what_a_node_would_answer(heart, tmp_path):

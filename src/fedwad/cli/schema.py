@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +16,13 @@ from fedwad.cli.groups import Json, Sources, check_ending
 from fedwad.cli.sites import find_files, show_conflicts
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
-from fedwad.federation import Columns, agreed_between, read_raw
+from fedwad.federation import Columns, agreed_between, private_between, read_raw
+from fedwad.privacy import check_draft
 from fedwad.tables import Schema
 
 __all__ = ["schema"]
+
+_PRIVACY = "Differential privacy"
 
 
 @guarded
@@ -31,7 +36,22 @@ def schema(
     missing: Missing = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Make the schema under differential privacy.", show_default=False),
+        typer.Option(
+            help="Make the schema under differential privacy; needs --draft.",
+            show_default=False,
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(help="Delta of that guarantee.", rich_help_panel=_PRIVACY)
+    ] = 1e-5,
+    draft: Annotated[
+        Path | None,
+        typer.Option(
+            help="Schema file with kinds, ranges and levels from public knowledge.",
+            show_default=False,
+            rich_help_panel=_PRIVACY,
+        ),
     ] = None,
     engine: Engine = None,
     connect: Connect = None,
@@ -43,20 +63,15 @@ def schema(
 
     The sites agree on a schema through one message each. It is a file to read, edit and keep:
     `--schema FILE` of the other commands takes it. Conflicts between the sites are printed as
-    warnings.
+    warnings. With --epsilon, each site makes one noisy release instead.
     """
     check_ending(out, ".toml", "--out")
-    if epsilon is not None:
-        raise InputError(
-            "--epsilon is not offered for a schema yet; write one from public knowledge (ranges and"
-            " levels that the columns can have) and give it to the other commands with --schema."
-        )
-    columns = Columns.of(label_column, drop, missing, "auto")
+    columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
     if engine is not None or connect is not None:
-        found = _on_engine(files, columns, engine, connect, ca, timeout)
+        options = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
+        found = _on_engine(files, columns, options, engine, connect, ca, timeout)
     else:
-        paths = find_files(files)
-        found = agreed_between({n: read_raw(p, columns=columns) for n, p in paths.items()}, columns)
+        found = _in_process(find_files(files), columns, epsilon, delta)
     if out is not None:
         found.save(out)
     if as_json:
@@ -68,9 +83,32 @@ def schema(
         errors.print(f"Schema: {out}", markup=False)
 
 
+def _draft(epsilon: float | None, draft: Path | None) -> Path | str:
+    """Return the schema by which tables are read: the draft of a private one."""
+    if epsilon is None and draft is None:
+        return "auto"
+    if draft is None:
+        raise InputError(
+            "--epsilon needs --draft FILE: names of levels, kinds and ranges cannot be found"
+            " privately, so write them from public knowledge into a schema file."
+        )
+    if epsilon is None:
+        raise InputError("--draft belongs to a private schema; add --epsilon.")
+    return draft
+
+
+def _in_process(
+    paths: Mapping[str, Path], columns: Columns, epsilon: float | None, delta: float
+) -> Schema:
+    if epsilon is not None:
+        return private_between(paths, columns, epsilon, delta)
+    return agreed_between({n: read_raw(p, columns=columns) for n, p in paths.items()}, columns)
+
+
 def _on_engine(
     files: list[str],
     columns: Columns,
+    options: dict[str, Any],
     engine: str | None,
     connect: str | None,
     ca: Path | None,
@@ -78,12 +116,15 @@ def _on_engine(
 ) -> Schema:
     if engine not in ("flower", "flare"):
         raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
+    if options and isinstance(columns.schema, Schema):
+        check_draft(columns.schema)
+        options["draft"] = columns.schema.to_toml()
+        columns = columns if connect is None else replace(columns, schema="auto", schema_path="")
     with progress_bar("Asking the sites") as bar:
         paths = find_files(files) if connect is None else {}
-        job = Job("schema", tuple(paths or files), {})
         outcome = run_on_engine(
             engine,  # type: ignore[arg-type]
-            job,
+            Job("schema", tuple(paths or files), options),
             connect,
             ca,
             timeout,

@@ -13,8 +13,9 @@ from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._matrix.api import matrix
 from fedwad.errors import InputError
-from fedwad.federation import Federation, Journal, Site, agreed_schema, prepare
+from fedwad.federation import Federation, Journal, Site, agreed_schema, prepare, private_schema
 from fedwad.learning import train
+from fedwad.tables import Schema
 
 __all__ = ["Job", "run"]
 
@@ -27,7 +28,8 @@ class Job:
     ----------
     algorithm : "distance", "matrix", "coreset", "train" or "schema"
     clients : names of the clients; all of them if empty
-    options : keywords of the function with the name of the algorithm
+    options : keywords of the function with the name of the algorithm; for a private schema
+        "epsilon", "delta" and "draft", the text of the file
     """
 
     algorithm: str
@@ -93,7 +95,11 @@ def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
 
 
 def _schema(federation: Federation, job: Job) -> dict[str, Any]:
-    return agreed_schema(federation, job.clients or None).to_dict()
+    if not job.options:
+        return agreed_schema(federation, job.clients or None).to_dict()
+    options = dict(job.options)
+    draft = Schema.from_toml(options.pop("draft"), "The draft", public=True)
+    return private_schema(federation, draft, names=job.clients or None, **options).to_dict()
 
 
 def _train(federation: Federation, job: Job) -> dict[str, Any]:

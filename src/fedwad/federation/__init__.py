@@ -24,7 +24,7 @@ from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
 from fedwad.federation.node import held_data, open_client
 from fedwad.federation.policy import Policy
-from fedwad.federation.proposal import agreed_between, schema
+from fedwad.federation.proposal import agreed_between, private_between, schema
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
@@ -35,6 +35,7 @@ from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, agreed_names
 from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
+from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.requests.schema import (
     EncodeReply,
@@ -45,7 +46,13 @@ from fedwad.federation.requests.schema import (
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
-from fedwad.federation.schemas import agreed_schema, check_public, prepare, warn_conflicts
+from fedwad.federation.schemas import (
+    agreed_schema,
+    check_public,
+    prepare,
+    private_schema,
+    warn_conflicts,
+)
 
 __all__ = [
     "FORMATS",
@@ -89,6 +96,8 @@ __all__ = [
     "Policy",
     "PrivateReply",
     "PrivateRequest",
+    "PrivateSchemaReply",
+    "PrivateSchemaRequest",
     "Prototypes",
     "PrototypesRequest",
     "Question",
@@ -127,6 +136,8 @@ __all__ = [
     "pack",
     "payload",
     "prepare",
+    "private_between",
+    "private_schema",
     "read",
     "read_ledger",
     "read_raw",

@@ -11,14 +11,15 @@ from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
 from fedwad.federation.federation import Federation
-from fedwad.federation.local import LocalFederation
+from fedwad.federation.local import LocalFederation, local
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
 from fedwad.federation.reading import is_readable, read_raw
-from fedwad.federation.schemas import agreed_schema, warn_conflicts
+from fedwad.federation.schemas import agreed_schema, private_schema, warn_conflicts
+from fedwad.privacy import check_budget, check_draft
 from fedwad.tables import Schema
 
-__all__ = ["agreed_between", "schema"]
+__all__ = ["agreed_between", "private_between", "schema"]
 
 
 def schema(
@@ -26,6 +27,9 @@ def schema(
     label_column: str | None = None,
     drop: str | Iterable[str] = (),
     missing: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    draft: Schema | str | Path | None = None,
 ) -> Schema:
     """The schema that sites agree on, from one message of each.
 
@@ -41,6 +45,12 @@ def schema(
     drop : columns that are not read, such as a patient number; nodes have their own setting
     missing : texts that stand for a missing value, in all columns or, by a mapping, in some; nodes
         have their own setting
+    epsilon, delta : make the schema under differential privacy, by one release of each site, which
+        its budget pays for; the schema may then be used as if it were public
+    draft : schema file, or Schema read from one, with the names and kinds of columns, the `range`
+        of each number and the levels of each category, all from public knowledge; needed with
+        `epsilon`, because noise cannot find them. The sites of a federation must have been given
+        it as their schema.
 
     Examples
     --------
@@ -50,22 +60,68 @@ def schema(
     column  kind    becomes              missing
     age     number  (x - 33.5) / 23.715  refuse
     """
+    if epsilon is not None or draft is not None:
+        columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
+        return _privately(data, columns, epsilon, delta)
     columns = Columns.of(label_column, drop, missing, "auto")
     agreed = _marked(agreed_schema(_federation(data, columns)), columns)
     warn_conflicts(agreed)
     return agreed
 
 
+def _draft(epsilon: Any, draft: Any) -> Any:
+    if draft is None:
+        raise InputError(
+            "A private schema cannot find names of levels, kinds and ranges; give a schema file"
+            " that has them from public knowledge (draft)."
+        )
+    if epsilon is None:
+        raise InputError("draft belongs to a private schema; add epsilon.")
+    return draft
+
+
+def _privately(data: Any, columns: Columns, epsilon: Any, delta: float) -> Schema:
+    if hasattr(data, "ask"):
+        _refuse_settings(columns)
+        found = private_schema(data, _given(columns), epsilon, delta)
+    else:
+        sources = data if isinstance(data, Mapping) else _files(data)
+        found = private_between(sources, columns, epsilon, delta)
+    warn_conflicts(found, stacklevel=4)
+    return found
+
+
+def private_between(
+    sources: Mapping[str, Any], columns: Columns, epsilon: float, delta: float
+) -> Schema:
+    """The private schema of tables on this machine; `columns` has its draft."""
+    draft = _given(columns)
+    check_draft(draft)
+    check_budget(epsilon, delta)
+    federation = local(sources, None, columns.label, columns.drop, draft, columns.missing)
+    return private_schema(federation, draft, epsilon, delta)
+
+
+def _given(columns: Columns) -> Schema:
+    if not isinstance(columns.schema, Schema):
+        raise InputError("draft must be a schema file, or a Schema that was read from one.")
+    return columns.schema
+
+
 def _federation(data: Any, columns: Columns) -> Federation:
     if not hasattr(data, "ask"):
         return _raw_federation(data if isinstance(data, Mapping) else _files(data), columns)
-    if columns != Columns(schema="auto"):
+    _refuse_settings(columns)
+    federation: Federation = data
+    return federation
+
+
+def _refuse_settings(columns: Columns) -> None:
+    if columns.label is not None or columns.drop or columns.missing:
         raise InputError(
             "label_column, drop and missing are settings of each site of a federation; leave them"
             " out."
         )
-    federation: Federation = data
-    return federation
 
 
 def _files(data: str | Path | Iterable[str | Path]) -> dict[str, Path]:

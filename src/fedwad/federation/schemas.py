@@ -9,15 +9,24 @@ from fedwad.errors import DataWarning, InputError
 from fedwad.federation.federation import Federation, MeteredFederation
 from fedwad.federation.replies import check_reply
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description
+from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.schema import (
     EncodeReply,
     EncodeRequest,
     SchemaReply,
     SchemaRequest,
 )
+from fedwad.privacy import check_budget, check_draft, schema_from_sums
 from fedwad.tables import Schema, agree
 
-__all__ = ["agreed_schema", "check_public", "hand_out", "prepare", "warn_conflicts"]
+__all__ = [
+    "agreed_schema",
+    "check_public",
+    "hand_out",
+    "prepare",
+    "private_schema",
+    "warn_conflicts",
+]
 
 
 def agreed_schema(federation: Federation, names: Sequence[str] | None = None) -> Schema:
@@ -26,6 +35,28 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
     metered = MeteredFederation(federation)
     replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
     return agree({name: reply.profile for name, reply in replies.items()}).schema
+
+
+def private_schema(
+    federation: Federation,
+    draft: Schema,
+    epsilon: float,
+    delta: float = 1e-5,
+    names: Sequence[str] | None = None,
+) -> Schema:
+    """The schema from one private release of each named site, which encodes its table by the draft.
+
+    It may be used like a public one: what it says about the rows is paid for.
+    """
+    check_draft(draft)
+    check_budget(epsilon, delta)
+    asked = federation.names if names is None else tuple(names)
+    request = PrivateSchemaRequest(float(epsilon), float(delta), draft.to_toml())
+    replies = MeteredFederation(federation).ask(dict.fromkeys(asked, request), PrivateSchemaReply)
+    found = [replies[name] for name in asked]
+    return schema_from_sums(
+        draft, [one.count for one in found], [one.sums for one in found], [o.noise for o in found]
+    )
 
 
 def hand_out(federation: Federation, names: Sequence[str], schema: Schema) -> None:

@@ -6,6 +6,7 @@ from fedwad.privacy._denoise import DenoisedMoments, class_means, denoise
 from fedwad.privacy._feasibility import FeasibilityReport, Verdict, plan
 from fedwad.privacy._noise import Effect, noise_effect
 from fedwad.privacy._release import Release, release
+from fedwad.privacy._schema import check_draft, release_schema, schema_from_sums, schema_size
 from fedwad.privacy._split import MOST_FEATURES, Split, split
 from fedwad.privacy.dp import DP
 
@@ -19,6 +20,7 @@ __all__ = [
     "Split",
     "Verdict",
     "check_budget",
+    "check_draft",
     "class_means",
     "composed",
     "delta_of",
@@ -28,5 +30,8 @@ __all__ = [
     "noise_effect",
     "plan",
     "release",
+    "release_schema",
+    "schema_from_sums",
+    "schema_size",
     "split",
 ]

@@ -46,6 +46,8 @@ class SchemaColumn:
     missing : for numbers "indicator" (the centre, and an encoded column that says so), "mean" (the
         centre) or "refuse"; for categories "level" (one of its own), "other" or "refuse"
     missing_values : values of the column that stand for a missing one, such as 0 or -9
+    range : smallest and largest value that numbers or dates can have, from public knowledge; a
+        schema under differential privacy needs it
     reason : why a column is ignored
     """
 
@@ -57,6 +59,7 @@ class SchemaColumn:
     weight: float = 2.0
     missing: str = "refuse"
     missing_values: tuple[str, ...] = ()
+    range: tuple[float, ...] = ()
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -71,11 +74,23 @@ class SchemaColumn:
                 raise InputError(f"{key} {what} is {value}; give a number above 0.")
         if not math.isfinite(self.centre):
             raise InputError(f"centre {what} is {self.centre}; give a finite number.")
+        self._check_range(what)
         if self.kind == "category" and not self.levels:
             raise InputError(f"levels {what} are missing; list them, or make it ignored.")
         twice = [level for k, level in enumerate(self.levels) if level in self.levels[:k]]
         if twice:
             raise InputError(f"levels {what} have '{twice[0]}' twice; keep one.")
+
+    def _check_range(self, what: str) -> None:
+        if not self.range:
+            return
+        if self.kind not in ("number", "date"):
+            raise InputError(f"range {what} is {list(self.range)}; leave it out of a {self.kind}.")
+        ordered = len(self.range) == 2 and self.range[0] < self.range[1]
+        if not ordered or not all(map(math.isfinite, self.range)):
+            raise InputError(
+                f"range {what} is {list(self.range)}; give the smallest and the largest value."
+            )
 
     @property
     def numeric(self) -> bool:

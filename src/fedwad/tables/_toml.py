@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedwad.errors import InputError
-from fedwad.tables._schema_column import KINDS, MISSING_RULES, SchemaColumn
+from fedwad.tables._schema_column import KINDS, MISSING_RULES, OTHER, SchemaColumn
 from fedwad.tables._table import nearest_name
 
 __all__ = ["VERSION", "parse_schema", "write_schema"]
 
 VERSION = 1
+_RANGE = "range = [0, 120], the smallest and the largest value that is possible"
 _HEAD = """\
 # What each column of a table becomes when sites are compared.
 # kind: number, category, boolean, date, label or ignored.
@@ -23,11 +24,12 @@ _HEAD = """\
 # Levels that are not listed become "other"; without "other" among the levels they are refused.
 # missing: "indicator", "mean" or "refuse" for numbers; "level", "other" or "refuse" for categories.
 # missing_values: values that stand for a missing one, such as ["0"] or ["-9", "99"].
+# range: smallest and largest value that is possible; centre and scale follow if they are left out.
 """
 _SCALED = ("kind", "centre", "scale", "missing", "missing_values")
 _KEYS: dict[str, tuple[str, ...]] = {
-    "number": _SCALED,
-    "date": _SCALED,
+    "number": (*_SCALED, "range"),
+    "date": (*_SCALED, "range"),
     "boolean": _SCALED,
     "category": ("kind", "levels", "weight", "missing", "missing_values"),
     "label": ("kind",),
@@ -36,8 +38,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 _REQUIRED: dict[str, tuple[str, ...]] = {
     "number": ("centre", "scale"),
     "date": ("centre", "scale"),
-    "boolean": ("centre", "scale"),
-    "category": ("levels", "weight"),
+    "category": ("levels",),
 }
 
 
@@ -58,7 +59,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_quoted, value)) + "]"
+        return "[" + ", ".join(map(_value, value)) + "]"
     return repr(float(value))
 
 
@@ -110,9 +111,11 @@ def _column(key: str, content: Any, name: str) -> SchemaColumn:
                 f" {', '.join(allowed)}."
             )
     for word in _REQUIRED.get(kind, ()):
-        if word not in content:
-            raise InputError(f"{what} has no {word}; a {kind} needs one.")
+        if word not in content and "range" not in content:
+            either = f", or a range ({_RANGE})" if "range" in allowed else ""
+            raise InputError(f"{what} has no {word}; a {kind} needs one{either}.")
     values = {word: _checked(word, value, what) for word, value in content.items()}
+    values = _implied(kind, values) | values
     if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
         raise InputError(
             f"{what} has missing = {values['missing']!r}; choose one of"
@@ -124,15 +127,29 @@ def _column(key: str, content: Any, name: str) -> SchemaColumn:
         raise InputError(f"In {name}, {error}") from None
 
 
+def _implied(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
+    """Centre and scale of values spread evenly over their range, weight of equally frequent
+    levels."""
+    if kind == "boolean":
+        return {"centre": 0.5, "scale": 0.5}
+    if kind == "category":
+        levels = max(2, len([level for level in values["levels"] if level != OTHER]))
+        return {"weight": 2.0 * levels / (levels - 1.0)}
+    if len(values.get("range", ())) == 2:
+        low, high = values["range"]
+        return {"centre": (low + high) / 2.0, "scale": (high - low) / math.sqrt(12.0) or 1.0}
+    return {}
+
+
 def _checked(key: str, value: Any, what: str) -> Any:
     if key in ("centre", "scale", "weight"):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        if not _is_finite(value):
             raise InputError(f"{what} has {key} = {value!r}; give a finite number.")
         return float(value)
+    if key == "range":
+        if not isinstance(value, list) or len(value) != 2 or not all(map(_is_finite, value)):
+            raise InputError(f"{what} has range = {value!r}; write {_RANGE}.")
+        return tuple(map(float, value))
     if key in ("levels", "missing_values"):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise InputError(f'{what} has {key} that are not a list of texts; write ["a", "b"].')
@@ -140,3 +157,8 @@ def _checked(key: str, value: Any, what: str) -> Any:
     if not isinstance(value, str):
         raise InputError(f"{what} has {key} = {value!r}; give a text in quotes.")
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)

@@ -8,6 +8,7 @@ from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.labels import Labels, LabelsRequest
 from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
+from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.requests.schema import (
     EncodeReply,
@@ -35,6 +36,7 @@ REQUESTS: tuple[type[Request], ...] = (
     LabelsRequest,
     PrototypesRequest,
     PrivateRequest,
+    PrivateSchemaRequest,
     TrainRequest,
     EvaluateRequest,
 )
@@ -51,6 +53,7 @@ REPLIES: tuple[type[Reply], ...] = (
     Labels,
     Prototypes,
     PrivateReply,
+    PrivateSchemaReply,
     TrainReply,
     Evaluation,
 )
