@@ -533,7 +533,7 @@ def test_points_of_tables_have_the_names_of_columns(tmp_path):
     found.save(tmp_path / "coreset.json")
     assert fedwad.CoresetResult.load(tmp_path / "coreset.json") == found
     content = found.to_dict()
-    with pytest.raises(InputError, match="not the content of a coreset"):
+    with pytest.raises(InputError, match="not the content of a fedwad coreset"):
         fedwad.CoresetResult.from_dict(content | {"features": ["age"]})
     unnamed = fedwad.CoresetResult.from_dict(content | {"features": None})
     assert unnamed.to_frame().columns.tolist() == [0, 1]

@@ -162,7 +162,7 @@ class CoresetResult(Saved):
             result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "This is not the content of a coreset; parts are missing or were changed."
+                "This is not the content of a fedwad coreset; parts are missing or were changed."
             ) from None
         return result
 

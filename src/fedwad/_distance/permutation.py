@@ -85,7 +85,8 @@ class PermutationTestResult(Saved):
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "This is not the content of a permutation test; parts are missing or were changed."
+                "This is not the content of a fedwad permutation test;"
+                " parts are missing or were changed."
             ) from None
 
 

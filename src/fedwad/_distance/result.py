@@ -153,7 +153,7 @@ class DistanceResult(Saved):
             return cls._from_dict(dict(content))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "This is not the content of a distance; parts are missing or were changed."
+                "This is not the content of a fedwad distance; parts are missing or were changed."
             ) from None
 
     @classmethod

@@ -229,7 +229,7 @@ class MatrixResult(Saved):
             result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "This is not the content of a matrix; parts are missing or were changed."
+                "This is not the content of a fedwad matrix; parts are missing or were changed."
             ) from None
         return result
 
