@@ -48,7 +48,7 @@ def test_a_folder_becomes_a_matrix_with_clusters_a_file_and_a_page(sites, tmp_pa
         "Cluster 1: lyon, paris",
         "Cluster 2: rome, turin",
     ]
-    assert "6 messages" in done.stdout
+    assert "12 messages" in done.stdout  # a profile and a summary of each
     assert "fedwad matrix" in page.read_text(encoding="utf-8")
     assert "--k auto" in page.read_text(encoding="utf-8")
 

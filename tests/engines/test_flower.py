@@ -153,9 +153,13 @@ def test_nodes_agree_on_a_schema(tmp_path):
     found = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
     again = run(Job("matrix"), federation(helpers.InProcessGrid(nodes)))
     here = fedwad.matrix(fedwad.local(frames, policy=Policy(kinds)))
-    assert numbers(found) == numbers(again) == numbers(here.to_dict() | {"kind": "matrix"})
+    agreed = fedwad.Schema.from_dict(found.pop("agreed_schema"))
+    assert "agreed_schema" not in again  # the nodes have it
+    assert numbers(found) == numbers(here.to_dict() | {"kind": "matrix"})
+    assert numbers(again) == numbers(found) | {"traffic": again["traffic"]}
+    assert (found["traffic"]["messages"], again["traffic"]["messages"]) == (6, 3)
     schema = fedwad.Schema.load(tmp_path / f"{helpers.NAMES[0]}.ledger.schema.toml")
-    assert schema.names == ("age", "sex=f", "sex=m", "sex=other")
+    assert schema.names == agreed.names == ("age", "sex=f", "sex=m", "sex=other")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import fedwad
 from fedwad.cli.console import Bar, errors
-from fedwad.cli.engine import run_on_engine
+from fedwad.cli.engine import run_on_engine, shown
 from fedwad.cli.sites import find_files, read_sites
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
@@ -93,19 +93,19 @@ class EngineRunner:
         return find_files(list(self.data))
 
     def _run(self, job: Job) -> dict[str, Any]:
-        outcome = run_on_engine(
-            self.engine,
-            job,
-            self.connect,
-            self.ca,
-            self.timeout,
-            False,
-            self._files,
-            self.columns,
-            self.bar.line,
+        return shown(
+            run_on_engine(
+                self.engine,
+                job,
+                self.connect,
+                self.ca,
+                self.timeout,
+                False,
+                self._files,
+                self.columns,
+                self.bar.line,
+            )
         )
-        outcome.pop("kind", None)
-        return outcome
 
 
 @contextmanager

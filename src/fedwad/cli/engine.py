@@ -11,13 +11,24 @@ import typer
 
 from fedwad.cli.checkpoint import Checkpoint
 from fedwad.cli.groups import Group
-from fedwad.cli.sites import find_files
+from fedwad.cli.sites import find_files, show_schema
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns
+from fedwad.tables import Schema
 
-__all__ = ["Ca", "Connect", "Engine", "EngineOptions", "Resume", "Timeout", "run_on_engine"]
+__all__ = [
+    "Ca",
+    "Connect",
+    "Engine",
+    "EngineOptions",
+    "Resume",
+    "Timeout",
+    "run_on_engine",
+    "shown",
+]
 
+_SCHEMA = "agreed_schema"
 EngineName = Literal["flower", "flare"]
 
 Engine = Annotated[
@@ -98,8 +109,15 @@ class EngineOptions(Group):
             columns,
             on_line,
         )
-        outcome.pop("kind", None)
-        return outcome
+        return shown(outcome)
+
+
+def shown(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a result, and print the schema that the sites agreed on, if any."""
+    content = {key: value for key, value in outcome.items() if key not in ("kind", _SCHEMA)}
+    if _SCHEMA in outcome:
+        show_schema(Schema.from_dict(outcome[_SCHEMA]))
+    return content
 
 
 def run_on_engine(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedwad._words import printable
 from fedwad.cli.console import errors
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -100,13 +101,13 @@ def agreed_on(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schem
 def show_schema(schema: Schema) -> None:
     """Print what a schema does in a few lines, and a warning for each conflict."""
     for line in schema.summary():
-        errors.print(line, soft_wrap=True, markup=False)
+        errors.print(printable(line), soft_wrap=True, markup=False)
     show_conflicts(schema)
 
 
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict."""
     for conflict in schema.conflicts[:_MOST_WARNINGS]:
-        errors.print(f"Warning: {conflict.sentence}", soft_wrap=True, markup=False)
+        errors.print(f"Warning: {printable(conflict.sentence)}", soft_wrap=True, markup=False)
     if len(schema.conflicts) > _MOST_WARNINGS:
         errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")

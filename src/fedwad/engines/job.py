@@ -13,7 +13,15 @@ from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._matrix.api import matrix
 from fedwad.errors import InputError
-from fedwad.federation import Federation, Journal, Site, agreed_schema, prepare, private_schema
+from fedwad.federation import (
+    AgreedFederation,
+    Federation,
+    Journal,
+    Site,
+    agreed_schema,
+    prepare,
+    private_schema,
+)
 from fedwad.learning import train
 from fedwad.tables import Schema
 
@@ -71,14 +79,19 @@ def run(
 ) -> dict[str, Any]:
     """Run a job on a federation and return its result as plain JSON types, with its "kind".
 
+    "agreed_schema" is there if the sites' tables were encoded by a schema that they agreed on.
+
     If a checkpoint is given, that file records every reply. `resume` reuses the recorded replies.
     """
     with ExitStack() as stack:
         if checkpoint is not None:
             federation = stack.enter_context(Journal(federation, checkpoint, resume))
         if job.algorithm != "schema":
-            prepare(federation, job.clients or None)
-        return {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
+            federation = prepare(federation, job.clients or None)
+        result = {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
+        if isinstance(federation, AgreedFederation):
+            result["agreed_schema"] = federation.schema.to_dict()
+        return result
 
 
 def _distance(federation: Federation, job: Job) -> dict[str, Any]:

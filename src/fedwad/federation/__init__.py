@@ -27,7 +27,13 @@ from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
-from fedwad.federation.remote import RemoteFederation, describe_message, encode_failure, site_name
+from fedwad.federation.remote import (
+    RemoteFederation,
+    describe_message,
+    encode_failure,
+    site_description,
+    site_name,
+)
 from fedwad.federation.replies import payload
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
@@ -47,6 +53,7 @@ from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
 from fedwad.federation.schemas import (
+    AgreedFederation,
     agreed_schema,
     check_public,
     prepare,
@@ -60,6 +67,7 @@ __all__ = [
     "LARGEST",
     "MAX_BUNDLE",
     "VERSION",
+    "AgreedFederation",
     "Answer",
     "AtomsRequest",
     "BlocksReply",
@@ -143,6 +151,7 @@ __all__ = [
     "read_raw",
     "same_features",
     "schema",
+    "site_description",
     "site_name",
     "unpack",
     "warn_conflicts",

@@ -12,6 +12,7 @@ from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.replies import check_reply, payload
+from fedwad.tables import Schema
 
 __all__ = [
     "Answer",
@@ -66,12 +67,14 @@ class Traffic:
 class MeteredFederation:
     """A federation that counts what travels and checks what comes back.
 
-    `failed` holds each site that a tolerant round went on without, and why.
+    The messages by which the sites agreed on a schema count. `failed` holds each site that a
+    tolerant round went on without, and why.
     """
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
-        self.traffic = Traffic()
+        schema: Schema | None = getattr(federation, "schema", None)
+        self.traffic = Traffic() if schema is None else Traffic(*schema.cost)
         self.failed: dict[str, str] = {}
 
     def ask(

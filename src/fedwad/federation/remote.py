@@ -16,7 +16,13 @@ from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.schema import EncodeReply, SchemaReply
 
-__all__ = ["RemoteFederation", "describe_message", "encode_failure", "site_name"]
+__all__ = [
+    "RemoteFederation",
+    "describe_message",
+    "encode_failure",
+    "site_description",
+    "site_name",
+]
 
 
 class RemoteFederation(ABC):
@@ -33,6 +39,8 @@ class RemoteFederation(ABC):
         self._names = tuple(names)
         self._timeout = timeout
         self._features: tuple[str, str] | None = None
+        #: What sites have said about themselves before the run; each is used once.
+        self.descriptions: dict[str, Description] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,8 +60,15 @@ class RemoteFederation(ABC):
         `timeout` seconds."""
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        for name in requests:
-            site(self, name)
+        known = {
+            name: self.descriptions.pop(name)
+            for name, request in requests.items()
+            if site(self, name).name in self.descriptions and type(request) is DescribeRequest
+        }
+        unknown = {name: request for name, request in requests.items() if name not in known}
+        return {**known, **(self._ask(unknown) if unknown else {})}
+
+    def _ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         request_id = os.urandom(8).hex()
         messages = {name: pack(Envelope(request, request_id)) for name, request in requests.items()}
         came = self.exchange(messages, self._timeout)
@@ -108,6 +123,11 @@ def encode_failure(failure: Failure) -> bytes:
 
 def site_name(answer: bytes) -> str:
     """The name in the answer to `describe_message`; FederationError if there is none."""
+    return site_description(answer).name
+
+
+def site_description(answer: bytes) -> Description:
+    """The description in the answer to `describe_message`; FederationError if it has no name."""
     message = unpack(answer).content
     if isinstance(message, Failure):
         raise FederationError(printable(message.sentence))
@@ -115,4 +135,4 @@ def site_name(answer: bytes) -> str:
         raise FederationError("A site did not send its name; give its policy one.")
     if not message.name.isprintable():
         raise FederationError("A site sent a name with control characters; change its policy.")
-    return message.name
+    return message

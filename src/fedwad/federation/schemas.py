@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from fedwad.errors import DataWarning, InputError
-from fedwad.federation.federation import Federation, MeteredFederation
-from fedwad.federation.replies import check_reply
+from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
+from fedwad.federation.failures import Failure
+from fedwad.federation.federation import (
+    Answer,
+    Federation,
+    MeteredFederation,
+    Question,
+    Site,
+    site,
+)
+from fedwad.federation.replies import check_reply, payload
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.schema import (
@@ -20,6 +30,7 @@ from fedwad.privacy import check_budget, check_draft, schema_from_sums
 from fedwad.tables import Schema, agree
 
 __all__ = [
+    "AgreedFederation",
     "agreed_schema",
     "check_public",
     "hand_out",
@@ -34,7 +45,11 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
     asked = federation.names if names is None else tuple(names)
     metered = MeteredFederation(federation)
     replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
-    return agree({name: reply.profile for name, reply in replies.items()}).schema
+    schema = agree({name: reply.profile for name, reply in replies.items()}).schema
+    # The schema goes to each site together with its next request.
+    up, down = payload(EncodeReply(1)), payload(EncodeRequest(schema.to_toml()))
+    used, count = metered.traffic, len(replies)
+    return replace(schema, cost=(used.up + count * up, used.down + count * down, used.messages))
 
 
 def private_schema(
@@ -52,11 +67,13 @@ def private_schema(
     check_budget(epsilon, delta)
     asked = federation.names if names is None else tuple(names)
     request = PrivateSchemaRequest(float(epsilon), float(delta), draft.to_toml())
-    replies = MeteredFederation(federation).ask(dict.fromkeys(asked, request), PrivateSchemaReply)
-    found = [replies[name] for name in asked]
-    return schema_from_sums(
+    metered = MeteredFederation(federation)
+    replies = metered.ask(dict.fromkeys(asked, request), PrivateSchemaReply)
+    found, used = [replies[name] for name in asked], metered.traffic
+    schema = schema_from_sums(
         draft, [one.count for one in found], [one.sums for one in found], [o.noise for o in found]
     )
+    return replace(schema, cost=(used.up, used.down, used.messages))
 
 
 def hand_out(federation: Federation, names: Sequence[str], schema: Schema) -> None:
@@ -65,16 +82,84 @@ def hand_out(federation: Federation, names: Sequence[str], schema: Schema) -> No
     MeteredFederation(federation).ask(dict.fromkeys(names, request), EncodeReply)
 
 
-def prepare(federation: Federation, names: Sequence[str] | None = None) -> Schema | None:
+class AgreedFederation:
+    """A federation whose sites have agreed on a schema, which each gets with its first request."""
+
+    def __init__(self, federation: Federation, schema: Schema, waiting: Iterable[str]) -> None:
+        self._federation, self.schema = federation, schema
+        self._request, self._waiting = EncodeRequest(schema.to_toml()), set(waiting)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._federation.names
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The encoded columns."""
+        return self.schema.names
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of the tables that each feature comes from."""
+        return self.schema.sources
+
+    def __getitem__(self, name: str) -> Site:
+        return site(self, name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Ask the sites; those that have not got the schema yet take it first."""
+        late = {n for n in self._waiting & set(requests) if _length(requests[n]) >= MAX_BUNDLE}
+        failed = self._hand_over(late)
+        wanted = {name: r for name, r in requests.items() if name not in failed}
+        asked = {n: self._with_schema(r) if n in self._waiting else r for n, r in wanted.items()}
+        answers = self._federation.ask(asked) if asked else {}
+        first = {n: a for n, a in answers.items() if n in self._waiting}
+        return (
+            answers | failed | {n: self._first(n, asked[n], requests[n], first[n]) for n in first}
+        )
+
+    def _hand_over(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Send the schema alone; what the sites that do not take it answer."""
+        asked = dict.fromkeys(sorted(names), self._request)
+        answers = self._federation.ask(asked) if asked else {}
+        taken = {n for n in asked if isinstance(answers.get(n), EncodeReply)}
+        self._waiting -= taken
+        return {name: answer for name, answer in answers.items() if name not in taken}
+
+    def _with_schema(self, request: Question) -> Bundle:
+        rest = request.requests if isinstance(request, Bundle) else (request,)
+        return Bundle((self._request, *rest))
+
+    def _first(self, name: str, asked: Question, request: Question, answer: Answer) -> Answer:
+        """The answer to the request in a bundle that began with the schema."""
+        wrong = check_reply(asked, answer)
+        if wrong is not None or not isinstance(answer, BundleReply):
+            return wrong or answer
+        taken, *rest = answer.replies
+        if isinstance(taken, Failure):
+            return taken
+        self._waiting.discard(name)
+        return BundleReply(tuple(rest)) if isinstance(request, Bundle) else rest[0]
+
+
+def _length(request: Question) -> int:
+    return len(request.requests) if isinstance(request, Bundle) else 1
+
+
+def prepare(federation: Federation, names: Sequence[str] | None = None) -> Federation:
     """Let sites agree on a schema if some of the named ones hold a table and have none yet.
 
     All sites of the federation whose data are not encoded for good take part, so that the next
-    run, with other sites, finds the schema that it needs. None if there was nothing to agree on.
+    run, with other sites, finds the schema that it needs. The federation as it is if there was
+    nothing to agree on, otherwise one that knows the schema and hands it out.
     """
     asked = federation.names if names is None else tuple(names)
     found = _described(federation, asked)
     if not _disagree(found):
-        return None
+        return federation
     fixed = [name for name, description in found.items() if not description.schema]
     if fixed:
         waiting = next(name for name, description in found.items() if description.schema)
@@ -82,12 +167,10 @@ def prepare(federation: Federation, names: Sequence[str] | None = None) -> Schem
             f"{waiting} waits for a schema that all sites agree on, and {fixed[0]} has its own or"
             " holds numbers; give both the same schema file."
         )
-    if len(asked) < len(federation.names):
-        found = _described(federation, federation.names)
+    others = [name for name in federation.names if name not in asked]
+    found |= _described(federation, others) if others else {}
     taking = [name for name, description in found.items() if description.schema]
-    schema = agreed_schema(federation, taking)
-    hand_out(federation, taking, schema)
-    return schema
+    return AgreedFederation(federation, agreed_schema(federation, taking), taking)
 
 
 def _described(federation: Federation, names: Sequence[str]) -> dict[str, Description]:

@@ -41,7 +41,8 @@ class Schema:
 
     A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
     their pooled means and level counts. Its `conflicts` say where the sites contradict each other,
-    one sentence each.
+    one sentence each, and its `cost` is what the agreement took: bytes that the sites sent and
+    received, and the number of their messages.
 
     Examples
     --------
@@ -64,6 +65,7 @@ class Schema:
     columns: tuple[SchemaColumn, ...]
     public: bool = field(default=False, compare=False)
     conflicts: tuple[Conflict, ...] = field(default=(), compare=False)
+    cost: tuple[int, int, int] = field(default=(0, 0, 0), compare=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -9,6 +9,8 @@ import pytest
 import fedwad
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
+    MAX_BUNDLE,
+    Bundle,
     Client,
     DescribeRequest,
     EncodeRequest,
@@ -106,7 +108,9 @@ def test_the_order_of_rows_changes_no_bit():
 def test_a_category_of_one_patient_leaves_under_no_name(named):
     """Not in the profile, and not when a server names it in a schema to ask for its share."""
     fed = Loopback({"paris": client(), "oslo": client(seed=1, rare="flu")})
-    schema = prepare(fed)
+    prepared = prepare(fed)
+    schema = prepared.schema
+    prepared.ask(dict.fromkeys(fed.names, DescribeRequest()))
     if named:
         levels = (*schema["illness"].levels, "Fabry disease")
         schema = schema.edited({"illness": {"levels": levels}})
@@ -234,12 +238,46 @@ def test_a_node_with_its_own_schema(tmp_path):
 def test_sites_behind_messages_give_the_bits_of_this_process():
     frames = {"paris": table(), "oslo": table(1)}
     fed = Loopback({n: Client(RawTable(read_table(t)), POLICY) for n, t in frames.items()})
-    prepare(fed)
+    agreed = prepare(fed)
     here = fedwad.local(frames, policy=POLICY)
-    far = fedwad.distance(fed["paris"], fed["oslo"], method="summary")
+    far = fedwad.distance(agreed["paris"], agreed["oslo"], method="summary")
     near = fedwad.distance(here["paris"], here["oslo"], method="summary")
     assert (far.value, far.lower, far.upper) == (near.value, near.lower, near.upper)
-    assert prepare(fed) is None  # the schema is there; nobody is asked again
+    assert far.traffic == near.traffic
+    assert far.traffic.messages == 4  # a profile and a summary of each site
+    assert len(fed.sent) == 6  # and who each is
+    assert prepare(fed) is fed  # the schema is there; nobody is asked again
+    again = fedwad.distance(fed["paris"], fed["oslo"], method="summary")
+    assert (again.value, again.traffic.messages) == (far.value, 2)
+
+
+def test_what_sites_have_said_before_the_run_is_not_asked_again():
+    fed = Loopback({"paris": client(), "oslo": client(seed=1)})
+    fed.descriptions = fed.ask(dict.fromkeys(fed.names, DescribeRequest()))
+    fed.sent.clear()
+    agreed = prepare(fed)
+    fedwad.distance(agreed["paris"], agreed["oslo"])
+    assert len(fed.sent) == 4
+
+
+def test_a_round_of_bundles_takes_the_schema_too():
+    fed = Loopback({"paris": client(), "oslo": client(seed=1)})
+    agreed = prepare(fed)
+    parts = (DescribeRequest(), MomentsRequest())
+    full = Bundle((DescribeRequest(),) * MAX_BUNDLE)  # no place for the schema in it
+    answers = agreed.ask({"paris": Bundle(parts), "oslo": full})
+    assert [type(reply).__name__ for reply in answers["paris"].replies] == [
+        "Description",
+        "Moments",
+    ]
+    assert {reply.features for reply in answers["oslo"].replies} == {agreed.schema.width}
+
+
+def test_a_site_that_does_not_take_the_schema():
+    refusing = dataclasses.replace(POLICY, allow=[k for k in POLICY.allow if k != "encode"])
+    agreed = prepare(Loopback({"paris": client(), "oslo": client(refusing, seed=1)}))
+    with pytest.raises(PolicyError, match=r"oslo.*'encode' are not allowed"):
+        fedwad.distance(agreed["paris"], agreed["oslo"])
 
 
 def test_a_site_that_joins_later_leads_to_another_schema():
@@ -247,9 +285,9 @@ def test_a_site_that_joins_later_leads_to_another_schema():
     first = prepare(Loopback(clients))
     grown = Loopback(clients | {"rome": client(seed=2)})
     second = prepare(grown, ("paris", "rome"))
-    assert second != first
-    assert all(one.data.schema == second for one in grown.clients.values())
-    assert fedwad.matrix(grown).value.shape == (3, 3)
+    assert second.schema != first.schema
+    assert fedwad.matrix(second).value.shape == (3, 3)
+    assert all(one.data.schema == second.schema for one in grown.clients.values())
 
 
 def test_a_table_that_waits_and_data_that_do_not():
@@ -257,15 +295,16 @@ def test_a_table_that_waits_and_data_that_do_not():
     with pytest.raises(InputError, match=r"paris waits for a schema .* and oslo has its own"):
         prepare(Loopback({"paris": client(), "oslo": plain}))
     silent = Client(RawTable(read_table(table())), Policy(("summary",)))
-    assert prepare(Loopback({"paris": silent})) is None
+    fed = Loopback({"paris": silent})
+    assert prepare(fed) is fed
 
 
 def test_another_schema_in_the_middle_of_a_run_is_noticed():
     """Two analysts at once: no number of one is computed under the schema of the other."""
     fed = Loopback({"paris": client(), "oslo": client(seed=1)})
-    schema = prepare(fed)
-    fed.ask(dict.fromkeys(fed.names, MomentsRequest()))
-    other = schema.edited({"age": {"scale": 3.0}})
+    agreed = prepare(fed)
+    agreed.ask(dict.fromkeys(fed.names, MomentsRequest()))
+    other = agreed.schema.edited({"age": {"scale": 3.0}})
     for one in fed.clients.values():
         one.answer(EncodeRequest(other.to_toml()))
     answers = fed.ask(dict.fromkeys(fed.names, MomentsRequest()))

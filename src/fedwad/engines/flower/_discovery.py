@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 from fedwad._words import printable
 from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
 from fedwad.errors import FederationError, FedwadError
-from fedwad.federation import Failure, describe_message, site_name
+from fedwad.federation import Description, Failure, describe_message, site_description
 
 __all__ = ["find_sites"]
 
@@ -24,6 +24,7 @@ def find_sites(
     wanted: Iterable[str] = (),
     timeout: float = 60.0,
     on_line: Callable[[str], None] | None = None,
+    descriptions: dict[str, Description] | None = None,
 ) -> dict[str, int]:
     """Ask every node for the name of its site and return the number of each wanted site's node.
 
@@ -35,12 +36,14 @@ def find_sites(
     wanted : names of the sites; all sites if empty
     timeout : seconds to wait for the sites
     on_line : called once, with a sentence, if some sites take long
+    descriptions : filled with what each wanted site says about itself
 
     Raises
     ------
     FederationError if a site is missing after `timeout` seconds, or if two nodes give one name.
     """
-    discovery = _Discovery(grid, tuple(wanted))
+    found = {} if descriptions is None else descriptions
+    discovery = _Discovery(grid, tuple(wanted), found)
     started = time.monotonic()
     deadline, notice = started + timeout, started + _GRACE
     while time.monotonic() < deadline and not discovery.is_hopeless:
@@ -59,8 +62,10 @@ def find_sites(
 class _Discovery:
     """The answers of nodes so far."""
 
-    def __init__(self, grid: Grid, wanted: tuple[str, ...]) -> None:
-        self.wanted = wanted
+    def __init__(
+        self, grid: Grid, wanted: tuple[str, ...], descriptions: dict[str, Description]
+    ) -> None:
+        self.wanted, self._descriptions = wanted, descriptions
         self._grid, self._queue = grid, MessageQueue(grid, "discovery")
         self._registered: dict[int, str] = {}
         self._found: dict[str, int] = {}
@@ -74,14 +79,16 @@ class _Discovery:
         self._registered |= new
         self._queue.send(dict.fromkeys(new, describe_message()), deadline)
         for node, answer in self._queue.collect(deadline).items():
-            self._read(node, _name_in(answer))
+            self._read(node, _description_in(answer))
         if self._is_complete and self._complete_since is None:
             self._complete_since = time.monotonic()
 
-    def _read(self, node: int, name: str | Failure) -> None:
-        if isinstance(name, Failure):
-            self._refused[node] = printable(name.sentence)
-        elif self._registered[node] not in ("", name):  # it cannot take the place of another site
+    def _read(self, node: int, answer: Description | Failure) -> None:
+        if isinstance(answer, Failure):
+            self._refused[node] = printable(answer.sentence)
+            return
+        name = answer.name
+        if self._registered[node] not in ("", name):  # it cannot take the place of another site
             self._refused[node] = (
                 f"it calls itself '{name}'; use one name in its policy and its registration."
             )
@@ -91,6 +98,7 @@ class _Discovery:
             )
         else:
             self._found[name] = node
+            self._descriptions[name] = answer
 
     def pause(self) -> None:
         time.sleep(FAST_POLL if self._queue.pending else SLOW_POLL)
@@ -153,12 +161,12 @@ class _Discovery:
         return f"answers came from {', '.join(sorted(self._found))}"
 
 
-def _name_in(answer: bytes | Failure) -> str | Failure:
-    """The name of a site in its answer."""
+def _description_in(answer: bytes | Failure) -> Description | Failure:
+    """What a site says about itself."""
     if isinstance(answer, Failure):
         return answer
     try:
-        return site_name(answer)
+        return site_description(answer)
     except FedwadError as error:  # the node may have chosen this text
         printable = "".join(character for character in str(error) if character.isprintable())
         return Failure("garbage", printable[:_MAX_SENTENCE])

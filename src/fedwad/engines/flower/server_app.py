@@ -22,6 +22,7 @@ from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.grid import GridFederation
 from fedwad.engines.job import Job, run
 from fedwad.errors import FedwadError, InputError
+from fedwad.federation import Description
 
 __all__ = ["app", "journal_path"]
 
@@ -57,13 +58,15 @@ def _outcome(
     try:
         job = Job.from_json(str(settings["job"]))
         wanted = json.loads(str(settings["sites"]))
-        nodes = find_sites(grid, wanted, float(settings["patience"]), on_line)
+        descriptions: dict[str, Description] = {}
+        nodes = find_sites(grid, wanted, float(settings["patience"]), on_line, descriptions)
         on_line(f"Found {', '.join(nodes)}.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:
             on_line(f"{replies} of {messages} sites answered in {seconds:.1f} s.")
 
         federation = GridFederation(grid, nodes, float(settings["round-timeout"]), callback)
+        federation.descriptions = descriptions
         resume = bool(settings["resume"])
         journal = journal_path(job, resume)
         result = run(job, federation, checkpoint=journal, resume=resume)
