@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+USED := $(VENV)/.used
 INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 DOCS := $(VENV)/.docs
@@ -9,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
 .PHONY: demo test test-all test-lowest lint format bench bench-json docs docs-serve clean
 
-demo: $(INSTALLED)  ## two hospitals, one question; the first time it installs, which takes a minute or two
+demo: $(USED)  ## four hospitals, one question; the first time it installs what the package needs
 	$(BIN)/fedwad demo
 
 test: $(INSTALLED)  ## everything but the slow tests
@@ -38,6 +39,11 @@ bench: $(INSTALLED)  ## ours against named rivals, in one run
 
 bench-json: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json
+
+$(USED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(INSTALLED) || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -134,19 +134,34 @@ def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):
     assert done.stdout == ""
 
 
-def test_demo_tells_a_story_and_draws_it(tmp_path):
+def test_demo_answers_first_and_ends_with_a_page(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("hospitals", "exact", "FedWaD as published", "ours, one reply each", "certified"):
-        assert word in done.stdout
-    assert (tmp_path / "fedwad-demo.png").read_bytes().startswith(b"\x89PNG")
+    words = done.stdout.split()
+    assert words.index("differ") < words.index("hungarian") < words.index("FedWaD,")
+    for site in fedwad.datasets.load("heart"):
+        assert site in words
+    assert "123" in words  # rows of Switzerland, all without a measured cholesterol
+    assert "fedwad-demo.html" in words
+    page = (tmp_path / "fedwad-demo.html").read_text()
+    assert "column &#x27;chol&#x27; at switzerland" in page
 
 
-def test_demo_as_json_is_within_what_the_readme_says(tmp_path):
-    done = run("demo", "--json", "--picture", tmp_path / "d.svg")
+def test_demo_as_json_counts_what_left_and_is_near_the_exact_distances(tmp_path):
+    done = run("demo", "--json", "--report", tmp_path / "d.html")
     content = json.loads(done.stdout)
-    assert content["summary"]["value"] == pytest.approx(content["exact"], rel=0.03)
-    assert content["fedwad"]["value"] == pytest.approx(content["exact"], rel=0.05)
+    pairs = np.triu_indices(4, 1)
+    exact, ours, paper = (
+        np.array(table)[pairs]
+        for table in (content["exact"], content["matrix"]["value"], content["paper"]["fedwad"])
+    )
+    np.testing.assert_allclose(ours, exact, rtol=0.03)
+    assert (paper > 1.1 * exact).all()
+    assert (np.array(content["matrix"]["pvalue"])[pairs] < 0.05).all()
+    sent = [entry["bytes"] for entries in content["ledgers"].values() for entry in entries]
+    assert len(sent) == 16  # four messages from each of four hospitals
+    assert 20 * sum(sent) < content["paper"]["traffic"]["up"]
+    assert content["report"] == str(tmp_path / "d.html")
 
 
 def test_version_and_help():

@@ -1,125 +1,147 @@
-"""`fedwad demo`: two hospitals, one question."""
+"""`fedwad demo`: four hospitals, one question."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-import fedwad
-from fedwad._words import bytes_in_words
-from fedwad.cli.console import guarded, print_json, round_progress, screen
+from fedwad._words import bytes_in_words, counted
+from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, Story, tell
+from fedwad.cli.console import errors, guarded, print_json, screen
+from fedwad.cli.groups import check_ending
 
 __all__ = ["demo"]
 
-_ROUNDS = 20
-_SNAPSHOTS = 1, 3, _ROUNDS
+_KINDS = {
+    "schema": "about columns",
+    "encode": "receipt",
+    "summary": "summary",
+    "blocks": "for the test",
+}
 
 
 @guarded
 def demo(
-    picture: Annotated[
-        Path, typer.Option(help="Where to draw the picture (.png, .svg or .pdf).")
-    ] = Path("fedwad-demo.png"),
+    report: Annotated[Path, typer.Option(help="Write a page into this .html file.")] = Path(
+        "fedwad-demo.html"
+    ),
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Two hospitals ask how similar their data are, without showing them to anyone."""
-    images, labels = fedwad.datasets.load("digits")
-    data = {"north": images[labels < 5], "south": images[labels >= 5]}
-    hospitals = fedwad.local(data)
-    pair = hospitals["north"], hospitals["south"]
-    supports = {}
-    with round_progress("FedWaD between the hospitals", _ROUNDS) as show:
-        for rounds in _SNAPSHOTS:
-            result = fedwad.distance(
-                *pair,
-                method="fedwad",
-                rounds=rounds,
-                seed=seed,
-                reveal="every",
-                callback=show,
-            )
-            supports[rounds] = result.support
-    with round_progress("One summary from each hospital", None):
-        summary = fedwad.distance(*pair, method="summary", seed=seed)
-    with round_progress("The exact distance, for comparison", None):
-        exact = fedwad.wasserstein(data["north"], data["south"])
-
-    from fedwad.report import demo_picture
-
-    demo_picture(
-        result, summary, exact, data, {k: s for k, s in supports.items() if s is not None}, picture
-    )
-    raw = sum(array.nbytes for array in data.values())
+    """Four hospitals ask whether they see the same patients, without showing one."""
+    check_ending(report, ".html", "--report")
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    quiet = not errors.is_terminal
+    with Progress(*columns, console=errors, transient=True, disable=quiet) as progress:
+        task = progress.add_task("Reading the tables", total=None)
+        story = tell(seed, lambda text: progress.update(task, description=text))
+        _write(story, report)
     if as_json:
-        print_json(_as_dict(result, summary, exact, raw, picture))
+        print_json(_as_dict(story, report))
     else:
-        _show(data, result, summary, exact, raw, picture)
+        _show(story, report)
 
 
-def _as_dict(
-    result: fedwad.DistanceResult,
-    summary: fedwad.DistanceResult,
-    exact: float,
-    raw: int,
-    picture: Path,
-) -> dict[str, Any]:
+def _write(story: Story, report: Path) -> None:
+    from fedwad.report import write_report
+
+    write_report(
+        story.matrix,
+        report,
+        clusters=story.clusters,
+        command="fedwad demo",
+        schema=story.schema,
+        warnings=[conflict.sentence for conflict in story.schema.conflicts],
+        title="Do four hospitals see the same patients?",
+    )
+
+
+def _as_dict(story: Story, report: Path) -> dict[str, Any]:
     return {
-        "exact": exact,
-        "raw_bytes": raw,
-        "fedwad": result.to_dict(),
-        "summary": summary.to_dict(),
-        "picture": str(picture),
+        "matrix": story.matrix.to_dict(),
+        "clusters": story.clusters.tolist(),
+        "warnings": [conflict.sentence for conflict in story.schema.conflicts],
+        "ledgers": {
+            name: [asdict(entry) for entry in entries] for name, entries in story.ledgers.items()
+        },
+        "paper": story.paper.to_dict(),
+        "exact": story.exact.tolist(),
+        "raw_bytes": story.raw,
+        "report": str(report),
     }
 
 
-def _show(
-    data: dict[str, np.ndarray],
-    result: fedwad.DistanceResult,
-    summary: fedwad.DistanceResult,
-    exact: float,
-    raw: int,
-    picture: Path,
-) -> None:
-    north, south = data.values()
-    screen.print(
-        "\n[bold]Two hospitals want to know how similar their data are before they train"
-        " together.[/]\nThe data may not leave the buildings: North holds"
-        f" {len(north)} scans and South {len(south)}, of\n{north.shape[1]} numbers each"
-        " (handwritten digits 0-4 and 5-9 play the scans). A server asks\n"
-        "both, and only small point clouds travel.\n"
-    )
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("", "distance", "off by", "certified", "replies", "sent"):
-        table.add_column(
-            title, justify="left" if title in ("", "certified") else "right", no_wrap=True
-        )
+def _show(story: Story, report: Path) -> None:
+    from fedwad.report.sentences import compared_matrix, matrix_answer
 
-    def row(
-        name: str, value: float, interval: str, replies: str, sent: int, style: str = ""
-    ) -> None:
-        off = "" if value == exact else f"{100 * (value / exact - 1):+.1f}%"
-        table.add_row(
-            name, f"{value:.2f}", off, interval, replies, bytes_in_words(sent), style=style
-        )
+    def part(title: str, *sentences: str) -> None:
+        screen.print(f"\n[bold]{title}[/]")
+        screen.print(" ".join(sentences), markup=False)
 
-    row("exact, data pooled", exact, "", "", raw)
-    paper = result.fedwad if result.fedwad is not None else result.upper
-    row("FedWaD as published", paper, "", str(result.traffic.messages), result.traffic.up)
-    for name, found in (("ours, same replies", result), ("ours, one reply each", summary)):
-        interval = f"{found.lower:.2f} to {found.upper:.2f}"
-        row(name, found.value, interval, str(found.traffic.messages), found.traffic.up, "bold")
-    screen.print(table)
+    matrix = story.matrix
+    part("Do four hospitals see the same patients?", *matrix_answer(matrix))
+    conflicts = [conflict.sentence for conflict in story.schema.conflicts]
+    part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
+    part("What was compared", *compared_matrix(matrix, story.schema))
+    screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")
+    screen.print(_distances(story))
+    screen.print("\n[bold]What left each hospital[/], by its own ledger; no row did")
+    screen.print(_sent(story))
+    part("What the paper's method would have needed", _paper(story))
     screen.print(
-        "\nThe distance is the 2-Wasserstein distance, the least root-mean-square effort to turn\n"
-        "one dataset into the other. The interval is proven from what the hospitals sent, the\n"
-        "estimate inside it is not. Small messages are no privacy guarantee: see the README.\n"
-        f"\nPicture: {picture}\nNext:    fedwad distance A.csv B.csv, on files of your own",
+        f"\nPage: {report}\nNext: fedwad matrix YOUR-FOLDER/ --report sites.html",
         soft_wrap=True,
+        markup=False,
+    )
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _distances(story: Story) -> Table:
+    matrix = story.matrix
+    table = _table("", *matrix.sites)
+    assert matrix.population is not None  # noqa: S101
+    assert matrix.noise is not None  # noqa: S101
+    for i, name in enumerate(matrix.sites):
+        cells = [
+            "" if i == j else f"{matrix.population[i, j]:.2f} ({matrix.noise[i, j]:.2f})"
+            for j in range(len(matrix))
+        ]
+        table.add_row(name, *cells)
+    return table
+
+
+def _sent(story: Story) -> Table:
+    kinds = list(dict.fromkeys(entry.kind for one in story.ledgers.values() for entry in one))
+    table = _table("", *(_KINDS.get(kind, kind) for kind in kinds))
+    for name, entries in story.ledgers.items():
+        sizes = {entry.kind: entry.bytes for entry in entries}
+        cells = [bytes_in_words(sizes[kind]) if kind in sizes else "" for kind in kinds]
+        table.add_row(name, *cells)
+    return table
+
+
+def _paper(story: Story) -> str:
+    paper = story.paper
+    assert paper.fedwad is not None  # noqa: S101
+    rounds = paper.traffic.messages // len(paper)
+    return (
+        f"FedWaD, pair by pair ({PAPER_SUPPORT} points, {PAPER_ROUNDS} rounds):"
+        f" {counted(rounds, 'message')} from each hospital and {bytes_in_words(paper.traffic.up)}"
+        f" in all, for distances that are {story.error_of(paper.fedwad):+.0%} off on average."
+        f" Here: {counted(story.messages // len(paper), 'message')} from each and"
+        f" {bytes_in_words(story.sent)} in all, {story.error_of(story.matrix.value):+.1%} off."
+        f" (The exact distances need all rows in one place.)"
     )

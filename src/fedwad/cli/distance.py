@@ -27,7 +27,7 @@ from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import MethodOptions, Output, Seed, grouped
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import read_files
+from fedwad.cli.sites import conflict_sentences, read_files, schema_of
 from fedwad.errors import CertificateError, InputError
 from fedwad.federation import Dataset
 from fedwad.methods import DISTANCE_METHODS, FedWaD
@@ -103,7 +103,7 @@ def distance(
         keywords.setdefault("reveal", "every")
     ask = _on_engine if place.used else _in_process
     result, data, reference = ask((a, b), tables, place, keywords, exact)
-    _write(result, output, plot, reference)
+    _write(result, output, plot, reference, schema_of(data))
     if output.as_json:
         print_json(result.to_dict() | ({} if reference is None else {"exact": reference}))
     else:
@@ -165,7 +165,11 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
 
 
 def _write(
-    result: fedwad.DistanceResult, output: Output, plot: Path | None, exact: float | None
+    result: fedwad.DistanceResult,
+    output: Output,
+    plot: Path | None,
+    exact: float | None,
+    schema: fedwad.Schema | None,
 ) -> None:
     if output.save is not None:
         result.save(output.save)
@@ -177,7 +181,14 @@ def _write(
         from fedwad.report import write_report
 
         command = shlex.join(["fedwad", *sys.argv[1:]])
-        write_report(result, output.report, command=command, exact=exact)
+        write_report(
+            result,
+            output.report,
+            command=command,
+            exact=exact,
+            schema=schema,
+            warnings=conflict_sentences(schema),
+        )
 
 
 def _show(result: fedwad.DistanceResult, exact: float | None) -> None:

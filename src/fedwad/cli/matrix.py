@@ -32,7 +32,7 @@ from fedwad.cli.groups import (
 from fedwad.cli.matrix_table import show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import read_sites
+from fedwad.cli.sites import conflict_sentences, read_sites, schema_of
 from fedwad.federation import Dataset
 from fedwad.methods import MATRIX_METHODS
 
@@ -93,7 +93,7 @@ def matrix(
     found = None if wanted is None else _clustered(result, wanted, affinity, n_neighbors, seed)
     if output.save is not None:
         result.save(output.save)
-    _finish(result, found, output.report, output.as_json)
+    _finish(result, found, output.report, output.as_json, schema_of(data))
     if not output.as_json:
         warn_dominant_column(data.values())
 
@@ -150,13 +150,24 @@ def _clustered(
 
 
 def _finish(
-    result: fedwad.MatrixResult, clusters: dict[str, Any] | None, report: Path | None, as_json: bool
+    result: fedwad.MatrixResult,
+    clusters: dict[str, Any] | None,
+    report: Path | None,
+    as_json: bool,
+    schema: fedwad.Schema | None = None,
 ) -> None:
     found = None if clusters is None else np.array(clusters["labels"])
     if report is not None:
         from fedwad.report import write_report
 
-        write_report(result, report, clusters=found, command=shlex.join(["fedwad", *sys.argv[1:]]))
+        write_report(
+            result,
+            report,
+            clusters=found,
+            command=shlex.join(["fedwad", *sys.argv[1:]]),
+            schema=schema,
+            warnings=conflict_sentences(schema),
+        )
     if as_json:
         print_json(result.to_dict() | ({} if clusters is None else {"clusters": clusters}))
         return

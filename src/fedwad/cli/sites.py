@@ -23,7 +23,16 @@ from fedwad.federation import (
 )
 from fedwad.tables import Schema
 
-__all__ = ["agreed_on", "find_files", "read_files", "read_sites", "show_conflicts", "show_schema"]
+__all__ = [
+    "agreed_on",
+    "conflict_sentences",
+    "find_files",
+    "read_files",
+    "read_sites",
+    "schema_of",
+    "show_conflicts",
+    "show_schema",
+]
 
 _MOST_WARNINGS = 10
 
@@ -103,6 +112,16 @@ def show_schema(schema: Schema) -> None:
     for line in schema.summary():
         errors.print(printable(line), soft_wrap=True, markup=False)
     show_conflicts(schema)
+
+
+def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
+    """Return the schema that encoded these data, if one did."""
+    return next((one.schema for one in data.values()), None)
+
+
+def conflict_sentences(schema: Schema | None) -> list[str]:
+    """Return the sentences that `show_conflicts` prints, for a page."""
+    return [] if schema is None else [conflict.sentence for conflict in schema.conflicts]
 
 
 def show_conflicts(schema: Schema) -> None:

@@ -2,13 +2,12 @@
 
 from fedwad.report.coresets import coreset_curves, coreset_picture
 from fedwad.report.page import write_report, write_training
-from fedwad.report.pictures import convergence, demo_picture, eigengap
+from fedwad.report.pictures import convergence, eigengap
 
 __all__ = [
     "convergence",
     "coreset_curves",
     "coreset_picture",
-    "demo_picture",
     "eigengap",
     "write_report",
     "write_training",

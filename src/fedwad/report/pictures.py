@@ -1,9 +1,8 @@
-"""Pictures of a distance's convergence, of the demo, and of the eigengap."""
+"""Pictures of a distance's convergence and of the eigengap."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,12 @@ from fedwad._distance.result import DistanceResult
 from fedwad._files import write_atomically
 from fedwad.clusters import Suggestion
 from fedwad.errors import InputError
-from fedwad.ot import Floats, Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "demo_picture", "eigengap", "rendered"]
+__all__ = ["convergence", "eigengap", "rendered"]
 
 _PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -29,31 +27,6 @@ def convergence(result: DistanceResult, path: str | Path, exact: float | None = 
     """Draw a distance by round: the paper's estimate, our bounds and estimate, the exact value."""
     figure = _figure(6.4, 4.2)
     _draw_convergence(figure.subplots(), result, exact)
-    _write(figure, path)
-
-
-def demo_picture(
-    result: DistanceResult,
-    summary: DistanceResult,
-    exact: float,
-    clouds: Mapping[str, Floats],
-    supports: Mapping[int, Measure],
-    path: str | Path,
-) -> None:
-    """Left: estimates by round. Right: both clouds and the moving support, in two principal
-    directions."""
-    figure = _figure(11.5, 4.6)
-    left, right = figure.subplots(1, 2)
-    _draw_convergence(left, result, exact)
-    left.axhline(
-        summary.value,
-        color=_OURS,
-        linestyle=":",
-        linewidth=1.6,
-        label="our estimate from one message each",
-    )
-    left.legend(fontsize=8, frameon=False)
-    _draw_clouds(right, clouds, supports)
     _write(figure, path)
 
 
@@ -113,39 +86,6 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
-    _tidy(axes)
-
-
-def _draw_clouds(axes: Axes, clouds: Mapping[str, Floats], supports: Mapping[int, Measure]) -> None:
-    stacked = np.vstack(list(clouds.values()))
-    centre = stacked.mean(axis=0)
-    directions = np.linalg.svd(stacked - centre, full_matrices=False)[2][:2].T
-
-    def flat(points: Floats) -> Floats:
-        return np.asarray((points - centre) @ directions)
-
-    for (name, cloud), colour in zip(clouds.items(), ("#8fb8de", "#f2b880"), strict=True):
-        x, y = flat(cloud).T
-        axes.scatter(x, y, s=7, color=colour, label=f"{name}: stays at its site", rasterized=True)
-    shades = np.linspace(0.75, 0.0, len(supports))
-    for (number, support), shade in zip(supports.items(), shades, strict=True):
-        plural = "s" if number > 1 else ""
-        x, y = flat(support.points).T
-        axes.scatter(
-            x,
-            y,
-            s=16,
-            color=str(shade),
-            edgecolors="white",
-            linewidths=0.4,
-            label=f"travelling support after {number} round{plural}",
-        )
-    axes.set(
-        title=f"What travels ({stacked.shape[1]} dimensions, in a plane)",
-        xticks=[],
-        yticks=[],
-    )
-    axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
     _tidy(axes)
 
 

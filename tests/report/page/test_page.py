@@ -224,7 +224,7 @@ def test_a_real_matrix(tmp_path):
         matrix = fedwad.matrix(data, labels=True, **options_of(method, 4, rounds=2))
         write_report(matrix, tmp_path / "report.html", clusters=matrix.cluster(2))
         _, page = check(tmp_path / "report.html", 90_000)
-        assert ("The rounds" in page.text) == (method != "summary")
+        assert ("Show the rounds" in page.text) == (method != "summary")
         assert ("the paper's estimate" in page.text) == (method == "pairs")
         assert "dataset distance" in page.text
 
@@ -320,3 +320,79 @@ def test_traffic_is_told_in_words(make_matrix, tmp_path):
     text = read(tmp_path / "report.html")[1].text
     assert "999 B in 1 message, 333 B each on average" in text
     assert "1.0 kB" in text
+
+
+def of_populations(matrix, population, half=0.2, **changes):
+    """The matrix with distances between populations, intervals of that half width, and noise 2."""
+    off = 1 - np.eye(len(matrix))
+    ends = np.maximum(population - half, 0) * off, (population + half) * off
+    known = {"population": population * off, "population_interval": ends, "noise": 2.0 * off}
+    return replace(matrix, class_covariance=None, **known, **changes)
+
+
+def levels(text):
+    """The shades in use."""
+    return {int(found) for found in re.findall(r'<path d="[^"]*" class="l(\d+)">', text)}
+
+
+def test_noise_does_not_fill_the_colours(make_matrix, tmp_path):
+    matrix, _ = make_matrix(6)
+    rng = np.random.default_rng(0)
+    population = np.abs(rng.normal(0, 0.1, (6, 6)))
+    population = (population + population.T) / 2
+    write_report(of_populations(matrix, population), tmp_path / "report.html")
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "no evidence of a difference between the 6 sites" in page.text
+    assert levels(text) == {0}
+    assert "chance alone 2.0" in page.text
+    apart = of_populations(matrix, matrix.value, pvalue=np.where(np.eye(6) > 0, 1.0, 0.01))
+    write_report(apart, tmp_path / "report.html")
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "All 6 sites differ" in page.text
+    assert len(levels(text)) > 4
+
+
+def test_pairs_without_evidence_share_one_shade(make_matrix, tmp_path):
+    matrix, _ = make_matrix(5)
+    pvalue = np.ones((5, 5))
+    pvalue[0, 1:] = pvalue[1:, 0] = 0.02
+    found = of_populations(matrix, matrix.value, pvalue=pvalue)
+    write_report(found, tmp_path / "report.html")
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "4 of 10 pairs of sites differ" in page.text
+    shades = re.findall(r'<path d="([^"]*)" class="l0">', text)
+    assert sum(path.count("M") for path in shades) == 6
+
+
+def test_the_page_starts_with_what_was_compared_and_what_to_do(make_matrix, tmp_path):
+    matrix, _ = make_matrix(3, names=["oslo", "paris", "rome"], rows=(1500, 30, 40))
+    warnings = ["All 40 values of column 'dose' at rome are 0.", "<b>no markup</b>"]
+    write_report(matrix, tmp_path / "report.html", warnings=warnings)
+    _, page = check(tmp_path / "report.html", 80_000)
+    assert "3 sites with 1,570 rows: oslo 1,500, paris 30 and rome 40" in page.text
+    for sentence in warnings:
+        assert sentence in page.text
+    assert page.text.index("What to do next") < page.text.index("Every pair")
+    assert page.text.index(warnings[0]) < page.text.index("Every pair")
+
+
+def test_clusters_are_numbered_from_one_and_a_single_site_is_called_that(make_matrix, tmp_path):
+    matrix, _ = make_matrix(5, names="abcde")
+    write_report(matrix, tmp_path / "report.html", clusters=[7, 0, 7, 3, 3])
+    text = read(tmp_path / "report.html")[1].text
+    assert "Cluster 1" in text
+    assert "Cluster 2" in text
+    assert "Cluster 3" not in text
+    assert text.count("A single site") == 1
+
+
+def test_a_distance_leads_with_the_verdict(tmp_path):
+    rng = np.random.default_rng(0)
+    same = fedwad.distance(rng.normal(size=(300, 2)), rng.normal(size=(300, 2)))
+    apart = fedwad.distance(rng.normal(size=(300, 2)), rng.normal(3, 1, (300, 2)))
+    for result, verdict in ((same, "no evidence of a difference"), (apart, "more than chance")):
+        write_report(result, tmp_path / "report.html", warnings=["Look at column 'age'."])
+        _, page = check(tmp_path / "report.html", 60_000)
+        assert page.text.index(verdict) < page.text.index("What was compared")
+        assert "300" in page.text
+        assert "Look at column 'age'." in page.text

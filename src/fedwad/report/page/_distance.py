@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedwad._distance.result import DistanceResult
 from fedwad._words import counted
+from fedwad.report.next_steps import distance_next_steps
 from fedwad.report.page._curve import Band, Curve, Level, Part, chart
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._figures import both_widths, round_ticks
 from fedwad.report.page._frame import Section
+from fedwad.report.page._opening import bold_name, opening, paragraph
 from fedwad.report.page._pairs import folded, table
 from fedwad.report.page._sent import facts, how_to_read, what_was_sent
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._text import escape, tag
+from fedwad.report.sentences import compared_distance, distance_answer
+from fedwad.tables import Schema
 
 __all__ = ["distance_lead", "distance_sections", "distance_title"]
 
@@ -28,17 +33,9 @@ def distance_title(result: DistanceResult) -> str:
 
 
 def distance_lead(result: DistanceResult) -> str:
-    """The result in a sentence, with a large number."""
-    digits = _digits(result)
-    first, second = (tag("b", name(site)) for site in result.sites)
-    return tag(
-        "p",
-        f"Between {first} and {second}: ",
-        tag("b", escape(digits.text(result.value)), class_="number"),
-        ", ",
-        escape(f"{_sure(result)} {digits.interval(result.lower, result.upper)}."),
-        class_="lead answer",
-    )
+    """The answer in a few sentences."""
+    verdict, *rest = distance_answer(result, bold_name)
+    return paragraph([verdict], "lead") + paragraph(rest)
 
 
 def _sure(result: DistanceResult) -> str:
@@ -51,20 +48,37 @@ def _digits(result: DistanceResult) -> Digits:
     )
 
 
-def distance_sections(result: DistanceResult, exact: float | None) -> list[Section]:
+def distance_sections(
+    result: DistanceResult,
+    exact: float | None,
+    schema: Schema | None = None,
+    warnings: Sequence[str] = (),
+) -> list[Section]:
     """All sections of the page, in order."""
-    sections = [Section("The answer", _answer(result, exact))]
+    sections = opening(
+        compared_distance(result, schema, bold_name),
+        distance_next_steps(result, schema, _code),
+        warnings,
+    )
+    sections.append(Section("The answer", _answer(result, exact)))
     if result.history:
         sections.append(Section("The rounds", _rounds(result, exact), "left"))
     made = Section("How it was made", _made(result), "right")
     sent = what_was_sent(result.traffic, 2, result.min_cell_size, result.covariance_types)
     sections += [made, Section("What was sent", sent, "right" if result.history else "left")]
     sections.append(
-        Section("How to read it", how_to_read(_is_labelled(result), result.p, result.privacy))
+        Section(
+            "How to read it",
+            how_to_read(_is_labelled(result), result.p, result.privacy, result.calibrated),
+        )
     )
     if result.history:
         sections.append(Section("The numbers", _table(result)))
     return sections
+
+
+def _code(command: str) -> str:
+    return tag("code", escape(command))
 
 
 def _is_labelled(result: DistanceResult) -> bool:
@@ -90,8 +104,12 @@ def _made(result: DistanceResult) -> str:
 
 
 def _answer(result: DistanceResult, exact: float | None) -> str:
-    """One line per number: our estimate with its interval, the paper's, and the exact distance."""
-    lines: list[tuple[str, str, float]] = [("our estimate", "ours", result.value)]
+    """One line per number: populations, noise, samples, the paper's, and the exact distance."""
+    lines: list[tuple[str, str, float]] = []
+    if result.population is not None and result.noise is not None:
+        lines.append(("the populations", "population", result.population))
+        lines.append(("chance alone", "running", result.noise))
+    lines.append(("these samples" if lines else "our estimate", "ours", result.value))
     if result.fedwad is not None:
         lines.append(("the paper's estimate", "paper", result.fedwad))
     if exact is not None:
@@ -146,17 +164,21 @@ class _Layout:
 
 def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
     digits = _digits(result)
-    numbers = [number for _, _, number in lines] + [result.lower, result.upper]
+    ends = {"ours": (result.lower, result.upper)}
+    if result.population_interval is not None:
+        ends["population"] = result.population_interval
+    numbers = [number for _, _, number in lines] + [end for pair in ends.values() for end in pair]
     layout = _Layout.of([number for number in numbers if math.isfinite(number)], width)
     bottom = layout.bottom(len(lines))
     rows = []
     for k, (label, style, number) in enumerate(lines):
         rows.append(layout.label(f"{label} · {digits.text(number)}", k))
         y = f"{layout.down(k):.1f}"
-        if style == "ours":
-            upper = result.upper if math.isfinite(result.upper) else layout.high
-            line = f"M{layout.across(result.lower):.1f} {y}H{layout.across(upper):.1f}"
-            rows.append(tag("path", d=line, class_="interval"))
+        if style in ends:
+            lower, upper = ends[style]
+            upper = upper if math.isfinite(upper) else layout.high
+            line = f"M{layout.across(lower):.1f} {y}H{layout.across(upper):.1f}"
+            rows.append(tag("path", d=line, class_=f"interval {style}"))
         dot = f"M{layout.across(number):.1f} {y}h0"
         rows.append(tag("path", d=dot, class_=f"dots large {style}"))
     interval = digits.interval(result.lower, result.upper)

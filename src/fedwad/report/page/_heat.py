@@ -7,6 +7,7 @@ a cell. The style sheet sets the size and the position of names, so one drawing 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fedwad.ot import Floats
 from fedwad.report.page._arrange import Ints
 from fedwad.report.page._colour import LEVELS, level_of
 from fedwad.report.page._figures import mark_path
+from fedwad.report.page._reading import VERDICTS, Line, reading_lines
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
 
@@ -44,41 +46,49 @@ def heat_map(subject: Subject) -> str:
 
 def heat_data(subject: Subject) -> dict[str, object]:
     """The numbers for the script: integers in units of the last digit, row by row of i < j."""
-    matrix, digits, pairs = subject.matrix, subject.digits, subject.pairs
+    digits, pairs = subject.digits, subject.pairs
+    low, high = subject.bounds
+    places = {int(site): place for place, site in enumerate(subject.tree.order)}
     return {
         "names": list(subject.names),
         "order": subject.tree.order.tolist(),
-        "start": [
-            subject.tree.order.tolist().index(int(side[subject.ranked[0]])) for side in pairs
-        ],
+        "start": [places[site] for site in subject.first_pair],
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),
         "sure": subject.sure,
-        "lower": digits.whole(np.asarray(matrix.lower)[pairs], "down"),
-        "upper": digits.whole(np.asarray(matrix.upper)[pairs], "up"),
-        "others": [
-            {"label": label, "value": digits.whole(numbers[pairs])}
-            for label, numbers in subject.others()
-        ],
+        "lower": digits.whole(low[pairs], "down"),
+        "upper": digits.whole(high[pairs], "up"),
+        "verdict": [] if subject.differs is None else subject.differs[pairs].astype(int).tolist(),
+        "others": [_line_data(subject, line) for line in reading_lines(subject)],
         "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in subject.span],
     }
 
 
+def _line_data(subject: Subject, line: Line) -> dict[str, object]:
+    digits, pairs = subject.digits, subject.pairs
+    content: dict[str, object] = {"label": line.label, "value": digits.whole(line.value[pairs])}
+    if line.bounds is not None:
+        low, high = line.bounds
+        content |= {
+            "sure": subject.sample_sure,
+            "lower": digits.whole(low[pairs], "down"),
+            "upper": digits.whole(high[pairs], "up"),
+        }
+    return content
+
+
 def _reading(subject: Subject) -> str:
-    """The closest pair, until another is chosen."""
-    pair = int(subject.ranked[0])
-    i, j = (int(side[pair]) for side in subject.pairs)
-    matrix, digits = subject.matrix, subject.digits
-    value, lower, upper = (
-        float(subject.value[i, j]),
-        float(matrix.lower[i, j]),
-        float(matrix.upper[i, j]),
-    )
+    """The farthest pair, until another is chosen."""
+    i, j = subject.first_pair
+    digits, (low, high) = subject.digits, subject.bounds
+    value, lower, upper = float(subject.value[i, j]), float(low[i, j]), float(high[i, j])
+    lines = [line.text(subject, i, j) for line in reading_lines(subject)]
+    if subject.differs is not None:
+        lines.insert(0, VERDICTS[int(subject.differs[i, j])])
     others = "".join(
-        tag("span", ", ", class_="unseen")
-        + tag("span", escape(f"{label} {digits.text(float(numbers[i, j]))}"), class_="other")
-        for label, numbers in subject.others()
+        tag("span", ", ", class_="unseen") + tag("span", escape(line), class_="other")
+        for line in lines
     )
     # The punctuation is for screen readers and copying; on screen, lines and sizes replace it.
     readout = (
@@ -90,7 +100,7 @@ def _reading(subject: Subject) -> str:
     )
     return tag(
         "div",
-        tag("p", "Closest pair", class_="which", id="which"),
+        tag("p", "Farthest pair", class_="which", id="which"),
         tag(
             "p", readout, others, class_="readout", id="readout", role="status", aria_live="polite"
         ),
@@ -116,7 +126,7 @@ def _steps() -> list[str]:
 
 def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
     """The colour scale from the least lower to the greatest upper bound, with the chosen interval
-    above it."""
+    above it, and the noise as a mark upon it."""
     low, high = subject.span
     width = (high - low) or 1.0
 
@@ -155,10 +165,23 @@ def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
         ),
         tag("div", id="spot", class_="spot", style=f"left:{place(value):.2f}%"),
         tag("div", bar, class_="bar", style=f"left:{start:.2f}%;right:{100 - stop:.2f}%"),
+        _noise_mark(subject, place),
         labels,
-        class_="ruler",
+        class_="ruler" if subject.noise is None else "ruler with-noise",
         role="img",
         aria_label=f"Colours from {digits.text(least)}, similar, to {digits.text(most)}, far apart",
+    )
+
+
+def _noise_mark(subject: Subject, place: Callable[[float], float]) -> str:
+    """What chance alone gives, marked on the colour scale."""
+    if subject.noise is None:
+        return ""
+    at = place(subject.noise)
+    text = f"chance alone {subject.digits.text(subject.noise)}"
+    side = "before" if at > 50 else "after"
+    return tag("div", class_="noise", style=f"left:{at:.2f}%") + tag(
+        "span", escape(text), class_=f"end noise-label {side}", style=f"left:{at:.2f}%"
     )
 
 
@@ -198,14 +221,17 @@ def _block_name(subject: Subject, label: int, start: int, count: int) -> str:
     site = int(subject.tree.order[start])
     mark = tag("svg", tag("path", d=mark_path(subject.mark_of(site))), viewBox="-7 -7 14 14")
     place = f"--at:{start / subject.size:.4f};--share:{count / subject.size:.4f}"
-    return tag("span", mark, str(label), class_=f"block {subject.paint_of(site)}", style=place)
+    return tag(
+        "span", mark, str(label or ""), class_=f"block {subject.paint_of(site)}", style=place
+    )
 
 
 def _cells(subject: Subject) -> str:
     size, order = subject.size, subject.tree.order
     gap = 0.035 if size <= _SPACED else 0.0
     ordered = subject.value[np.ix_(order, order)]
-    levels = level_of(np.where(np.isfinite(ordered), ordered, subject.range[1]), *subject.range)
+    shaded = subject.shaded[np.ix_(order, order)]
+    levels = level_of(np.where(np.isfinite(shaded), shaded, subject.range[1]), *subject.range)
     # An attribute, not a style rule: rules for descendants do not apply to the copy of <use>.
     edges, dense = (None, None) if gap else ("crispEdges", "dense")
     half = tag(

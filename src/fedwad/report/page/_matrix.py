@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 
 from fedwad._words import counted
-from fedwad.clusters import suggest
+from fedwad.clusters import Suggestion, suggest
+from fedwad.report.next_steps import next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
 from fedwad.report.page._figures import mark_path
 from fedwad.report.page._frame import Section
 from fedwad.report.page._heat import heat_data, heat_map
 from fedwad.report.page._map import site_map
-from fedwad.report.page._pairs import table_of_pairs
+from fedwad.report.page._opening import bold_name, opening, paragraph
+from fedwad.report.page._pairs import folded, table_of_pairs
 from fedwad.report.page._sent import facts, how_to_read, missing_sites, what_was_sent
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
 from fedwad.report.page._tree import tree_figure
+from fedwad.report.sentences import compared_matrix, matrix_answer
 
 __all__ = ["matrix_data", "matrix_lead", "matrix_sections", "matrix_title"]
 
@@ -31,8 +34,8 @@ _METHODS = {
 
 def matrix_title(subject: Subject) -> str:
     """The heading of the page."""
-    datasets = f"{subject.size} datasets" if subject.size > 1 else "the datasets"
-    return f"How similar are {datasets}?"
+    sites = f"{subject.size} sites" if subject.size > 1 else "the sites"
+    return f"How similar are {sites}?"
 
 
 def matrix_data(subject: Subject) -> Any:
@@ -42,88 +45,78 @@ def matrix_data(subject: Subject) -> Any:
 
 def matrix_lead(subject: Subject) -> str:
     """The answer in a few sentences."""
-    if subject.size < 2:
-        return tag(
-            "p",
-            f"There is {counted(subject.size, 'site')}, and nothing to compare.",
-            class_="lead",
-        )
-    digits, names = subject.digits, subject.names
-    first, second = subject.pairs
-    known = [
-        int(pair)
-        for pair in subject.ranked
-        if math.isfinite(subject.value[first[pair], second[pair]])
-    ]
-
-    def described(pair: int) -> str:
-        i, j = int(first[pair]), int(second[pair])
-        number = escape(digits.text(float(subject.value[i, j])))
-        return f"{tag('b', name(names[i]))} and {tag('b', name(names[j]))} ({number})"
-
-    sentences = [f"{counted(subject.size, 'site')}{_in_clusters(subject)}."]
-    if len(known) > 1:
-        sentences.append(
-            f"The closest are {described(known[0])}, the farthest {described(known[-1])}."
-        )
-    elif known:
-        sentences.append(
-            f"Between {described(known[0])[:-1]}, {subject.sure} {_interval(subject, known[0])})."
-        )
-    return tag("p", " ".join(sentences), class_="lead")
-
-
-def _in_clusters(subject: Subject) -> str:
-    return (
-        "" if subject.clusters is None else f" in {counted(len(subject.cluster_names), 'cluster')}"
-    )
-
-
-def _interval(subject: Subject, pair: int) -> str:
-    i, j = (int(side[pair]) for side in subject.pairs)
-    return escape(
-        subject.digits.interval(
-            float(subject.matrix.lower[i, j]), float(subject.matrix.upper[i, j])
-        )
-    )
+    verdict, *rest = matrix_answer(subject.matrix, bold_name)
+    return paragraph([verdict], "lead") + (paragraph(rest) if rest else "")
 
 
 def matrix_sections(subject: Subject) -> list[Section]:
     """All sections of the page, in order."""
-    matrix = subject.matrix
-    sections = []
+    sections = opening(
+        compared_matrix(subject.matrix, subject.schema, bold_name),
+        next_steps(subject.matrix, subject.schema, subject.clusters is not None, _code)
+        if subject.size > 1
+        else [],
+        subject.warnings,
+    )
+    if subject.matrix.failed:
+        sections.append(Section("Missing sites", missing_sites(subject.matrix.failed)))
     if subject.size > 1:
-        sections += [
-            Section("Every pair", heat_map(subject)),
-            Section("The map", site_map(subject), "left"),
-            Section("The tree", tree_figure(subject), "right"),
-        ]
-        if subject.clusters is not None:
-            sections.append(Section("The clusters", _clusters(subject), "left"))
-    if _has_gaps(subject):
-        sections.append(Section("How many clusters?", _eigenvalues(subject), "left"))
-    points = [
-        (int(record.number), float(record.shift))
-        for record in matrix.history
-        if _is_known(record.shift)
+        sections += _pictures(subject)
+    return sections + _details(subject)
+
+
+def _code(command: str) -> str:
+    return tag("code", escape(command))
+
+
+def _pictures(subject: Subject) -> list[Section]:
+    sections = [
+        Section("Every pair", heat_map(subject)),
+        Section("The map", site_map(subject), "left"),
+        Section("The tree", tree_figure(subject), "right"),
     ]
-    if points:
-        curve = Curve("how far the supports moved", points, "ours")
-        caption = "How far the supports moved in each round. Flat and low means converged."
-        sections.append(Section("The rounds", chart([curve], caption, zero=True), "right"))
-    if matrix.failed:
-        sections.append(Section("Missing sites", missing_sites(matrix.failed), "right"))
-    sections.append(Section("How it was made", _made(subject), "right"))
+    if subject.clusters is not None:
+        sections.append(Section("The clusters", _clusters(subject), "right"))
+    return sections
+
+
+def _details(subject: Subject) -> list[Section]:
+    """How it was made, what was sent, how to read it, and all numbers."""
+    matrix = subject.matrix
     sent = what_was_sent(
         matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
     )
-    sections.append(Section("What was sent", sent, "right"))
-    sections.append(
-        Section("How to read it", how_to_read(_is_labelled(matrix), matrix.p, matrix.privacy))
-    )
+    sections = [
+        Section("What was sent", sent, "left"),
+        Section("How it was made", _made(subject), "right"),
+        Section("How to read it", _how_to_read(subject)),
+    ]
     if subject.size > 1:
         sections.append(Section("The numbers", table_of_pairs(subject)))
+    more = _eigenvalues(subject) if _has_gaps(subject) else ""
+    more += _rounds(subject)
+    if more:
+        sections.append(Section("More", more))
     return sections
+
+
+def _how_to_read(subject: Subject) -> str:
+    matrix = subject.matrix
+    return how_to_read(_is_labelled(matrix), matrix.p, matrix.privacy, subject.of_populations)
+
+
+def _rounds(subject: Subject) -> str:
+    """How far the supports moved, behind a switch; empty if there were no rounds."""
+    points = [
+        (int(record.number), float(record.shift))
+        for record in subject.matrix.history
+        if _is_known(record.shift)
+    ]
+    if not points:
+        return ""
+    curve = Curve("how far the supports moved", points, "ours")
+    caption = "How far the supports moved in each round. Flat and low means converged."
+    return folded("shift", "Show the rounds", chart([curve], caption, zero=True))
 
 
 def _is_labelled(matrix: Any) -> bool:
@@ -142,6 +135,8 @@ def _eigenvalues(subject: Subject) -> str:
     """The Laplacian eigenvalues, whose largest gap suggests the number of clusters."""
     # The unit does not matter; in this one squares stay finite.
     found = suggest(subject.value / (subject.value.max() or 1.0))
+    if subject.matrix.differs is False:
+        found = Suggestion(1, found.eigenvalues)
     points = [
         (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
     ]
@@ -150,7 +145,8 @@ def _eigenvalues(subject: Subject) -> str:
         f" eigenvalue each, then a gap. The largest gap suggests {counted(found.k, 'cluster')}."
     )
     curve = Curve("eigenvalue", points, "ours")
-    return chart([curve, Mark(found.k + 0.5)], caption, "eigenvalue number", zero=True)
+    figure = chart([curve, Mark(found.k + 0.5)], caption, "eigenvalue number", zero=True)
+    return folded("eigenvalues", "Show the eigenvalues behind the number of clusters", figure)
 
 
 def _made(subject: Subject) -> str:
@@ -180,16 +176,16 @@ def _made(subject: Subject) -> str:
             )
         )
     rows.append(("seed", escape(matrix.seed)))
-    lower, upper = (
-        np.asarray(part, dtype=float)[subject.pairs] for part in (matrix.lower, matrix.upper)
-    )
-    values = subject.value[subject.pairs]
+    lower, upper = (end[subject.pairs] for end in subject.sample_bounds)
+    values = subject.sample[subject.pairs]
     usable = np.isfinite(upper) & np.isfinite(lower) & (values > 0)
     if usable.any():
         below, above = (
             float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
         )
-        rows.append((subject.sure, f"{below:.0%} below to {above:.0%} above the value (medians)"))
+        rows.append(
+            (subject.sample_sure, f"{below:.0%} below to {above:.0%} above the value (medians)")
+        )
     rows += _against_exact(subject)
     return facts(rows)
 
@@ -200,7 +196,7 @@ def _against_exact(subject: Subject) -> list[tuple[str, str]]:
         return []
     exact = subject.exact[subject.pairs]
     rows = []
-    estimates = [("ours against exact", subject.value)]
+    estimates = [("ours against exact", subject.sample)]
     if subject.matrix.fedwad is not None:
         estimates.append(
             ("the paper's against exact", np.asarray(subject.matrix.fedwad, dtype=float))
@@ -225,12 +221,12 @@ def _clusters(subject: Subject) -> str:
     """Each cluster with its members, the most central first, and its distance to the others."""
     assert subject.clusters is not None  # noqa: S101
     items = []
-    for number, label in enumerate(subject.cluster_names):
-        members = np.flatnonzero(subject.clusters == label)
+    for mark_number, label in enumerate(subject.cluster_names):
+        members, number = np.flatnonzero(subject.clusters == label), subject.numbers[label]
         inside = subject.value[np.ix_(members, members)]
         central = members[np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")]
         mark = tag(
-            "svg", tag("path", d=mark_path(number)), viewBox="-7 -7 14 14", aria_hidden="true"
+            "svg", tag("path", d=mark_path(mark_number)), viewBox="-7 -7 14 14", aria_hidden="true"
         )
         names = ", ".join(name(subject.names[int(site)]) for site in central)
         items.append(
@@ -239,7 +235,7 @@ def _clusters(subject: Subject) -> str:
                 tag(
                     "p",
                     mark,
-                    tag("b", f"Cluster {label}"),
+                    tag("b", f"Cluster {number}" if number else "A single site"),
                     f" · {escape(_extent(subject, members))}",
                 ),
                 tag("p", names, class_="members"),
@@ -250,11 +246,15 @@ def _clusters(subject: Subject) -> str:
 
 
 def _extent(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
-    """Size of a cluster, mean distance inside, and distance to the nearest site outside."""
+    """Size of a cluster, mean distance inside, and distance to the nearest site outside.
+
+    A single site has only the last of them.
+    """
     digits, value = subject.digits, subject.value
     rest = np.setdiff1d(np.arange(subject.size), members)
-    words = [counted(len(members), "site")]
+    words = []
     if len(members) > 1:
+        words.append(counted(len(members), "site"))
         first, second = np.triu_indices(len(members), 1)
         words.append(
             f"{digits.text(float(np.mean(value[members[first], members[second]])))} apart inside"

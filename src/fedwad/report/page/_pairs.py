@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from urllib.parse import quote
 
 import numpy as np
 
 from fedwad._words import counted
+from fedwad.ot import Floats
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
 
@@ -35,28 +37,40 @@ def table_of_pairs(subject: Subject) -> str:
             "each site and its nearest",
         )
         title = f"Show the nearest of each of {size} sites"
-    others = subject.others()
-    head = [
-        "site",
-        "nearest" if size > _ALL else "site",
-        "value",
-        subject.sure,
-        *(label for label, _ in others),
-    ]
-    digits, matrix = subject.digits, subject.matrix
+    head = ["site", "nearest" if size > _ALL else "site", *(title for title, _ in _cells(subject))]
     rows = [
         [
             name(subject.names[i]),
             name(subject.names[j]),
-            escape(digits.text(float(subject.value[i, j]))),
-            escape(digits.interval(float(matrix.lower[i, j]), float(matrix.upper[i, j]))),
-            *(escape(digits.text(float(numbers[i, j]))) for _, numbers in others),
+            *(escape(text(i, j)) for _, text in _cells(subject)),
         ]
         for i, j in chosen
     ]
     return folded("pairs", title, table(head, rows, f"Distances, {caption}", names=2)) + _download(
         subject
     )
+
+
+def _cells(subject: Subject) -> list[tuple[str, Callable[[int, int], str]]]:
+    """Titles of the columns of numbers, and what each says about a pair."""
+    digits, matrix = subject.digits, subject.matrix
+
+    def number(table: Floats) -> Callable[[int, int], str]:
+        return lambda i, j: digits.text(float(table[i, j]))
+
+    def between(ends: tuple[Floats, Floats]) -> Callable[[int, int], str]:
+        return lambda i, j: digits.interval(float(ends[0][i, j]), float(ends[1][i, j]))
+
+    cells: list[tuple[str, Callable[[int, int], str]]] = []
+    if subject.of_populations:
+        cells += [("populations", number(subject.value)), (subject.sure, between(subject.bounds))]
+        cells += [("chance alone", number(np.asarray(matrix.noise, dtype=float)))]
+    if matrix.pvalue is not None:
+        pvalue = matrix.pvalue
+        cells.append(("p", lambda i, j: f"{pvalue[i, j]:.2g}"))
+    cells.append(("samples" if subject.of_populations else "value", number(subject.sample)))
+    cells.append((subject.sample_sure, between(subject.sample_bounds)))
+    return cells + [(label, number(numbers)) for label, numbers in subject.others()]
 
 
 def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
@@ -86,19 +100,29 @@ def folded(key: str, title: str, content: str) -> str:
 
 def pairs_csv(subject: Subject) -> str:
     """All pairs as comma-separated values with eight digits, bounds rounded outwards."""
-    others = subject.others()
+    others = _beside(subject)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
-        ["a", "b", "value", "lower", "upper", *(label.removeprefix("the ") for label, _ in others)]
-    )
+    writer.writerow(["a", "b", "value", "lower", "upper", *(label for label, _ in others)])
     lower, upper = np.asarray(subject.matrix.lower), np.asarray(subject.matrix.upper)
     safe = [_plain(text) for text in subject.names]
     for i, j in zip(*subject.pairs, strict=True):
         bounds = _written(lower[i, j], ROUND_FLOOR), _written(upper[i, j], ROUND_CEILING)
         rest = (_written(part[i, j]) for _, part in others)
-        writer.writerow([safe[i], safe[j], _written(subject.value[i, j]), *bounds, *rest])
+        writer.writerow([safe[i], safe[j], _written(subject.sample[i, j]), *bounds, *rest])
     return file.getvalue()
+
+
+def _beside(subject: Subject) -> list[tuple[str, Floats]]:
+    """Further columns of the file."""
+    matrix, found = subject.matrix, []
+    if subject.of_populations and matrix.population_interval is not None:
+        low, high = matrix.population_interval
+        found += [("population", subject.value), ("population lower", low)]
+        found += [("population upper", high), ("noise", np.asarray(matrix.noise, dtype=float))]
+    if matrix.pvalue is not None:
+        found.append(("p-value", matrix.pvalue))
+    return found + [(label.removeprefix("the "), table) for label, table in subject.others()]
 
 
 def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:

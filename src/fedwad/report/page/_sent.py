@@ -66,8 +66,13 @@ def missing_sites(lost: Mapping[str, str]) -> str:
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 
 
-def how_to_read(labels: bool, p: float = 2.0, privacy: Mapping[str, Any] | None = None) -> str:
-    """The three things to know before using a number."""
+def how_to_read(
+    labels: bool,
+    p: float = 2.0,
+    privacy: Mapping[str, Any] | None = None,
+    of_populations: bool = False,
+) -> str:
+    """The few things to know before using a number."""
     measured = (
         "the dataset distance between the labelled samples of two sites: the 2-Wasserstein distance"
         " that also counts how far apart the means and standard deviations of their classes are"
@@ -80,9 +85,23 @@ def how_to_read(labels: bool, p: float = 2.0, privacy: Mapping[str, Any] | None 
         " small value means similar data. The unit is that of the data."
     )
     rows = [("The value", value), *(_CERTIFIED if privacy is None else _private(privacy))]
+    if of_populations:
+        rows = [*_POPULATIONS, ("These samples", value), *rows[1:]]
     return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")
 
 
+_POPULATIONS = (
+    (
+        "The distance",
+        "is about the populations that the rows are samples of: sampling noise is taken away. Its"
+        " 95% interval reaches to zero where there is no evidence of a difference.",
+    ),
+    (
+        "Chance alone",
+        "is how far apart two samples of one population would be, with as many rows. Each site"
+        " measured it on splits of its own rows.",
+    ),
+)
 _CERTIFIED = (
     (
         "The certified interval",

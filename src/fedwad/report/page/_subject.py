@@ -1,7 +1,12 @@
-"""A distance matrix with everything that the parts of its page share: order, digits, clusters."""
+"""A distance matrix with everything that the parts of its page share: order, digits, clusters.
+
+The page is about the distances between populations where all of them are known, and about those
+between the samples otherwise.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,20 +21,31 @@ from fedwad.report.page._arrange import Ints, Tree, tree
 from fedwad.report.page._colour import CLUSTERS
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._text import cleaned
+from fedwad.report.sentences import pairs_that_differ
+from fedwad.tables import Schema
 
 __all__ = ["Subject"]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One matrix, its clusters if there are any, and the exact distances if they are known."""
+    """One matrix, with its clusters, exact distances, schema and warnings as far as known."""
 
     matrix: MatrixResult
     clusters: Ints | None
     exact: Floats | None
+    schema: Schema | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, matrix: MatrixResult, clusters: Any = None, exact: Any = None) -> Subject:
+    def of(
+        cls,
+        matrix: MatrixResult,
+        clusters: Any = None,
+        exact: Any = None,
+        schema: Schema | None = None,
+        warnings: Sequence[str] = (),
+    ) -> Subject:
         """Check that every site has a label and every pair an exact distance."""
         size = len(matrix.sites)
         if clusters is not None:
@@ -45,11 +61,21 @@ class Subject:
                 raise InputError(
                     f"exact has shape {exact.shape}; give one distance per pair ({size} x {size})."
                 )
-        return cls(matrix, clusters, exact)
+        return cls(matrix, clusters, exact, schema, tuple(warnings))
+
+    @property
+    def of_populations(self) -> bool:
+        """Whether the page shows distances between populations."""
+        return self.matrix.calibrated and self.matrix.population_interval is not None
 
     @property
     def sure(self) -> str:
-        """The word for its intervals."""
+        """The word for the intervals of the distances that the page shows."""
+        return "95% interval" if self.of_populations else self.sample_sure
+
+    @property
+    def sample_sure(self) -> str:
+        """The word for the bounds of the distances between samples."""
         return "certified" if self.matrix.certified else "likely"
 
     @property
@@ -66,7 +92,44 @@ class Subject:
 
     @cached_property
     def value(self) -> Floats:
+        """The distances that the page shows."""
+        shown = self.matrix.population if self.of_populations else self.matrix.value
+        return np.asarray(shown, dtype=float)
+
+    @cached_property
+    def sample(self) -> Floats:
+        """The estimated distances between samples."""
         return np.asarray(self.matrix.value, dtype=float)
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The ends of the intervals of the distances that the page shows."""
+        interval = self.matrix.population_interval
+        ends = interval if self.of_populations and interval is not None else self.sample_bounds
+        return np.asarray(ends[0], dtype=float), np.asarray(ends[1], dtype=float)
+
+    @property
+    def sample_bounds(self) -> tuple[Floats, Floats]:
+        """The bounds of the distances between samples."""
+        ends = self.matrix.lower, self.matrix.upper
+        return np.asarray(ends[0], dtype=float), np.asarray(ends[1], dtype=float)
+
+    @cached_property
+    def noise(self) -> float | None:
+        """What two samples of one population are typically apart, if that is known."""
+        if not self.of_populations or self.matrix.noise is None or self.size < 2:
+            return None
+        return float(np.median(np.asarray(self.matrix.noise, dtype=float)[self.pairs]))
+
+    @cached_property
+    def differs(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None:
+        """Which pairs differ by more than chance; None if that is unknown."""
+        return pairs_that_differ(self.matrix)
+
+    def interval(self, i: int, j: int) -> str:
+        """The interval of a pair in words, rounded outwards."""
+        low, high = self.bounds
+        return self.digits.interval(float(low[i, j]), float(high[i, j]))
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
@@ -81,21 +144,21 @@ class Subject:
     @cached_property
     def range(self) -> tuple[float, float]:
         """The range of the colours: least to greatest value; from zero if all values are nearly
-        equal."""
+        equal. Where the noise is known, the range goes from zero to the noise at least, so that
+        chance alone does not fill it."""
         known = self.value[self.pairs]
         known = known[np.isfinite(known)]
         if not len(known):
             return 0.0, 1.0
+        if self.noise is not None:
+            return 0.0, max(float(known.max()), self.noise) or 1.0
         least, most = float(known.min()), float(known.max())
         return (least, most) if most - least > 0.02 * most else (0.0, most or 1.0)
 
     @cached_property
     def span(self) -> tuple[float, float]:
         """From the least lower bound to the greatest upper bound."""
-        low, high = (
-            np.asarray(part, dtype=float)[self.pairs]
-            for part in (self.matrix.lower, self.matrix.upper)
-        )
+        low, high = (part[self.pairs] for part in self.bounds)
         least = min(low[np.isfinite(low)].min(initial=self.range[0]), self.range[0])
         most = max(high[np.isfinite(high)].max(initial=self.range[1]), self.range[1])
         return float(least), float(most)
@@ -112,6 +175,21 @@ class Subject:
         np.fill_diagonal(away, np.inf)
         return np.asarray(away.argmin(axis=1), dtype=np.int64)
 
+    @cached_property
+    def shaded(self) -> Floats:
+        """The distances that colours show: zero for pairs without evidence of a difference."""
+        return self.value if self.differs is None else np.where(self.differs, self.value, 0.0)
+
+    @property
+    def first_pair(self) -> tuple[int, int]:
+        """The pair that the page starts with: the farthest that is known."""
+        first, second = self.pairs
+        known = [
+            int(pair) for pair in self.ranked if np.isfinite(self.value[first[pair], second[pair]])
+        ]
+        pair = known[-1] if known else int(self.ranked[0])
+        return int(first[pair]), int(second[pair])
+
     def others(self) -> list[tuple[str, Floats]]:
         """Distances to show beside ours: the paper's and the exact ones."""
         found = []
@@ -126,6 +204,16 @@ class Subject:
         """The labels in use, each once, from the smallest."""
         return [] if self.clusters is None else sorted({int(label) for label in self.clusters})
 
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The number of each label's cluster, from 1; 0 for a single site."""
+        numbers, count = {}, 0
+        for label in self.cluster_names:
+            single = int(np.count_nonzero(self.clusters == label)) == 1
+            count += not single
+            numbers[label] = 0 if single else count
+        return numbers
+
     def mark_of(self, site: int) -> int:
         """The index of the site's cluster, which selects its colour and shape."""
         return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[site]))
@@ -135,9 +223,12 @@ class Subject:
         return "plain" if self.clusters is None else f"c{self.mark_of(site) % len(CLUSTERS)}"
 
     def blocks(self) -> list[tuple[int, int, int]]:
-        """Runs of one cluster along the axis: label, first place, number of sites."""
+        """Runs of one cluster along the axis: its number, first place, number of sites."""
         if self.clusters is None:
             return []
         labels = self.clusters[self.tree.order]
         cuts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), self.size]
-        return [(int(labels[start]), start, stop - start) for start, stop in pairwise(cuts)]
+        return [
+            (self.numbers[int(labels[start])], start, stop - start)
+            for start, stop in pairwise(cuts)
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from fedwad.report.page._distance import distance_lead, distance_sections, dista
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
 from fedwad.report.page._subject import Subject
+from fedwad.tables import Schema
 
 __all__ = ["write_report"]
 
@@ -33,6 +34,8 @@ def write_report(
     shape: tuple[int, ...] | None = None,
     title: str | None = None,
     when: datetime | None = None,
+    schema: Schema | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write a distance, a matrix or a coreset as one self-contained HTML file.
 
@@ -48,9 +51,11 @@ def write_report(
         square
     title : the heading; by default a question
     when : the date on the page; by default now
+    schema : what the columns of the sites' tables became; the page says which were compared
+    warnings : sentences to show near the top, such as conflicts between the sites' tables
     """
     if isinstance(result, DistanceResult):
-        parts = _distance_parts(result, clusters, exact)
+        parts = _distance_parts(result, clusters, exact, schema, warnings)
     elif isinstance(result, CoresetResult):
         if clusters is not None or exact is not None:
             raise InputError(
@@ -59,7 +64,7 @@ def write_report(
         sections = coreset_sections(result, dict(others or {}), shape)
         parts = _Parts(coreset_title(result), sections, coreset_lead(result))
     elif isinstance(result, MatrixResult):
-        subject = Subject.of(result, clusters, exact)
+        subject = Subject.of(result, clusters, exact, schema, warnings)
         lead, data = matrix_lead(subject), matrix_data(subject)
         parts = _Parts(matrix_title(subject), matrix_sections(subject), lead, data)
     else:
@@ -85,10 +90,17 @@ class _Parts(NamedTuple):
     data: Any = None
 
 
-def _distance_parts(result: DistanceResult, clusters: Any, exact: Any) -> _Parts:
+def _distance_parts(
+    result: DistanceResult,
+    clusters: Any,
+    exact: Any,
+    schema: Schema | None,
+    warnings: Sequence[str],
+) -> _Parts:
     if clusters is not None:
         raise InputError("clusters were given with one distance; they belong to a matrix.")
     if exact is not None and np.ndim(exact) != 0:
         raise InputError(f"exact has shape {np.shape(exact)}; give one number with one distance.")
-    sections = distance_sections(result, None if exact is None else float(exact))
+    found = None if exact is None else float(exact)
+    sections = distance_sections(result, found, schema, warnings)
     return _Parts(distance_title(result), sections, distance_lead(result))

@@ -17,10 +17,10 @@
   };
   const text = (whole) =>
     whole === null ? "unknown" : (whole / 10 ** data.decimals).toFixed(data.decimals) + data.suffix;
-  const interval = (pair) =>
-    data.upper[pair] === null
-      ? `${data.sure} at least ${text(data.lower[pair])}`
-      : `${data.sure} ${text(data.lower[pair])} to ${text(data.upper[pair])}`;
+  const interval = (line, pair) =>
+    line.upper[pair] === null
+      ? `${line.sure} at least ${text(line.lower[pair])}`
+      : `${line.sure} ${text(line.lower[pair])} to ${text(line.upper[pair])}`;
   const element = (tag, className, content) => {
     const made = document.createElement(tag);
     if (className) made.className = className;
@@ -33,6 +33,7 @@
   const readout = byId("readout"), which = byId("which"), intervalBar = byId("interval-bar"), spot = byId("spot"), cursor = byId("cursor");
   const marks = { row: cursor.querySelector(".row"), column: cursor.querySelector(".column"), cell: cursor.querySelector(".cell") };
   const labels = ["down", "across"].map((side) => document.querySelectorAll(`.named .${side} span`));
+  const VERDICTS = ["no evidence of a difference", "different by more than chance"];
   let chosen = data.start;
 
   const place = (whole) => {
@@ -64,11 +65,13 @@
         element("b", "number", ["0"]), element("span", "interval", ["from itself"]));
       return;
     }
-    const others = data.others.flatMap((other) => [
-      element("span", "unseen", [", "]), element("span", "other", [`${other.label} ${text(other.value[pair])}`])]);
+    const lines = data.others.map((other) =>
+      `${other.label} ${text(other.value[pair])}` + (other.lower ? `, ${interval(other, pair)}` : ""));
+    if (data.verdict.length) lines.unshift(VERDICTS[data.verdict[pair]]);
+    const others = lines.flatMap((line) => [element("span", "unseen", [", "]), element("span", "other", [line])]);
     readout.replaceChildren(element("span", "pair", [nameOf(a), " – ", nameOf(b)]), element("span", "unseen", [": "]),
       element("b", "number", [text(data.value[pair])]), element("span", "unseen", [", "]),
-      element("span", "interval", [interval(pair)]), ...others);
+      element("span", "interval", [interval(data, pair)]), ...others);
     intervalBar.style.left = `${place(data.lower[pair])}%`;
     intervalBar.style.right = `${100 - place(data.upper[pair])}%`;
     spot.style.left = `${place(data.value[pair])}%`;
