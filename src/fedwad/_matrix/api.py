@@ -13,6 +13,7 @@ from fedwad._checks import check_callback, check_flag, check_whole
 from fedwad._distance.api import check_classes, check_private
 from fedwad._distance.blocks import ask_blocks
 from fedwad._matrix.from_summaries import by_release, by_summary
+from fedwad._matrix.health import Health
 from fedwad._matrix.hub import by_hub
 from fedwad._matrix.pairs import by_pairs
 from fedwad._matrix.result import MatrixResult
@@ -35,6 +36,7 @@ from fedwad.ot import (
     check_order,
     pairwise_pvalues,
 )
+from fedwad.ot import Summary as CellSummary
 from fedwad.privacy import DP
 
 __all__ = ["Progress", "matrix"]
@@ -146,6 +148,18 @@ def _chance(found: Found) -> Populations | None:
     return beyond_chance(found.value, summaries, found.calibrations)
 
 
+def _health(found: Found, chance: Populations | None) -> Health | None:
+    """Return what the sites' heterogeneity is computed from; None if a pair is unknown."""
+    if chance is None or np.isnan(chance.square).any():
+        return None
+    variances = []
+    for summary in found.summaries[: len(found.sites)]:
+        assert isinstance(summary, CellSummary)  # noqa: S101
+        between = summary.weights @ ((summary.means - summary.mean) ** 2).sum(axis=1)
+        variances.append(summary.variance + float(between))
+    return Health(chance.square, chance.std, np.array(variances))
+
+
 def _result(
     line: MeteredFederation,
     task: MatrixTask,
@@ -169,6 +183,7 @@ def _result(
         lower=lower,
         upper=found.upper,
         pvalue=pvalue,
+        health=_health(found, known),
         fedwad=found.fedwad,
         method=method.name,
         options=method.to_dict(),

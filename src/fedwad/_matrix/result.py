@@ -13,6 +13,7 @@ from fedwad import clusters
 from fedwad._checks import check_whole
 from fedwad._files import Saved
 from fedwad._matrix.evidence import any_difference, distances_for_clusters
+from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats
@@ -63,6 +64,9 @@ class MatrixResult(Saved):
     pvalue : array (N, N) or None
         P-values of the permutation test of each pair, adjusted for the number of pairs by Holm's
         method, with ones on the diagonal; None without `test`.
+    health : Health or None
+        What `heterogeneity` and `eccentricity` are computed from; None if a site withheld its
+        numbers.
     method, options : str, dict
         The method and its options.
     p, seed : float, int
@@ -100,6 +104,7 @@ class MatrixResult(Saved):
     population_interval: tuple[Floats, Floats] | None = None
     pvalue: Floats | None = None
     rows: tuple[int, ...] = ()
+    health: Health | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -156,6 +161,25 @@ class MatrixResult(Saved):
         The permutation test decides where there is one, else the intervals of `population`.
         """
         return any_difference(self.pvalue, self.population, self.population_interval)
+
+    @property
+    def heterogeneity(self) -> Heterogeneity:
+        """How different the sites are on the whole: mean squared distance between populations.
+
+        Examples
+        --------
+        >>> import numpy as np, fedwad
+        >>> rng = np.random.default_rng(0)
+        >>> m = fedwad.matrix({f"site{k}": rng.normal(k // 3, 1, (300, 4)) for k in range(4)})
+        >>> 1.8 < m.heterogeneity.value < 2.2, m.eccentricity.farthest
+        (True, 'site3')
+        """
+        return known(self.health).heterogeneity()
+
+    @property
+    def eccentricity(self) -> Eccentricity:
+        """How far each site lies from the rest, and which does so by more than chance."""
+        return known(self.health).eccentricity(self.sites)
 
     def _distances(self, affinity: str) -> Floats:
         if affinity != "kernel":
@@ -217,6 +241,7 @@ class MatrixResult(Saved):
         }
         interval = self.population_interval
         content["population_interval"] = None if interval is None else list(map(_rows, interval))
+        content["health"] = None if self.health is None else self.health.to_dict()
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         return content
@@ -237,7 +262,7 @@ class MatrixResult(Saved):
     def _from_dict(cls, content: dict[str, Any]) -> MatrixResult:
         tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES[:4]}
         tables |= {name: content.pop(name, None) for name in _TABLES[4:]}
-        interval = content.pop("population_interval", None)
+        interval, health = content.pop("population_interval", None), content.pop("health", None)
         for name, table in tables.items():
             tables[name] = None if table is None else np.array(table, dtype=np.float64)
         if type(content["sites"]) is not list:
@@ -249,6 +274,7 @@ class MatrixResult(Saved):
             traffic=Traffic(**content.pop("traffic")),
             history=tuple(MatrixRound(**record) for record in content.pop("history")),
             population_interval=None if interval is None else _interval(interval),
+            health=None if health is None else Health.from_dict(health, len(tables["value"])),
             **tables,
             **content,
         )

@@ -29,6 +29,7 @@ from fedwad.cli.groups import (
     grouped,
     number_of_clusters,
 )
+from fedwad.cli.health import health_in_json
 from fedwad.cli.matrix_table import show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
@@ -169,7 +170,8 @@ def _finish(
             warnings=conflict_sentences(schema),
         )
     if as_json:
-        print_json(result.to_dict() | ({} if clusters is None else {"clusters": clusters}))
+        found_clusters = {} if clusters is None else {"clusters": clusters}
+        print_json(result.to_dict() | health_in_json(result) | found_clusters)
         return
     show_matrix(result, found)
     if clusters is not None:

@@ -12,6 +12,7 @@ from rich.table import Table
 import fedwad
 from fedwad._words import bytes_in_words
 from fedwad.cli.console import print_failed, screen, warn_small_cells
+from fedwad.cli.health import health_lines
 
 __all__ = ["show_clusters", "show_matrix"]
 
@@ -37,6 +38,8 @@ def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
     chance = _chance(result)
     if chance:
         screen.print(chance, soft_wrap=True)
+    for line in health_lines(result):
+        screen.print(line, soft_wrap=True, markup=False)
     screen.print(_notes(result), soft_wrap=True)
     for name, reason in result.failed.items():
         print_failed(name, reason)

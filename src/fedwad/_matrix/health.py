@@ -1,0 +1,171 @@
+"""How different the sites of a federation are on the whole, and which of them lies apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedwad._matrix.odd import mean_error, odd_pvalues
+from fedwad.errors import InputError
+from fedwad.ot import Floats
+
+__all__ = ["Eccentricity", "Health", "Heterogeneity"]
+
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """How different the sites are on the whole.
+
+    Attributes
+    ----------
+    value : float
+        Mean over all pairs of sites of the squared distance between their populations. Sampling
+        noise is taken away, so it can be negative where all populations agree.
+    error : float
+        Standard error of `value` by the sampling of rows.
+    fraction : float
+        The part of the total variance that lies between sites, from 0 to 1. Half the mean squared
+        distance between sites is their variance, as in the intraclass correlation.
+    """
+
+    value: float
+    error: float
+    fraction: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<heterogeneity {self.value:.4g} +- {self.error:.2g}, {self.fraction:.1%} of the"
+            " total variance>"
+        )
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain numbers."""
+        return {"value": self.value, "error": self.error, "fraction": self.fraction}
+
+
+@dataclass(frozen=True, eq=False)
+class Eccentricity:
+    """How far each site lies from the rest.
+
+    Attributes
+    ----------
+    sites : tuple of str
+    value : array (N,)
+        Mean squared distance between the population of a site and those of the others. The mean
+        over sites is the heterogeneity.
+    error : array (N,)
+        Standard errors of `value` by the sampling of rows.
+    fraction : array (N,)
+        Half of `value` as a part of the total variance.
+    pvalue : array (N,)
+        Of the hypothesis that the site differs from the rest no more than they differ from each
+        other, adjusted for the number of sites. One for fewer than three sites.
+    """
+
+    sites: tuple[str, ...]
+    value: Floats
+    error: Floats
+    fraction: Floats
+    pvalue: Floats
+
+    @property
+    def farthest(self) -> str:
+        """The site that is farthest from the rest, be it by chance."""
+        return self.sites[int(np.argmax(self.value))]
+
+    @property
+    def odd(self) -> tuple[str, ...]:
+        """Sites that lie apart by more than chance at the 5% level, the farthest first."""
+        order = np.argsort(-self.value, kind="stable")
+        return tuple(self.sites[i] for i in order if self.pvalue[i] <= _LEVEL)
+
+    def __repr__(self) -> str:
+        if self.odd:
+            return f"<eccentricity of {len(self.sites)} sites, odd one out: {', '.join(self.odd)}>"
+        return f"<eccentricity of {len(self.sites)} sites, no odd one out>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists."""
+        tables = {name: getattr(self, name) for name in ("value", "error", "fraction", "pvalue")}
+        content: dict[str, Any] = {name: table.tolist() for name, table in tables.items()}
+        return content | {"sites": list(self.sites), "odd": list(self.odd)}
+
+
+@dataclass(frozen=True, eq=False)
+class Health:
+    """What heterogeneity and eccentricity are computed from.
+
+    Attributes
+    ----------
+    square, error : arrays (N, N)
+        Squared distances between populations, which may be negative by chance, and their standard
+        deviations.
+    variance : array (N,)
+        Total variance of each site.
+    """
+
+    square: Floats
+    error: Floats
+    variance: Floats
+
+    def heterogeneity(self) -> Heterogeneity:
+        """Return the mean over pairs."""
+        value = float(self.square[self._pairs].mean())
+        count = len(self.square)
+        weights = (1 - np.eye(count)) / (count * (count - 1))
+        return Heterogeneity(value, mean_error(weights, self.error), value / 2 / self._total)
+
+    def eccentricity(self, sites: tuple[str, ...]) -> Eccentricity:
+        """Return the means over the pairs of each site."""
+        count = len(sites)
+        value = self.square.sum(axis=1) / (count - 1)
+        errors = []
+        for site in range(count):
+            weights = np.zeros((count, count))
+            weights[site] = weights[:, site] = 0.5 / (count - 1)
+            weights[site, site] = 0.0
+            errors.append(mean_error(weights, self.error))
+        pvalue = odd_pvalues(self.square, self.error)
+        fraction = np.asarray(value / 2 / self._total)
+        return Eccentricity(sites, np.asarray(value), np.array(errors), fraction, pvalue)
+
+    @property
+    def _pairs(self) -> tuple[Any, ...]:
+        return np.triu_indices(len(self.square), 1)
+
+    @property
+    def _total(self) -> float:
+        """Variance within sites on average plus variance between them."""
+        between = max(float(self.square[self._pairs].mean()) / 2, 0.0)
+        return float(self.variance.mean()) + between or 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return lists of numbers."""
+        return {name: getattr(self, name).tolist() for name in ("square", "error", "variance")}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], count: int) -> Health:
+        """Read what `to_dict` wrote; ValueError unless it is about so many sites."""
+        tables = {name: np.array(table, dtype=np.float64) for name, table in content.items()}
+        found = cls(**tables)
+        shapes = (found.square.shape, found.error.shape, found.variance.shape)
+        if shapes != ((count, count), (count, count), (count,)):
+            raise ValueError("not tables of all sites")
+        if not all(np.isfinite(table).all() for table in tables.values()):
+            raise ValueError("not finite")
+        return found
+
+
+def known(health: Health | None) -> Health:
+    """Return what is known; InputError if sites withheld what it needs."""
+    if health is None:
+        raise InputError(
+            "Distances between populations are unknown here, so heterogeneity and eccentricity are"
+            " too; they need method 'summary' with p = 2, without labels or privacy, and sites"
+            " whose policies have calibration = true."
+        )
+    return health

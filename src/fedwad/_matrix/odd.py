@@ -1,0 +1,127 @@
+"""Whether one site lies further from the others than they lie from each other.
+
+Chance has two sources. Rows are samples, so squared distances have errors. Sites differ anyway, so
+one of them is always the farthest. A site is the odd one out if its squared distance from the rest
+exceeds what a further site of the same kind would have, after both.
+
+If sites are drawn from one distribution with variance s^2 in k directions, a further site has
+A / s^2 ~ F(k, k (n - 1)), where n sites estimate s^2 and A is its squared distance from their
+centre. Half the mean squared distance between n sites is an estimate of s^2, and the eigenvalues of
+their Gram matrix give an effective k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad.ot import Floats
+
+__all__ = ["mean_error", "odd_pvalues"]
+
+_SMALLEST = 1e-12  # p-values below are not distinguished
+_FREEDOM = 4  # of errors, which sites measure on a few splits
+
+
+def mean_error(weights: Floats, error: Floats) -> float:
+    """Standard error of a weighted sum over pairs.
+
+    Half of the variance of a pair comes from either of its sites, so two pairs that share a site
+    have correlation one half. That is the most for sites of equal size, where errors are linear.
+    """
+    both = (weights + weights.T) / 2 * error
+    return float(np.sqrt((both.sum(axis=1) ** 2).sum() * 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Contrast:
+    """Numbers of one site against the rest: A, s^2, the weights of pairs in both, k and n."""
+
+    own: float
+    spread: float
+    own_weights: Floats
+    spread_weights: Floats
+    directions: float
+    others: int
+
+    def exceeds(self, level: float, error: Floats) -> bool:
+        """Whether A exceeds its largest usual size at this level, errors of rows included."""
+        from scipy.special import fdtri, stdtrit
+
+        freedom = self.directions * (self.others - 1)
+        factor = float(fdtri(self.directions, freedom, 1 - level))
+        weights = self.own_weights - (factor * self.spread_weights if self.spread > 0 else 0.0)
+        deviation = -float(stdtrit(_FREEDOM, level)) * mean_error(weights, error)
+        return self.own - factor * self.spread > deviation
+
+
+def odd_pvalues(square: Floats, error: Floats) -> Floats:
+    """P-values of "this site is of one kind with the rest", adjusted for the number of sites.
+
+    Parameters
+    ----------
+    square : array (N, N)
+        Squared distances between populations, which may be negative by chance.
+    error : array (N, N)
+        Their standard deviations.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 0.1, -0.1, 0.05, -0.05, 0.08, 3.0])
+    >>> square = (points[:, None] - points) ** 2
+    >>> odd_pvalues(square, np.full((7, 7), 1e-4)).round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    """
+    count = len(square)
+    if count < 3:
+        return np.ones(count)
+    found = [_pvalue(_contrast(square, site), error) for site in range(count)]
+    return np.asarray(np.minimum(np.array(found) * count, 1.0))
+
+
+def _contrast(square: Floats, site: int) -> _Contrast:
+    count = len(square)
+    n = count - 1
+    rest = np.arange(count) != site
+    inside = np.outer(rest, rest) & ~np.eye(count, dtype=bool)
+    spread_weights = inside / (n * (n - 1)) / 2  # s^2 is half of the mean over ordered pairs
+    across = np.zeros((count, count))
+    across[site, rest] = across[rest, site] = 0.5 / n
+    own_weights = (across - (n - 1) / n * spread_weights) * n / (n + 1)
+    spread = float((spread_weights * square).sum())
+    return _Contrast(
+        own=float((own_weights * square).sum()),
+        spread=max(spread, 0.0),
+        own_weights=own_weights,
+        spread_weights=spread_weights,
+        directions=_directions(square[np.ix_(rest, rest)]),
+        others=n,
+    )
+
+
+def _directions(square: Floats) -> float:
+    """Effective number of directions in which sites with these squared distances differ."""
+    count = len(square)
+    centring = np.eye(count) - 1 / count
+    values = np.linalg.eigvalsh(-centring @ np.maximum(square, 0.0) @ centring / 2)
+    values = np.maximum(values, 0.0)
+    total = float((values**2).sum())
+    return float(np.clip(values.sum() ** 2 / total, 1.0, count - 1)) if total > 0 else 1.0
+
+
+def _pvalue(contrast: _Contrast, error: Floats) -> float:
+    """The smallest level at which the site exceeds what is usual, by bisection."""
+    low, high = math.log(_SMALLEST), math.log(0.5)
+    if not contrast.exceeds(0.5, error):
+        return 1.0
+    if contrast.exceeds(_SMALLEST, error):
+        return _SMALLEST
+    for _ in range(40):
+        middle = (low + high) / 2
+        if contrast.exceeds(math.exp(middle), error):
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
