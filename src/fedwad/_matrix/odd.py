@@ -22,7 +22,6 @@ from fedwad.ot import Floats
 __all__ = ["mean_error", "odd_pvalues"]
 
 _SMALLEST = 1e-12  # p-values below are not distinguished
-_FREEDOM = 4  # of errors, which sites measure on a few splits
 
 
 def mean_error(weights: Floats, error: Floats) -> float:
@@ -47,14 +46,18 @@ class _Contrast:
     others: int
 
     def exceeds(self, level: float, error: Floats) -> bool:
-        """Whether A exceeds its largest usual size at this level, errors of rows included."""
-        from scipy.special import fdtri, stdtrit
+        """Whether A exceeds the error of rows, and what a further site of the same kind has.
+
+        The spread counts with one standard error more, so that sites which seem equal by chance
+        alone are not taken for equal ones.
+        """
+        from scipy.special import fdtri, ndtri
 
         freedom = self.directions * (self.others - 1)
-        factor = float(fdtri(self.directions, freedom, 1 - level))
-        weights = self.own_weights - (factor * self.spread_weights if self.spread > 0 else 0.0)
-        deviation = -float(stdtrit(_FREEDOM, level)) * mean_error(weights, error)
-        return self.own - factor * self.spread > deviation
+        usual = float(fdtri(self.directions, freedom, 1 - level))
+        spread = self.spread + mean_error(self.spread_weights, error)
+        chance = -float(ndtri(level)) * mean_error(self.own_weights, error)
+        return self.own > max(usual * spread, chance)
 
 
 def odd_pvalues(square: Floats, error: Floats) -> Floats:
