@@ -16,12 +16,13 @@ def test_all_labellings_of_few_blocks_have_exact_levels():
     """Over all ways to deal eight blocks to two sites, p <= alpha in at most a share of alpha."""
     from itertools import combinations
 
-    values = np.random.default_rng(0).normal(size=(8, 6))
-    segments = (("mean", 3), ("square", 3))
+    values = np.random.default_rng(0).normal(size=(8, 15)) ** 2
     pvalues = []
     for chosen in combinations(range(8), 4):
         rest = [k for k in range(8) if k not in chosen]
-        sites = [Blocks(10, values[list(part)], segments) for part in (chosen, rest)]
+        sites = [
+            Blocks(10, (4,), values[list(part)], np.zeros(3), np.ones(3)) for part in (chosen, rest)
+        ]
         pvalues.append(permutation_test(sites).pvalue)
     for alpha in np.unique(pvalues):
         assert np.mean(np.array(pvalues) <= alpha + 1e-12) <= alpha + 1e-12
@@ -38,7 +39,7 @@ def test_level_of_one_population(kind):
             "heavy": lambda n, rng=rng: rng.standard_t(2, (n, 4)),
             "discrete": lambda n, rng=rng: rng.integers(0, 2, (n, 4)).astype(float),
         }[kind]
-        sites = [block_means(Measure(rows(n)), 10) for n in (60, 90)]
+        sites = [block_means(Measure(rows(n))) for n in (60, 90)]
         rejected += permutation_test(sites, 199, k).pvalue <= 0.05
     assert rejected <= 13  # 99% of binomial numbers with 120 runs and 5%
 
@@ -59,20 +60,20 @@ def sample(kind, rng, n=400, d=10):
 @pytest.mark.parametrize("kind", ["mean", "scale", "correlation", "humps"])
 def test_differences_are_found(kind):
     rng = np.random.default_rng(2)
-    sites = [block_means(Measure(sample(k, rng)), 20) for k in ("same", kind)]
+    sites = [block_means(Measure(sample(k, rng))) for k in ("same", kind)]
     assert permutation_test(sites).pvalue <= 0.01
 
 
 def test_same_rows_at_both_sites_and_constant_rows():
     rows = Measure(np.random.default_rng(3).normal(size=(100, 3)))
-    assert permutation_test([block_means(rows, 10)] * 2).pvalue == 1.0
-    constant = block_means(Measure(np.ones((100, 3))), 10)
+    assert permutation_test([block_means(rows)] * 2).pvalue == 1.0
+    constant = block_means(Measure(np.ones((100, 3))))
     assert permutation_test([constant, constant]).pvalue == 1.0
 
 
 def test_smallest_pvalue_of_few_blocks():
     rng = np.random.default_rng(4)
-    sites = [block_means(Measure(rng.normal(s, 1, (30, 2))), 10) for s in (0, 9)]
+    sites = [block_means(Measure(rng.normal(s, 1, (30, 2)))) for s in (0, 9)]
     found = permutation_test(sites)
     assert found.smallest == pytest.approx(2 / 20)
     assert found.pvalue == pytest.approx(2 / 20)
@@ -86,7 +87,7 @@ def test_holm_is_that_of_the_definition():
 def test_pairs_and_groups():
     rng = np.random.default_rng(5)
     shifts = (0.0, 0.0, 2.0)
-    blocks = [block_means(Measure(rng.normal(s, 1, (200, 3))), 10) for s in shifts]
+    blocks = [block_means(Measure(rng.normal(s, 1, (200, 3)))) for s in shifts]
     pvalues = pairwise_pvalues(blocks)
     assert pvalues[0, 1] > 0.05
     assert pvalues[0, 2] <= 0.01
@@ -100,11 +101,19 @@ def test_pairs_and_groups():
 
 def test_small_sites_are_named():
     rng = np.random.default_rng(6)
-    blocks = [block_means(Measure(rng.normal(size=(n, 2))), 10) for n in (20, 20)]
+    blocks = [block_means(Measure(rng.normal(size=(n, 2)))) for n in (20, 20)]
     assert count_groups(np.zeros((2, 2)), np.zeros((2, 2)), lambda _: 2, blocks).too_small == (0, 1)
 
 
-def test_blocks_of_other_sizes_are_refused():
-    rows = Measure(np.random.default_rng(7).normal(size=(100, 3)))
+def test_sites_of_other_sizes_and_policies():
+    rng = np.random.default_rng(7)
+    large, strict = rng.normal(size=(3000, 3)), rng.normal(size=(200, 3))
+    found = permutation_test([block_means(Measure(large)), block_means(Measure(strict), 20)])
+    assert (found.rows, found.blocks) == (20, (96, 10))
+    assert found.pvalue > 0.05
+
+
+def test_blocks_of_other_features_are_refused():
+    rows = np.random.default_rng(7).normal(size=(100, 3))
     with pytest.raises(InputError):
-        permutation_test([block_means(rows, 10), block_means(rows, 20)])
+        permutation_test([block_means(Measure(rows)), block_means(Measure(rows[:, :2]))])

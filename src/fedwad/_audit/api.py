@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedwad._audit._atoms import by_slabs
+from fedwad._audit._blocks import repeated_blocks, solved_blocks
 from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
 from fedwad._audit._permuted import permuted
@@ -31,7 +32,7 @@ from fedwad.tables import Schema
 
 __all__ = ["METHODS", "Method", "audit"]
 
-Method = Literal["fedwad", "hub", "summary", "coreset", "classifier", "private", "schema"]
+Method = Literal["fedwad", "hub", "summary", "test", "coreset", "classifier", "private", "schema"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 _MOST = 1000  # records; of larger data a random part is audited
@@ -42,6 +43,7 @@ _KINDS: dict[str, frozenset[str]] = {
     "fedwad": frozenset({"moments", "transport", "cells"}),
     "hub": frozenset({"moments", "cells"}),
     "summary": frozenset({"summary"}),
+    "test": frozenset({"blocks"}),
     "coreset": frozenset({"moments", "summary", "atoms"}),
     "classifier": frozenset({"labels", "prototypes"}),
     "private": frozenset({"private"}),
@@ -97,6 +99,8 @@ _ATTACKS = (
     _Attack(
         "averaging of repeats", ("summary",), "the same summary twenty times", repeated_summaries
     ),
+    _Attack("solving of block means", ("test",), "one set of block means", solved_blocks),
+    _Attack("averaging of repeats", ("test",), "block means twenty times", repeated_blocks),
     _Attack("differencing by slabs", ("coreset",), "rounds with atoms on a line", by_slabs),
     _Attack(
         "differencing of prototypes",
@@ -134,9 +138,9 @@ def audit(
         .parquet or .xlsx file. Of more than 1000 records a random 1000 are attacked.
     policy : Policy or the path of one; by default the open policy, which answers everything, as in
         the paper's protocol
-    method : "fedwad", "hub", "summary", "coreset", "classifier", "private" or, of tables, "schema",
-        where a record counts as reconstructed if a value comes back that fewer than ten records
-        have; all by default
+    method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "private" or, of tables,
+        "schema", where a record counts as reconstructed if a value comes back that fewer than ten
+        records have; all by default
     seed : the same seed gives the same bits
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read

@@ -102,8 +102,8 @@ def permutation_test(
     Parameters
     ----------
     a, b : two sites of one federation (`fed["paris"]`), or data, which become local sites
-    blocks : number of blocks of the smaller site; 20 when left out, or fewer of ten rows each. A
-        policy may ask for more rows in a block.
+    blocks : fewest blocks of the smaller site, 20 when left out. Blocks have ten rows, or 20, 40,
+        ...: the largest size of which there are so many. A policy may ask for more rows in a block.
     seed : of the permutations, where there are too many to try all
 
     Returns
@@ -128,16 +128,17 @@ def permutation_test(
     line = MeteredFederation(first.federation)
     names = (first.name, second.name)
     with single_threaded_blas():
-        found = ask_blocks(line, names, blocks)
-        test = permute([found[name] for name in names], seed=seed)
+        found = ask_blocks(line, names)
+        both = [found[name] for name in names]
+        test = permute(both, seed=seed) if blocks is None else permute(both, 1999, seed, blocks)
     return PermutationTestResult(
         pvalue=test.pvalue,
         statistic=test.statistic,
         smallest=test.smallest,
         ranks=test.ranks,
         sites=names,
-        rows=found[names[0]].rows,
-        blocks=tuple(len(found[name].means) for name in names),
+        rows=test.rows,
+        blocks=test.blocks,
         seed=seed,
         traffic=line.traffic,
     )

@@ -132,11 +132,7 @@ def _run(line: MeteredFederation, task: MatrixTask, method: Method) -> Found:
 
 def _pvalues(line: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
     """Return the adjusted p-values of all pairs."""
-    if task.classes == "ignored" and found.calibrations:
-        summaries = found.summaries[: len(found.sites)]
-    else:
-        summaries = None
-    blocks = ask_blocks(line, found.sites, summaries=summaries)
+    blocks = ask_blocks(line, found.sites)
     return pairwise_pvalues([blocks[name] for name in found.sites], seed=task.seed)
 
 

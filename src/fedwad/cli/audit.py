@@ -36,7 +36,8 @@ def audit(
         ),
     ] = None,
     method: Annotated[
-        Literal["fedwad", "hub", "summary", "coreset", "classifier", "private", "schema"] | None,
+        Literal["fedwad", "hub", "summary", "test", "coreset", "classifier", "private", "schema"]
+        | None,
         typer.Option(help="Attack one method only.", show_default=False),
     ] = None,
     label_column: LabelColumn = None,

@@ -25,7 +25,7 @@ class Dataset:
 
     `wrong_labels` says why labels were left out. `names` holds the label that each class number
     stands for, once `canonical` has numbered the classes. `schema` is the one that encoded a table;
-    `features` are then its encoded columns.
+    `features` are then its encoded columns, and `keys` digests of the rows of the table.
     """
 
     measure: Measure
@@ -34,6 +34,7 @@ class Dataset:
     wrong_labels: str = ""
     names: tuple[Any, ...] = ()
     schema: Schema | None = None
+    keys: NDArray[np.void] | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
@@ -54,11 +55,16 @@ class Dataset:
         points, weights = self.measure.points + 0.0, self.measure.weights  # no -0.0
         order = np.argsort(_sortable(np.column_stack([points, weights])), kind="stable")
         points, weights = points[order], weights[order]
+        keys = None if self.keys is None else self.keys[order]
         try:
             codes = None if self.labels is None else class_codes(self.labels)[order]
         except InputError as error:  # raised only if classes are asked for
             return replace(
-                self, measure=Measure(points, weights), labels=None, wrong_labels=str(error)
+                self,
+                measure=Measure(points, weights),
+                labels=None,
+                wrong_labels=str(error),
+                keys=keys,
             )
         names: tuple[Any, ...] = ()
         if codes is not None:
@@ -69,7 +75,8 @@ class Dataset:
             names = tuple(self.names[name] for name in names) if self.names else names
             order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
             points, weights, codes = points[order], weights[order], codes[order]
-        return replace(self, measure=Measure(points, weights), labels=codes, names=names)
+            keys = None if keys is None else keys[order]
+        return replace(self, measure=Measure(points, weights), labels=codes, names=names, keys=keys)
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""

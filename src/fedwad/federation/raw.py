@@ -39,7 +39,7 @@ class RawTable:
         points = schema.encode(table)
         labels = self.labels if label is None else label_values(self.table[label], self.table.name)
         measure = Measure(points, name=self.table.name)
-        return Dataset(measure, labels, schema.names, schema=schema)
+        return Dataset(measure, labels, schema.names, schema=schema, keys=self._keys())
 
     def _label(self, schema: Schema) -> str | None:
         """The label column: this site's own, or that of the schema."""
@@ -56,6 +56,14 @@ class RawTable:
                 ' give it kind = "label" in the schema.'
             )
         return self.label
+
+    def _keys(self) -> NDArray[np.void]:
+        """Sixteen bytes for each row, the same for any schema and any order of columns."""
+        usable = [one for one in self.table.columns if one.kind not in ("unusable", "empty")]
+        parts = [one.values for one in sorted(usable, key=lambda one: one.name)]
+        rows = np.column_stack([part.astype(np.float64) + 0.0 for part in parts])
+        digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        return np.array(digests, dtype="V16")
 
     def plain(self) -> Dataset:
         """The data of a table whose columns are numbers, as they are."""

@@ -1,7 +1,7 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
 bounds."""
 
-from fedwad.ot._blocks import Blocks, block_means, block_size
+from fedwad.ot._blocks import Blocks, block_means, directions, segments_of
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
 from fedwad.ot._calibration import Calibration, calibrate
 from fedwad.ot._cells import effective_counts
@@ -80,13 +80,13 @@ __all__ = [
     "as_weights",
     "beyond_chance",
     "block_means",
-    "block_size",
     "bures",
     "calibrate",
     "check_order",
     "class_codes",
     "count_groups",
     "dataset_distance",
+    "directions",
     "distil",
     "distil_labelled",
     "effective_counts",
@@ -106,6 +106,7 @@ __all__ = [
     "reduce_support",
     "rounding",
     "same",
+    "segments_of",
     "solve",
     "summarise",
     "summarise_classes",

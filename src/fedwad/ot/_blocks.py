@@ -2,157 +2,173 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import data_order
 
-__all__ = ["Blocks", "Embedding", "block_means", "block_size"]
+__all__ = ["Blocks", "block_means", "common_rows", "directions", "embedded", "segments_of"]
 
-#: Largest number of blocks that a client shares; rows beyond are left out.
-MAX_BLOCKS = 100
-#: Usual number of blocks of the smallest site.
-USUAL_BLOCKS = 20
-#: Numbers of a block, as a part of the numbers in its rows: above one they could be solved for.
-MAX_SHARE = 0.5
-_FOURIER, _PROJECTIONS, _SEED = 200, 40, 20250301
-_WAVE = 2.0  # of the cosine of a single feature, which sees humps and tails
+#: Fewest rows of a block. Larger blocks have twice, four times, ... as many.
+SMALLEST = 10
+#: Blocks of each size, and the number of sizes; rows beyond are left out.
+EACH, SIZES = 64, 6
+#: Functions are rounded to this part of a standard deviation, for blocks of the smallest size.
+GRID = {"mean": 1 / 16, "square": 1 / 16, "third": 1 / 4, "fourth": 1 / 2, "projection": 1 / 16}
+_POWERS = {"mean": 1, "square": 2, "third": 3, "fourth": 4}
+_PROJECTIONS, _MOST_POWERS, _SEED = 40, 200, 20250301
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Means over blocks of equally many rows.
+    """Means over blocks of rows, small ones first.
+
+    Rows are standardised by the mean and the standard deviations of all rows of the site. A server
+    can convert what follows to other units, so nothing here depends on other sites.
 
     Attributes
     ----------
     rows : int
-        Rows in every block, the same at all sites.
+        Rows in the smallest blocks; the next size has twice as many, and so on.
+    counts : tuple of int
+        Number of blocks of each size.
     means : array (B, K)
-        Mean of each of the K functions over each block.
-    segments : tuple of (str, int)
-        What the functions are, and how many of each kind.
+        Mean of each of the K functions over each block, see `segments_of`.
+    centre, scale : arrays (d,)
+        Mean and standard deviations of all rows of the site, 1 where a feature is constant.
     """
 
     rows: int
+    counts: tuple[int, ...]
     means: Floats
-    segments: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Embedding:
-    """Functions of a row whose means are compared.
-
-    They are the standardised features, their squares, their cosines, squares of random projections
-    and random Fourier features. Centre and scale are public numbers of the request. All random
-    numbers come from a fixed public seed. `budget` limits how many functions there are: features
-    come first, then squares, cosines, and the random ones in equal parts.
-    """
-
     centre: Floats
     scale: Floats
-    budget: int
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
-        """How many functions of each kind fit into the budget."""
-        left, found = self.budget, []
-        dimension = len(self.centre)
-        for name in ("mean", "square", "cosine"):
-            if left >= dimension:
-                found.append((name, dimension))
-                left -= dimension
-        if dimension > 1:
-            projections = min(_PROJECTIONS, left // 3)
-            found.append(("projection", projections))
-            left -= projections
-        found.append(("fourier", min(_FOURIER, left) // 2 * 2))
-        return tuple((name, count) for name, count in found if count)
+        """What the functions are, and how many of each kind."""
+        return segments_of(len(self.centre))
 
-    def __call__(self, points: Floats) -> Floats:
-        """All functions of each row, (n, K)."""
-        z = (points - self.centre) / self.scale
-        return np.concatenate([self._part(name, count, z) for name, count in self.segments], axis=1)
-
-    def _part(self, name: str, count: int, z: Floats) -> Floats:
-        if name == "projection":
-            return np.asarray((z @ self._directions(count)) ** 2)
-        if name == "fourier":
-            angles = z @ self._frequencies(count // 2)
-            return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-        return {"mean": z, "square": z**2, "cosine": np.cos(_WAVE * z)}[name]
-
-    def _directions(self, count: int) -> Floats:
-        """Random signs, the first all equal: a correlation common to all features shows there."""
-        dimension = len(self.centre)
-        signs = np.random.default_rng([_SEED, 1]).choice([-1.0, 1.0], (dimension, count))
-        signs[:, 0] = 1.0
-        return np.asarray(signs / np.sqrt(dimension))
-
-    def _frequencies(self, count: int) -> Floats:
-        """Of the Gaussian kernel whose width is the usual distance of two standardised rows."""
-        dimension = len(self.centre)
-        normal = np.random.default_rng([_SEED, 2]).standard_normal((dimension, count))
-        return np.asarray(normal / np.sqrt(2 * dimension))
+    def merged(self, rows: int) -> Floats:
+        """Means over blocks of `rows` rows, from all blocks up to that size, two by two."""
+        found, size, start = self.means[:0], self.rows, 0
+        for count in self.counts:
+            found = np.concatenate([found, self.means[start : start + count]])
+            if size == rows:
+                return found
+            found, size, start = _paired(found), 2 * size, start + count
+        while size < rows:
+            found, size = _paired(found), 2 * size
+        return found if size == rows else self.means[:0]
 
 
-def block_size(counts: list[int], min_cell_size: int = 10) -> int:
-    """Rows in a block for sites with these numbers of rows: a twentieth of the smallest site."""
-    return max(min_cell_size, min(counts) // USUAL_BLOCKS)
+def _paired(means: Floats) -> Floats:
+    even = len(means) // 2 * 2
+    return np.asarray(means[:even].reshape(even // 2, 2, means.shape[1]).mean(axis=1))
+
+
+def segments_of(dimension: int) -> tuple[tuple[str, int], ...]:
+    """The functions of a row with this many features, half as many as the rows of a block hold.
+
+    They are the first four powers of each feature, and squares of sums with random signs. With many
+    features third and fourth powers are left out.
+    """
+    powers = list(_POWERS)[: 4 if dimension <= _MOST_POWERS else 2]
+    found = [(name, dimension) for name in powers]
+    if dimension > 1:
+        found.append(("projection", min(_PROJECTIONS, dimension)))
+    return tuple(found)
+
+
+def directions(dimension: int) -> Floats:
+    """Random signs from a public seed, (d, P); the first are equal, where a correlation shows."""
+    count = dict(segments_of(dimension)).get("projection", 0)
+    signs = np.random.default_rng([_SEED, 1]).choice([-1.0, 1.0], (dimension, count))
+    signs[:, :1] = 1.0
+    return np.asarray(signs / np.sqrt(dimension))
+
+
+def embedded(z: Floats, scale: Floats) -> Floats:
+    """All functions of standardised rows, (n, K).
+
+    Projections are of rows in the units of the data, where a distance is measured too.
+    """
+    unit = float(np.sqrt((scale**2).mean()))
+    powers = [z ** _POWERS[name] for name, _ in segments_of(z.shape[1]) if name in _POWERS]
+    along = z @ (scale[:, None] / unit * directions(z.shape[1]))
+    return np.concatenate([*powers, along**2], axis=1)
 
 
 def block_means(
-    measure: Measure,
-    rows: int,
-    centre: Floats | None = None,
-    scale: Floats | None = None,
-    min_cell_size: int = 10,
+    measure: Measure, min_cell_size: int = SMALLEST, keys: NDArray[np.void] | None = None
 ) -> Blocks:
-    """Means over blocks of `rows` rows, dealt in an order that depends on the data alone.
+    """Means over blocks of rows, dealt in an order that depends on the data alone.
 
-    Rows that fill no block are left out, fewer than `rows` of them. Blocks of equal size at all
-    sites are exchangeable when the populations agree, whatever the numbers of rows.
+    The first 64 blocks have ten rows each (or twice as many, ..., up to `min_cell_size`), the next
+    64 twice as many, and so on. Rows that fill no block are left out. Blocks of equal size are
+    exchangeable between sites when the populations agree. Numbers are rounded at random to a
+    sixteenth of a standard deviation (powers more coarsely), so that sums of whole numbers of a
+    wide range cannot be read exactly. That costs hardly any power.
 
     Parameters
     ----------
     measure : Measure with equal weights
-    rows : rows in a block, at least `min_cell_size`
-    centre, scale : arrays (d,), optional
-        Public numbers to standardise by; 0 and 1 when left out.
+    min_cell_size : fewest rows of a block
+    keys : what the order of rows depends on, if not on their features
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> blocks = block_means(Measure(rng.normal(size=(105, 3))), rows=10)
-    >>> blocks.means.shape, blocks.segments
-    ((10, 15), (('mean', 3), ('square', 3), ('cosine', 3), ('projection', 2), ('fourier', 4)))
+    >>> blocks = block_means(Measure(rng.normal(size=(745, 3))))
+    >>> blocks.counts, blocks.means.shape, blocks.merged(20).shape
+    ((64, 5), (69, 15), (37, 15))
     """
-    if rows < min_cell_size:
-        raise InputError(
-            f"Blocks of {rows} rows were asked for; give at least {min_cell_size} rows."
-        )
     if not measure.is_uniform:
         raise InputError("The rows have weights; a permutation test needs rows of equal weight.")
-    count = min(len(measure) // rows, MAX_BLOCKS)
-    if count < 1:
-        raise InputError(
-            f"There are {len(measure)} rows for blocks of {rows}; give smaller blocks."
-        )
-    embedding = embedding_of(measure.dimension, rows, centre, scale)
-    order, _ = data_order(measure, f"blocks of {rows}")
-    values = embedding(measure.rows(order[: count * rows]))
-    means = values.reshape(count, rows, -1).mean(axis=1)
-    return Blocks(rows, np.asarray(means), embedding.segments)
+    rows = SMALLEST
+    while rows < min_cell_size:
+        rows *= 2
+    if len(measure) < rows:
+        raise InputError(f"There are {len(measure)} rows, and a block has {rows}; use more rows.")
+    order, rng = data_order(measure, "blocks", keys)
+    points = measure.rows(order)
+    centre, scale = points.mean(axis=0), points.std(axis=0)
+    constant = scale <= 1e-9 * np.abs(centre)
+    scale = np.where(constant, 1.0, scale)
+    values = embedded(np.where(constant, 0.0, (points - centre) / scale), scale)
+    counts: list[int] = []
+    means: list[Floats] = []
+    start, size = 0, rows
+    while len(counts) < SIZES and start + size <= len(points):
+        count = min(EACH, (len(points) - start) // size)
+        part = values[start : start + count * size].reshape(count, size, -1).mean(axis=1)
+        means.append(_rounded(part, size, measure.dimension, rng))
+        counts.append(count)
+        start, size = start + count * size, 2 * size
+    return Blocks(rows, tuple(counts), np.concatenate(means), centre, scale)
 
 
-def embedding_of(
-    dimension: int, rows: int, centre: Floats | None, scale: Floats | None
-) -> Embedding:
-    """The functions for blocks of so many rows, with no more numbers than MAX_SHARE allows."""
-    middle = np.zeros(dimension) if centre is None else np.asarray(centre, dtype=np.float64)
-    unit = np.ones(dimension) if scale is None else np.asarray(scale, dtype=np.float64)
-    if middle.shape != (dimension,) or unit.shape != (dimension,) or not (unit > 0).all():
-        raise InputError(f"Centre and scale must be {dimension} numbers each, and scales positive.")
-    return Embedding(middle, unit, int(MAX_SHARE * rows * dimension))
+def _rounded(means: Floats, size: int, dimension: int, rng: np.random.Generator) -> Floats:
+    """Numbers rounded up or down at random, so that their expectation stays."""
+    grids = np.repeat(
+        [GRID[name] for name, _ in segments_of(dimension)],
+        [count for _, count in segments_of(dimension)],
+    ) * np.sqrt(SMALLEST / size)
+    if not grids.all():
+        return means
+    return np.asarray(np.floor(means / grids + rng.random(means.shape)) * grids)
+
+
+def common_rows(sites: Sequence[Blocks], least: int) -> int:
+    """The largest size of blocks of which each site has at least so many, or the smallest size."""
+    rows = smallest = max(site.rows for site in sites)
+    while all(len(site.merged(2 * rows)) >= least for site in sites):
+        rows *= 2
+    if any(not len(site.merged(smallest)) for site in sites):
+        raise InputError("A site has too few rows for a block as large as another site requires.")
+    return rows

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedwad.ot._blocks import Blocks
 from fedwad.ot._measure import Floats
 from fedwad.ot._permutation import permutation_test
@@ -71,9 +69,9 @@ def _too_small(blocks: Sequence[Blocks], alpha: float) -> tuple[int, ...]:
     """Sites for which even the most extreme labelling against any other site is no evidence."""
     from math import comb
 
-    counts = np.array([len(b.means) for b in blocks])
+    counts = [int(b.merged(max(c.rows for c in blocks)).shape[0]) for b in blocks]
     best = [
-        min((1 + (n == m)) / comb(int(n + m), int(n)) for j, m in enumerate(counts) if j != i)
+        min((1 + (n == m)) / comb(n + m, n) for j, m in enumerate(counts) if j != i)
         for i, n in enumerate(counts)
     ]
     return tuple(i for i, smallest in enumerate(best) if smallest > alpha)

@@ -11,24 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._blocks import Blocks
+from fedwad.ot._block_units import in_common_units
+from fedwad.ot._blocks import Blocks, common_rows
 from fedwad.ot._measure import Floats
 
 __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 
 _ENUMERATED = 5000  # labellings of two sites that are all tried
 _CHUNK = 512
+_USUAL = 20  # blocks of the smallest site, if it has so many
 #: Statistics and their weights: a rank counts as one so many times smaller.
 _WEIGHTS = {
-    "sum of mean": 3.0,
-    "largest mean": 3.0,
+    "sum of mean": 6.0,
+    "largest mean": 6.0,
     "sum of square": 2.0,
     "largest square": 2.0,
-    "largest cosine": 1.0,
+    "sum of fourth": 1.0,
     "sum of projection": 1.0,
-    "sum of fourier": 1.0,
 }
 _DIGITS = 1e-10  # relative differences of a statistic that are rounding
+_NOTHING = 1e-20  # variance of a constant, in common units
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +47,27 @@ class PermutationTest:
         Share of permutations with at least the value seen, for each statistic.
     smallest : float
         The smallest p-value that so few blocks can give.
+    rows, blocks : int, tuple of int
+        Rows of a block, and the number of blocks of each site.
     """
 
     pvalue: float
     statistic: float
     ranks: dict[str, float]
     smallest: float
+    rows: int
+    blocks: tuple[int, ...]
 
 
 def permutation_test(
-    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0
+    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0, least: int = _USUAL
 ) -> PermutationTest:
     """Test whether two or more sites have the same population, by permuting blocks among sites.
 
-    Sums of squares between sites give seven statistics: the sum over the numbers of a kind, or the
+    Blocks are merged as long as each site has `least` of them; larger ones use more rows of large
+    sites.
+
+    Sums of squares between sites give six statistics: the sum over the numbers of a kind, or the
     largest of them. Each is ranked among the permutations. The smallest rank, divided by the
     weight of its statistic, is ranked among those of the permutations in turn. The level is exact
     if the rows of a site are exchangeable. Two sites with few blocks are permuted in all ways,
@@ -69,24 +78,27 @@ def permutation_test(
     >>> from fedwad.ot import Measure
     >>> from fedwad.ot._blocks import block_means
     >>> rng = np.random.default_rng(0)
-    >>> a, b, c = (block_means(Measure(rng.normal(s, 1, (200, 5))), 10) for s in (0, 0, 1))
+    >>> a, b, c = (block_means(Measure(rng.normal(s, 1, (200, 5)))) for s in (0, 0, 1))
     >>> permutation_test([a, b]).pvalue > 0.05, permutation_test([a, c]).pvalue
     (True, 0.0005)
     """
-    rows, segments = {s.rows for s in sites}, {s.segments for s in sites}
-    if len(sites) < 2 or len(rows) > 1 or len(segments) > 1:
+    if len(sites) < 2 or len({len(site.centre) for site in sites}) > 1:
         raise InputError(
-            "A permutation test needs two or more sites with blocks of the same size and kind."
+            "A permutation test needs two or more sites with blocks of the same features."
         )
-    counts = [len(s.means) for s in sites]
-    values = np.concatenate([s.means for s in sites])
-    seen = _between(values, counts, _labellings(counts, permutations, seed), sites[0].segments)
+    rows = common_rows(sites, least)
+    parts = in_common_units(sites, rows)
+    counts = [len(part) for part in parts]
+    labellings = _labellings(counts, permutations, seed)
+    seen = _between(np.concatenate(parts), counts, labellings, sites[0].segments)
     ranks = _ranks(np.column_stack(list(seen.values())))
     combined = (ranks / np.array([_WEIGHTS[name] for name in seen])).min(axis=1)
     pvalue = float((combined <= combined[0]).mean())
     smallest = max(_same_labellings(counts) / _all_labellings(counts), 1 / len(combined))
     named = dict(zip(seen, (float(x) for x in ranks[0]), strict=True))
-    return PermutationTest(pvalue, 1 - float(combined[0]), named, float(smallest))
+    return PermutationTest(
+        pvalue, 1 - float(combined[0]), named, float(smallest), rows, tuple(counts)
+    )
 
 
 def _all_labellings(counts: Sequence[int]) -> float:
@@ -124,9 +136,11 @@ def _between(
     segments: tuple[tuple[str, int], ...],
 ) -> dict[str, Floats]:
     """Every statistic for every labelling: sums of squares between sites, in units of the total."""
+    top = (values**2).sum(axis=0)
     values = values - values.mean(axis=0)
     total = (values**2).sum(axis=0)
-    standard = np.where(total > 0, values / np.sqrt(np.where(total > 0, total, 1.0)), 0.0)
+    known = total > _NOTHING * np.maximum(1.0, top)
+    standard = np.where(known, values / np.sqrt(np.where(known, total, 1.0)), 0.0)
     parts: dict[str, list[Floats]] = {}
     for labels in labellings:
         squares = np.zeros((len(labels), values.shape[1]))
@@ -135,9 +149,8 @@ def _between(
         start = 0
         for name, size in segments:
             part = squares[:, start : start + size]
-            weights = total[start : start + size] if name == "fourier" else np.ones(size)
             for key, found in (
-                (f"sum of {name}", part @ weights),
+                (f"sum of {name}", part.sum(axis=1)),
                 (f"largest {name}", part.max(axis=1)),
             ):
                 if key in _WEIGHTS:

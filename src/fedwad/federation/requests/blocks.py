@@ -5,36 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from fedwad._checks import check_whole
-from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
-from fedwad.federation.needs import Needs
-from fedwad.ot import Blocks, Floats, block_means
+from fedwad.ot import Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
 
-_MOST_BLOCKS = 100
+_MOST_BLOCKS = 400
 
 
 @dataclass(frozen=True, eq=False)
 class BlocksReply(Reply):
-    """Means of public functions over blocks of `rows` rows, a row of numbers for each block.
+    """Means of public functions over blocks of rows, and the units that they are in.
 
-    A block has at most half as many numbers as its rows have.
+    The first `counts[0]` blocks have `rows` rows each, the next `counts[1]` twice as many, and so
+    on. A block has at most half as many numbers as its rows have.
     """
 
     rows: int
-    means: Floats
-    kinds: tuple[str, ...]
     counts: tuple[int, ...]
+    means: Floats
+    centre: Floats
+    scale: Floats
 
     @property
     def blocks(self) -> Blocks:
         """The blocks as the test takes them."""
-        return Blocks(self.rows, self.means, tuple(zip(self.kinds, self.counts, strict=True)))
+        return Blocks(self.rows, tuple(self.counts), self.means, self.centre, self.scale)
 
     def check_values(self) -> None:
         require(is_count(self.rows), "the size of a block is not a positive whole number.")
@@ -43,53 +40,40 @@ class BlocksReply(Reply):
             "means of blocks are not finite, or too many.",
         )
         require(
-            all(type(kind) is str for kind in self.kinds)
-            and all(is_count(count) for count in self.counts)
-            and len(self.kinds) == len(self.counts)
-            and sum(self.counts) == self.means.shape[1],
-            "its numbers are not named.",
+            all(is_count(count) for count in self.counts) and sum(self.counts) == len(self.means),
+            "its blocks are not counted.",
+        )
+        require(
+            is_finite(self.centre, 1)
+            and is_finite(self.scale, 1)
+            and self.centre.shape == self.scale.shape
+            and bool((self.scale > 0).all()),
+            "centre and scale are not finite, or scales not positive.",
+        )
+        require(
+            self.means.shape[1] == sum(count for _, count in segments_of(len(self.centre))),
+            "a block has another number of functions.",
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class BlocksRequest(Request):
-    """Ask for means over blocks of so many rows, standardised by public numbers.
+    """Ask for means over blocks of rows.
 
-    The site deals its rows into blocks in an order that depends on the data alone.
+    There is nothing to choose. The site deals its rows into blocks in an order that depends on the
+    data alone, and standardises by its own numbers, so one reply serves tests with any other site.
     """
 
     kind: ClassVar[str] = "blocks"
     repeatable: ClassVar[bool] = True
     reply_type: ClassVar[type[Reply]] = BlocksReply
-    rows: int
-    centre: Floats
-    scale: Floats
 
     def validate(self) -> BlocksRequest:
-        centre, scale = (np.array(part, dtype=np.float64) for part in (self.centre, self.scale))
-        if not (is_finite(centre, 1) and is_finite(scale, 1) and bool((scale > 0).all())):
-            raise InputError("Centre and scale of blocks must be finite, and scales positive.")
-        return BlocksRequest(check_whole(self.rows, "rows"), centre, scale)
-
-    def needs(self) -> Needs:
-        return Needs()
-
-    def check_shape(self, context: ClientContext) -> None:
-        features = context.data.measure.dimension
-        if self.centre.shape != (features,) or self.scale.shape != (features,):
-            raise InputError(
-                f"Centre and scale have {len(self.centre)} and {len(self.scale)} numbers; this"
-                f" site's data have {features} features."
-            )
+        return BlocksRequest()
 
     def execute(self, context: ClientContext) -> tuple[BlocksReply, int]:
-        found = block_means(context.data.measure, self.rows, self.centre, self.scale, 1)
-        kinds, counts = zip(*found.segments, strict=True)
-        return BlocksReply(found.rows, found.means, kinds, counts), found.rows
-
-    def check(self, reply: BlocksReply) -> None:
-        require(reply.rows == self.rows, "its blocks have another size.")
-        require(
-            2 * reply.means.shape[1] <= self.rows * len(self.centre),
-            "a block has more numbers than half of those in its rows.",
-        )
+        data = context.data
+        found = block_means(data.measure, context.floor, data.keys)
+        return BlocksReply(
+            found.rows, found.counts, found.means, found.centre, found.scale
+        ), found.rows
