@@ -106,9 +106,11 @@ def _functions(rows: Floats, scale: Floats) -> tuple[Floats, Floats]:
         slope = np.zeros((d, size, d))
         feature = np.arange(d)
         slope[feature, :, feature] = (power * rows ** (power - 1) / size).T
-        slopes.append(slope.reshape(d, -1))
+        slopes.append(slope.reshape(d, size * d))
     signs = scale[:, None] / np.sqrt((scale**2).mean()) * directions(d)
     along = rows @ signs
     values.append((along**2).mean(axis=0))
-    slopes.append(np.einsum("ip,kp->pik", 2 * along / size, signs).reshape(signs.shape[1], -1))
+    slopes.append(
+        np.einsum("ip,kp->pik", 2 * along / size, signs).reshape(signs.shape[1], size * d)
+    )
     return np.concatenate(values), np.concatenate(slopes)
