@@ -1,6 +1,9 @@
 """One release and what a server makes of it, against moments computed without noise."""
 
+import math
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import fedwad
@@ -8,6 +11,7 @@ from fedwad import Policy
 from fedwad.errors import InputError, PolicyError
 from fedwad.privacy import DP, composed, denoise, mu_of, noise_effect, release, split
 from fedwad.privacy._psd import fitted
+from fedwad.tables import Schema, SchemaColumn
 
 
 def noisy_release(points, mu=1e4, clip_norm=20.0, cells=-1, own=None, seed=0):
@@ -215,7 +219,6 @@ def test_what_privacy_cannot_have_is_refused(points, options):
         {"cells": "some"},
         {"cells": -1},
         {"cells": [1.0]},
-        {"centre": None},
         {"clip_norm": float("nan")},
         {"clip_norm": True},
         {"labels": ["ill"], "cells": 3},
@@ -227,11 +230,28 @@ def test_guarantees_are_checked(options):
         DP(1, **({"clip_norm": 1.0} | options))
 
 
-def test_clip_norm_is_required():
-    with pytest.raises(TypeError, match="clip_norm"):
-        DP(1)
-    with pytest.raises(InputError, match="clip_norm"):
-        DP.of({"epsilon": 1.0})
+def test_clip_norm_and_centre_come_from_a_public_schema():
+    columns = (SchemaColumn("age", "number"), SchemaColumn("sex", "category", levels=("f", "m")))
+    schema = Schema(columns, public=True)
+    found = DP(1).completed(schema)
+    assert (found.clip_norm, found.centre_point.tolist()) == (2 * math.sqrt(2), [0.0, 0.5, 0.5])
+    own = DP(1, clip_norm=3, centre=1.0).completed(schema)
+    assert (own.clip_norm, own.centre_point.tolist()) == (3, [1.0])
+    for unknown in (None, Schema(columns)):  # no schema, and one that sites agreed on
+        with pytest.raises(InputError, match="without clip_norm"):
+            DP(1).completed(unknown)
+    with pytest.raises(InputError, match="without clip_norm"):
+        fedwad.distance(np.zeros((20, 1)), np.ones((20, 1)), privacy=DP(1))
+    rng = np.random.default_rng(0)
+    tables = {k: {"age": rng.normal(0, 1, 500), "sex": ["f", "m"] * 250} for k in ("a", "b")}
+    fed = fedwad.local({k: pa.table(t) for k, t in tables.items()}, schema=schema)
+    assert fedwad.matrix(fed, privacy=DP(5)).privacy["clip_norm"] == 2 * math.sqrt(2)
+    agreed = fedwad.local({k: pa.table(t) for k, t in tables.items()})
+    with pytest.raises(InputError, match="not private"):
+        fedwad.matrix(agreed, privacy=DP(5, clip_norm=1))
+    labelled = DP(5, labels=["ill"])
+    with pytest.raises(InputError, match="not private"):
+        fedwad.CoresetClassifier(privacy=labelled).fit(agreed)
 
 
 def test_a_guarantee_survives_the_wire():

@@ -14,7 +14,7 @@ from fedwad._distance.run import by_rounds
 from fedwad._distance.task import DistanceTask
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
-from fedwad.federation import Classes, MeteredFederation, Site, check_public, local
+from fedwad.federation import Classes, MeteredFederation, Site, completed_guarantee, local
 from fedwad.methods import DISTANCE_METHODS, FedWaD, Summary
 from fedwad.ot import ClassCovariance, check_order
 from fedwad.privacy import DP
@@ -97,7 +97,7 @@ def distance(
     line = MeteredFederation(first.federation)
     with single_threaded_blas():
         if guarantee is not None:
-            check_public(first.federation)
+            guarantee = completed_guarantee(first.federation, guarantee)
             return by_release(line, task, guarantee)
         if isinstance(chosen, FedWaD):
             return by_rounds(line, task, chosen, callback)

@@ -24,8 +24,8 @@ from fedwad.federation import (
     Federation,
     MeteredFederation,
     as_federation,
-    check_public,
     choose_sites,
+    completed_guarantee,
 )
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
 from fedwad.ot import (
@@ -113,7 +113,7 @@ def matrix(
     line = MeteredFederation(federation)
     with single_threaded_blas():
         if guarantee is not None:
-            check_public(federation)
+            guarantee = completed_guarantee(federation, guarantee)
             found = by_release(line, task, guarantee)
         else:
             found = _run(line, task, options_of)

@@ -66,20 +66,19 @@ class PrivacyOptions(Group):
         if self.epsilon is None:
             self._refuse_alone()
             return {}
-        public = schema if isinstance(schema, Schema) and schema.public else None
-        clip_norm, centre = self.clip_norm, _centre(self.centre)
-        if public is not None:
-            clip_norm = public.clip_norm if clip_norm is None else clip_norm
-            centre = public.centre.tolist() if centre is None else centre
-        if clip_norm is None:
+        if self.clip_norm is None and not isinstance(schema, Schema):
             raise InputError(
                 "--epsilon needs --clip-norm, the largest norm of a sample, or a --schema file that"
                 " gives one; choose it from public knowledge."
             )
-        delta = 1e-5 if self.delta is None else self.delta
-        point = 0.0 if centre is None else centre
-        guarantee = DP(self.epsilon, delta=delta, clip_norm=clip_norm, centre=point)
-        return {"privacy": guarantee.to_dict()}
+        guarantee = DP(
+            self.epsilon,
+            delta=1e-5 if self.delta is None else self.delta,
+            clip_norm=self.clip_norm,
+            centre=_centre(self.centre),
+        )
+        given = schema if isinstance(schema, Schema) else None
+        return {"privacy": guarantee.completed(given).to_dict()}
 
     def _refuse_alone(self) -> None:
         given = {"--clip-norm": self.clip_norm, "--delta": self.delta, "--centre": self.centre}

@@ -26,13 +26,13 @@ from fedwad.federation.requests.schema import (
     SchemaReply,
     SchemaRequest,
 )
-from fedwad.privacy import check_budget, check_draft, schema_from_sums
+from fedwad.privacy import DP, check_budget, check_draft, schema_from_sums
 from fedwad.tables import Schema, agree
 
 __all__ = [
     "AgreedFederation",
     "agreed_schema",
-    "check_public",
+    "completed_guarantee",
     "hand_out",
     "prepare",
     "private_schema",
@@ -195,11 +195,11 @@ def warn_conflicts(schema: Schema, stacklevel: int = 3) -> None:
         warnings.warn(conflict.sentence, DataWarning, stacklevel=stacklevel)
 
 
-def check_public(federation: Federation) -> None:
-    """InputError if the sites' tables are encoded by a schema that the sites agreed on.
+def completed_guarantee(federation: Federation, guarantee: DP) -> DP:
+    """The guarantee with the clip norm and the centre of the sites' schema where it has none.
 
-    Its means and levels come from the data and have no noise, so no private release that builds on
-    them keeps a guarantee.
+    InputError if the sites agreed on that schema: its means and levels come from the data and have
+    no noise, so no private release that builds on them keeps a guarantee.
     """
     schema: Schema | None = getattr(federation, "schema", None)
     if schema is not None and not schema.public:
@@ -207,3 +207,4 @@ def check_public(federation: Federation) -> None:
             "The sites agreed on a schema from their data, which is not private; give a schema file"
             " made from public knowledge (schema), or schema none for numbers of a known scale."
         )
+    return guarantee.completed(schema)

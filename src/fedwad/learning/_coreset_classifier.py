@@ -27,6 +27,7 @@ from fedwad.federation import (
     Prototypes,
     PrototypesRequest,
     agreed_names,
+    completed_guarantee,
     local,
     same_features,
 )
@@ -160,7 +161,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 " classes])."
             )
         metered = MeteredFederation(federation)
-        request = PrivateRequest.of(guarantee)
+        request = PrivateRequest.of(completed_guarantee(federation, guarantee))
         replies = metered.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         found = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.privacy._accounting import check_budget, is_number, mu_of
+from fedwad.tables import Schema
 
 __all__ = ["DP", "MOST_CELLS"]
 
@@ -27,10 +28,11 @@ class DP:
     epsilon : the guarantee of this release
     clip_norm : samples farther than this from the centre are moved to this distance. It is public:
         choose it from what the features can be, never from the data. A value twice too large costs
-        little accuracy with many samples and much with few.
+        little accuracy with many samples and much with few. For tables with a public schema it may
+        be left out: the schema has one, twice the typical distance of a row (`Schema.clip_norm`).
     delta : the guarantee's delta, well below one over the number of samples
     centre : public point around which samples are clipped: one number for all features, or one for
-        each
+        each; when left out, that of the schema (`Schema.centre`), or 0
     cells : number of cells released besides the moments: "auto" (chosen from the numbers of samples
         and features and the guarantee), an integer (0 for moments alone), or public centres (S, d)
     labels : public names of classes, for labelled data. The classes then are the cells, and the
@@ -42,19 +44,26 @@ class DP:
     >>> import fedwad
     >>> fedwad.DP(epsilon=1, clip_norm=10)
     DP(epsilon=1, delta=1e-05, clip_norm=10)
+    >>> import pyarrow as pa
+    >>> text = 'version = 1\\n[columns.age]\\nkind = "number"\\nrange = [0, 100]'
+    >>> ages = {"paris": pa.table({"age": [41, 52] * 99}), "oslo": pa.table({"age": [9, 7] * 99})}
+    >>> fed = fedwad.local(ages, schema=fedwad.Schema.from_toml(text, public=True))
+    >>> fedwad.distance(fed["paris"], fed["oslo"], privacy=fedwad.DP(1)).privacy["clip_norm"]
+    2.0
     """
 
     epsilon: float
     _: KW_ONLY
-    clip_norm: float
+    clip_norm: float | None = None
     delta: float = 1e-5
-    centre: Any = 0.0
+    centre: Any = None
     cells: Any = "auto"
     labels: Any = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        if not is_number(self.clip_norm) or not 1e-100 < self.clip_norm < 1e100:
+        norm = self.clip_norm
+        if norm is not None and (not is_number(norm) or not 1e-100 < norm < 1e100):
             raise InputError(
                 f"clip_norm is {self.clip_norm!r}; give the largest distance of a sample from the"
                 " centre, from public knowledge about the features."
@@ -90,7 +99,24 @@ class DP:
             )
 
     def __repr__(self) -> str:
-        return f"DP(epsilon={self.epsilon:g}, delta={self.delta:g}, clip_norm={self.clip_norm:g})"
+        norm = "" if self.clip_norm is None else f", clip_norm={self.clip_norm:g}"
+        return f"DP(epsilon={self.epsilon:g}, delta={self.delta:g}{norm})"
+
+    def completed(self, schema: Schema | None) -> DP:
+        """With clip norm and centre of a public schema where they were left out.
+
+        InputError if there is no clip norm.
+        """
+        norm, centre = self.clip_norm, self.centre
+        if schema is not None and schema.public:
+            norm = schema.clip_norm if norm is None else norm
+            centre = schema.centre if centre is None else centre
+        if norm is None:
+            raise InputError(
+                "epsilon came without clip_norm, the largest distance of a sample from the centre;"
+                " give it from public knowledge, or give a schema file, which has one."
+            )
+        return replace(self, clip_norm=norm, centre=0.0 if centre is None else centre)
 
     @property
     def mu(self) -> float:
@@ -100,7 +126,7 @@ class DP:
     @property
     def centre_point(self) -> Floats:
         """The centre as an array, of one number if it is the same for all features."""
-        return np.atleast_1d(_array(self.centre, "centre"))
+        return np.atleast_1d(_array(0.0 if self.centre is None else self.centre, "centre"))
 
     @property
     def own_centres(self) -> Floats | None:
@@ -130,8 +156,8 @@ class DP:
         return {
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
-            "clip_norm": float(self.clip_norm),
-            "centre": self.centre_point.tolist(),
+            "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
+            "centre": None if self.centre is None else self.centre_point.tolist(),
             "cells": own.tolist() if own is not None else self.cells,
             **({} if self.labels is None else {"labels": list(self.class_names)}),
         }
@@ -142,7 +168,7 @@ class DP:
         if isinstance(given, DP):
             return given
         known = {field.name for field in fields(cls)}
-        if not isinstance(given, Mapping) or not {"epsilon", "clip_norm"} <= set(given) <= known:
+        if not isinstance(given, Mapping) or not {"epsilon"} <= set(given) <= known:
             raise InputError(
                 f"privacy is a {type(given).__name__}; give fedwad.DP(epsilon=..., clip_norm=...)."
             )

@@ -76,11 +76,12 @@ class PrivateRequest(Request):
     @classmethod
     def of(cls, guarantee: DP) -> PrivateRequest:
         """The request for a release with this guarantee."""
+        guarantee = guarantee.completed(None)
         own = guarantee.own_centres
         return cls(
             float(guarantee.epsilon),
             float(guarantee.delta),
-            float(guarantee.clip_norm),
+            float(guarantee.clip_norm or 0.0),
             guarantee.centre_point,
             guarantee.cell_count,
             np.zeros((0, 0)) if own is None else own,
