@@ -79,7 +79,7 @@ def _as_dict(story: Story, report: Path) -> dict[str, Any]:
 
 
 def _show(story: Story, report: Path) -> None:
-    from fedwad.report.sentences import compared_matrix, matrix_answer
+    from fedwad.report.sentences import compared_matrix, health_sentences, matrix_answer
 
     def part(title: str, *sentences: str) -> None:
         screen.print(f"\n[bold]{title}[/]")
@@ -87,6 +87,7 @@ def _show(story: Story, report: Path) -> None:
 
     matrix = story.matrix
     part("Do four hospitals see the same patients?", *matrix_answer(matrix))
+    part("How different are they, and is there an odd one out?", *health_sentences(matrix))
     conflicts = [conflict.sentence for conflict in story.schema.conflicts]
     part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
     part("What was compared", *compared_matrix(matrix, story.schema))

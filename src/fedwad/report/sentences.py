@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from fedwad._distance.result import DistanceResult
 from fedwad._matrix.result import MatrixResult
 from fedwad._words import counted
+from fedwad.report.page._digits import Digits
 from fedwad.tables import Schema
 
 __all__ = [
     "compared_distance",
     "compared_matrix",
     "distance_answer",
+    "health_sentences",
     "listed",
     "matrix_answer",
     "pairs_that_differ",
@@ -94,15 +96,16 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
             f"The samples of {a} and {b} are about {result.value:.3g} apart.",
             "How much of that is chance is unknown.",
         ]
-    low, high = result.population_interval
+    digits = Digits.fitting([result.population, result.population_interval[1]])
+    interval = digits.interval(*result.population_interval, certified=False)
     if not result.differs:
         first = f"There is no evidence of a difference between {a} and {b}."
     else:
         first = f"{a} and {b} differ by more than chance."
     return [
         first,
-        f"Their populations are {result.population:.3g} apart (95% interval {low:.3g} to"
-        f" {high:.3g}); two samples of one population would be about {result.noise:.3g} apart.",
+        f"Their populations are {digits.text(result.population)} apart (95% interval {interval});"
+        f" two samples of one population would be about {digits.text(result.noise)} apart.",
     ]
 
 
@@ -178,9 +181,38 @@ def _distance_of(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> s
 
 
 def _number(matrix: MatrixResult, pair: tuple[int, int]) -> str:
-    text = f"{_shown(matrix)[pair]:.3g}"
+    shown = _shown(matrix)
+    digits = Digits.fitting(shown[np.triu_indices(len(matrix), 1)])
+    text = digits.text(float(shown[pair]))
     if not matrix.calibrated or matrix.population_interval is None or matrix.noise is None:
         word = "certified" if matrix.certified else "likely"
-        return f"{text} ({word} {matrix.lower[pair]:.3g} to {matrix.upper[pair]:.3g})"
-    low, high = (end[pair] for end in matrix.population_interval)
-    return f"{text} (95% interval {low:.3g} to {high:.3g}; chance alone {matrix.noise[pair]:.3g})"
+        bounds = digits.interval(float(matrix.lower[pair]), float(matrix.upper[pair]))
+        return f"{text} ({word} {bounds})"
+    low, high = (float(end[pair]) for end in matrix.population_interval)
+    interval = digits.interval(low, high, certified=False)
+    return f"{text} (95% interval {interval}; chance alone {digits.text(matrix.noise[pair])})"
+
+
+def health_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
+    """How different the sites are on the whole, and who is the odd one out; empty if unknown."""
+    if matrix.health is None or len(matrix) < 2:
+        return []
+    whole = matrix.heterogeneity
+    sentences = [
+        f"{max(whole.fraction, 0):.0%} of the total variance lies between the sites; the mean"
+        f" squared distance between two of them is {whole.value:.3g}, with a standard error of"
+        f" {whole.error:.2g}."
+    ]
+    if len(matrix) < 3:
+        return sentences
+    found = matrix.eccentricity
+    if not found.odd:
+        return [
+            *sentences,
+            f"No site is the odd one out by more than chance; {named(found.farthest)} is the"
+            " farthest from the rest.",
+        ]
+    places = {site: place for place, site in enumerate(found.sites)}
+    odd = [f"{named(site)} (p = {found.pvalue[places[site]]:.2g})" for site in found.odd]
+    verb = "is the odd one" if len(odd) == 1 else "are the odd ones"
+    return [*sentences, f"{listed(odd)} {verb} out: farther from the rest than chance explains."]

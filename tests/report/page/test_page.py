@@ -396,3 +396,15 @@ def test_a_distance_leads_with_the_verdict(tmp_path):
         assert page.text.index(verdict) < page.text.index("What was compared")
         assert "300" in page.text
         assert "Look at column 'age'." in page.text
+
+
+def test_the_odd_one_out_is_named_only_beyond_chance(tmp_path):
+    rng = np.random.default_rng(0)
+    sites = {f"site{k}": rng.normal(size=(80, 2)) for k in range(6)}
+    same = fedwad.matrix(sites)
+    write_report(same, tmp_path / "report.html")
+    assert "No site is the odd one out" in check(tmp_path / "report.html", 90_000)[1].text
+    odd = fedwad.matrix(sites | {"far <away>": rng.normal(4, 1, (80, 2))})
+    write_report(odd, tmp_path / "report.html")
+    page = check(tmp_path / "report.html", 90_000)[1]
+    assert re.search(r"far <away> \(p = [^)]*\) is the odd one out", page.text)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Digits", "Way"]
+__all__ = ["Digits", "Way", "outwards"]
 
 #: A certified lower bound is rounded down and an upper bound up, so that the printed interval is
 #: certified too.
@@ -82,8 +82,17 @@ class Digits:
             for whole in self.whole(list(numbers), way)
         ]
 
-    def interval(self, lower: float, upper: float) -> str:
-        """`2.90 to 3.60`, rounded outwards; `at least 2.90` without an upper bound."""
+    def interval(self, lower: float, upper: float, certified: bool = True) -> str:
+        """`2.90 to 3.60`, or `at least 2.90` without an upper bound.
+
+        Certified bounds are rounded outwards, others to the nearest.
+        """
+        down, up = outwards(certified)
         if not math.isfinite(upper):
-            return f"at least {self.text(lower, 'down')}"
-        return f"{self.text(lower, 'down')} to {self.text(upper, 'up')}"
+            return f"at least {self.text(lower, down)}"
+        return f"{self.text(lower, down)} to {self.text(upper, up)}"
+
+
+def outwards(certified: bool) -> tuple[Way, Way]:
+    """How the lower and the upper end of an interval are rounded."""
+    return ("down", "up") if certified else ("nearest", "nearest")

@@ -14,6 +14,7 @@ import numpy as np
 from fedwad.ot import Floats
 from fedwad.report.page._arrange import Ints
 from fedwad.report.page._colour import LEVELS, level_of
+from fedwad.report.page._digits import outwards
 from fedwad.report.page._figures import mark_path
 from fedwad.report.page._reading import VERDICTS, Line, reading_lines
 from fedwad.report.page._subject import Subject
@@ -22,6 +23,7 @@ from fedwad.report.page._text import escape, name, tag
 __all__ = ["heat_data", "heat_map"]
 
 _NAMED = 80  # sites up to which every row and column has a name
+_FEW = 5  # sites up to which numbers fit into the cells of a phone
 _NUMBERED = 14  # sites up to which every cell shows its number
 _SPACED = 40  # sites up to which there is a gap between cells
 _BESIDE = 26  # sites up to which the readout is beside the map, not above it
@@ -38,7 +40,7 @@ def heat_map(subject: Subject) -> str:
         _reading(subject),
         _scroller(subject),
         tag("div", *_steps(), class_="steps"),
-        class_=f"heat {layout} {names}",
+        class_=f"heat {layout} {names}" + (" few" if size <= _FEW else ""),
         id="heat",
         style=f"--n:{size};--characters:{characters}",
     )
@@ -47,7 +49,7 @@ def heat_map(subject: Subject) -> str:
 def heat_data(subject: Subject) -> dict[str, object]:
     """The numbers for the script: integers in units of the last digit, row by row of i < j."""
     digits, pairs = subject.digits, subject.pairs
-    low, high = subject.bounds
+    (low, high), (down, up) = subject.bounds, outwards(not subject.of_populations)
     places = {int(site): place for place, site in enumerate(subject.tree.order)}
     return {
         "names": list(subject.names),
@@ -57,8 +59,8 @@ def heat_data(subject: Subject) -> dict[str, object]:
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),
         "sure": subject.sure,
-        "lower": digits.whole(low[pairs], "down"),
-        "upper": digits.whole(high[pairs], "up"),
+        "lower": digits.whole(low[pairs], down),
+        "upper": digits.whole(high[pairs], up),
         "verdict": [] if subject.differs is None else subject.differs[pairs].astype(int).tolist(),
         "others": [_line_data(subject, line) for line in reading_lines(subject)],
         "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in subject.span],
@@ -96,7 +98,7 @@ def _reading(subject: Subject) -> str:
         + tag("span", ": ", class_="unseen")
         + tag("b", escape(digits.text(value)), class_="number")
         + tag("span", ", ", class_="unseen")
-        + tag("span", escape(f"{subject.sure} {digits.interval(lower, upper)}"), class_="interval")
+        + tag("span", escape(f"{subject.sure} {subject.interval(i, j)}"), class_="interval")
     )
     return tag(
         "div",

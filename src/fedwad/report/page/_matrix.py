@@ -13,6 +13,7 @@ from fedwad.report.next_steps import next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
 from fedwad.report.page._figures import mark_path
 from fedwad.report.page._frame import Section
+from fedwad.report.page._health import health_figure
 from fedwad.report.page._heat import heat_data, heat_map
 from fedwad.report.page._map import site_map
 from fedwad.report.page._opening import bold_name, opening, paragraph
@@ -61,6 +62,8 @@ def matrix_sections(subject: Subject) -> list[Section]:
     if subject.matrix.failed:
         sections.append(Section("Missing sites", missing_sites(subject.matrix.failed)))
     if subject.size > 1:
+        if subject.matrix.health is not None:
+            sections.append(Section("Health of the federation", health_figure(subject)))
         sections += _pictures(subject)
     return sections + _details(subject)
 
@@ -87,9 +90,9 @@ def _details(subject: Subject) -> list[Section]:
         matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
     )
     sections = [
+        Section("How to read it", _how_to_read(subject)),
         Section("What was sent", sent, "left"),
         Section("How it was made", _made(subject), "right"),
-        Section("How to read it", _how_to_read(subject)),
     ]
     if subject.size > 1:
         sections.append(Section("The numbers", table_of_pairs(subject)))

@@ -63,7 +63,7 @@ def _cells(subject: Subject) -> list[tuple[str, Callable[[int, int], str]]]:
 
     cells: list[tuple[str, Callable[[int, int], str]]] = []
     if subject.of_populations:
-        cells += [("populations", number(subject.value)), (subject.sure, between(subject.bounds))]
+        cells += [("populations", number(subject.value)), (subject.sure, subject.interval)]
         cells += [("chance alone", number(np.asarray(matrix.noise, dtype=float)))]
     if matrix.pvalue is not None:
         pvalue = matrix.pvalue

@@ -127,9 +127,10 @@ class Subject:
         return pairs_that_differ(self.matrix)
 
     def interval(self, i: int, j: int) -> str:
-        """The interval of a pair in words, rounded outwards."""
+        """The interval of a pair in words."""
         low, high = self.bounds
-        return self.digits.interval(float(low[i, j]), float(high[i, j]))
+        ends = float(low[i, j]), float(high[i, j])
+        return self.digits.interval(*ends, certified=not self.of_populations)
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
