@@ -16,7 +16,7 @@ import fedwad
 from benchmarks import plain
 from fedwad.clusters import cluster, suggest
 from fedwad.datasets import load, partition, random_code
-from fedwad.federation import SummaryRequest, payload
+from fedwad.federation import SummaryRequest, payload_bytes
 from fedwad.methods import Hub, Summary
 from fedwad.ot import Measure, labelled, solve
 
@@ -253,7 +253,7 @@ def many() -> list[dict[str, Any]]:
             lambda fed=fed, request=request: fed.ask(dict.fromkeys(fed.names, request))
         )
         row = {"clients": count, "client s": taken, "client ms each": 1000 * taken / count}
-        row["kB up each"] = sum(map(payload, answers.values())) / count / 1000
+        row["kB up each"] = sum(map(payload_bytes, answers.values())) / count / 1000
         if count <= 100:
             row["whole matrix s"] = seconds(lambda fed=fed: fedwad.matrix(fed, cells=4))[0]
         rows.append(row)

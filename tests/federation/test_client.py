@@ -24,7 +24,7 @@ from fedwad.federation import (
     TransportRequest,
     local,
     pack,
-    payload,
+    payload_bytes,
 )
 from fedwad.federation import (
     requests as kinds,
@@ -76,7 +76,7 @@ def test_every_reply_is_recorded_with_its_size():
         assert (entry.kind, entry.outcome, entry.bytes) == (
             request.kind,
             "answered",
-            payload(reply),
+            payload_bytes(reply),
         )
         assert entry.min_cell_size >= 1 or request.kind == "describe"
     assert len(client.ledger) == len(EVERY_REQUEST)

@@ -4,7 +4,7 @@ from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.agreement import client_key, same_features
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
-from fedwad.federation.codec import LARGEST, VERSION, Envelope, pack, unpack
+from fedwad.federation.codec import MAX_MESSAGE_BYTES, WIRE_VERSION, Envelope, pack, unpack
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset, align_columns
 from fedwad.federation.failures import Failure, error_of, failure_of
@@ -34,7 +34,7 @@ from fedwad.federation.remote import (
     site_description,
     site_name,
 )
-from fedwad.federation.replies import payload
+from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.describe import DescribeRequest, Description
@@ -64,9 +64,9 @@ from fedwad.federation.schemas import (
 __all__ = [
     "FORMATS",
     "KINDS",
-    "LARGEST",
     "MAX_BUNDLE",
-    "VERSION",
+    "MAX_MESSAGE_BYTES",
+    "WIRE_VERSION",
     "AgreedFederation",
     "Answer",
     "AtomsRequest",
@@ -142,7 +142,7 @@ __all__ = [
     "local",
     "open_client",
     "pack",
-    "payload",
+    "payload_bytes",
     "prepare",
     "private_between",
     "private_schema",

@@ -20,7 +20,7 @@ from fedwad.federation.ledger import Entry, Ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
-from fedwad.federation.replies import payload
+from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests import kind_of
 
 __all__ = ["Admitted", "Client"]
@@ -225,7 +225,7 @@ class Client:
         self.ledger.record(
             admitted.kind,
             "answered" if known is None else "repeated",
-            payload(reply),
+            payload_bytes(reply),
             0 if known is None else known.min_cell_size,
             hashlib.sha256(stored).hexdigest(),
             self._context.digest,
@@ -267,7 +267,7 @@ class Client:
         self.ledger.record(
             admitted.kind,
             "repeated" if repeated else "answered",
-            payload(reply),
+            payload_bytes(reply),
             samples or 0,
             sent,
             self._context.digest,

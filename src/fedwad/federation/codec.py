@@ -25,11 +25,19 @@ from fedwad.federation.requests import REPLIES, REQUESTS
 from fedwad.ot import Calibration, LabelledSummary, Measure, Summary
 from fedwad.tables import ColumnStatistics, Profile
 
-__all__ = ["LARGEST", "VERSION", "Envelope", "VersionError", "digest", "pack", "unpack"]
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "WIRE_VERSION",
+    "Envelope",
+    "VersionError",
+    "digest",
+    "pack",
+    "unpack",
+]
 
-VERSION = 2
+WIRE_VERSION = 2
 #: Most bytes of a message that is read.
-LARGEST = 1 << 30
+MAX_MESSAGE_BYTES = 1 << 30
 
 _MAGIC = b"fedwad"
 _START = len(_MAGIC) + 2 + 4
@@ -87,7 +95,7 @@ def pack(envelope: Envelope) -> bytes:
         "arrays": shapes,
     }
     header = json.dumps(head, allow_nan=False, separators=(",", ":")).encode("utf-8")
-    start = _MAGIC + VERSION.to_bytes(2, "little") + len(header).to_bytes(4, "little")
+    start = _MAGIC + WIRE_VERSION.to_bytes(2, "little") + len(header).to_bytes(4, "little")
     return b"".join([start, header, *(np.ascontiguousarray(array).tobytes() for array in arrays)])
 
 
@@ -119,7 +127,7 @@ def _array_type(array: NDArray[Any]) -> str:
     return "<f4" if array.dtype == np.float32 else "<f8"
 
 
-def unpack(data: bytes, largest: int = LARGEST) -> Envelope:
+def unpack(data: bytes, largest: int = MAX_MESSAGE_BYTES) -> Envelope:
     """The message in these bytes; VersionError or FederationError, in one sentence, if there is
     none."""
     if not isinstance(data, bytes) or data[: len(_MAGIC)] != _MAGIC or len(data) < _START:
@@ -127,10 +135,10 @@ def unpack(data: bytes, largest: int = LARGEST) -> Envelope:
     if len(data) > largest:
         raise FederationError(f"A message of {len(data)} bytes arrived; up to {largest} are read.")
     version = int.from_bytes(data[len(_MAGIC) : len(_MAGIC) + 2], "little")
-    if version != VERSION:
+    if version != WIRE_VERSION:
         raise VersionError(
-            f"A message of version {version} arrived where version {VERSION} is read; update the"
-            " older installation."
+            f"A message of version {version} arrived where version {WIRE_VERSION} is read;"
+            " update the older installation."
         )
     try:
         return _read(data)

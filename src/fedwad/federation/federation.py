@@ -11,7 +11,7 @@ from fedwad.errors import FederationError, InputError
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
-from fedwad.federation.replies import check_reply, payload
+from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.tables import Schema
 
 __all__ = [
@@ -102,8 +102,8 @@ class MeteredFederation:
             else:
                 replies[name] = answer
         self.traffic = Traffic(
-            up=self.traffic.up + sum(map(payload, replies.values())),
-            down=self.traffic.down + sum(payload(requests[name]) for name in replies),
+            up=self.traffic.up + sum(map(payload_bytes, replies.values())),
+            down=self.traffic.down + sum(payload_bytes(requests[name]) for name in replies),
             messages=self.traffic.messages + len(replies),
         )
         for name, failure in failures.items():

@@ -13,18 +13,18 @@ from fedwad.federation.failures import Failure
 from fedwad.federation.message import Request, check_words
 from fedwad.federation.requests import REPLIES
 
-__all__ = ["check_reply", "payload"]
+__all__ = ["check_reply", "payload_bytes"]
 
 
-def payload(message: Any) -> int:
+def payload_bytes(message: Any) -> int:
     """Number of bytes that a message carries: its arrays, eight for each number, one for each
     character."""
     if isinstance(message, np.ndarray):
         return message.nbytes
     if is_dataclass(message):
-        return sum(payload(getattr(message, field.name)) for field in fields(message))
+        return sum(payload_bytes(getattr(message, field.name)) for field in fields(message))
     if isinstance(message, tuple):
-        return sum(map(payload, message))
+        return sum(map(payload_bytes, message))
     if isinstance(message, str):
         return len(message)
     return 0 if message is None else 8

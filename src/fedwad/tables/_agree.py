@@ -21,7 +21,7 @@ _ROWS_PER_CODE = 3  # a code occurs in so many rows on average; measurements of 
 _FEWEST_FOR_IDENTIFIER = 20  # values that all differ say little about a shorter column
 _NAMED_SHARE = 0.5  # of a category's rows have a level with a name, or it is free text
 
-Found = Mapping[str, ColumnStatistics]
+StatisticsBySite = Mapping[str, ColumnStatistics]
 
 
 class Agreement(NamedTuple):
@@ -72,7 +72,7 @@ def agree(
     return Agreement(schema, tuple(conflicts))
 
 
-def _label(name: str, profiles: Mapping[str, Profile], found: Found) -> SchemaColumn:
+def _label(name: str, profiles: Mapping[str, Profile], found: StatisticsBySite) -> SchemaColumn:
     for site in profiles:
         if site not in found:
             raise InputError(f"{site} has no label column '{name}'; add or rename it.")
@@ -80,13 +80,13 @@ def _label(name: str, profiles: Mapping[str, Profile], found: Found) -> SchemaCo
 
 
 def _column(
-    name: str, profiles: Mapping[str, Profile], found: Found
+    name: str, profiles: Mapping[str, Profile], found: StatisticsBySite
 ) -> tuple[SchemaColumn, list[Conflict]]:
     """What a column becomes, and the conflict for which it is ignored, if there is one."""
     lacking = [site for site in profiles if site not in found]
-    decided = _lacking(name, profiles, lacking) if lacking and name else _decide(found)
+    decided = _absent(name, profiles, lacking) if lacking and name else _decide(found)
     if not isinstance(decided, _Ignored):
-        return _built(name, decided, found), []
+        return _make_column(name, decided, found), []
     column = SchemaColumn(name, "ignored", reason=decided.reason)
     if not decided.problem:
         return column, []
@@ -94,7 +94,7 @@ def _column(
     return column, [Conflict(name, tuple(lacking or found), decided.problem, sentence)]
 
 
-def pooled_moments(found: Found) -> tuple[float, float]:
+def pooled_moments(found: StatisticsBySite) -> tuple[float, float]:
     """Pooled mean and standard deviation of the sites that sent theirs.
 
     Sums of squares are about each site's own mean, so nothing cancels.
@@ -119,7 +119,7 @@ def _moments(s: ColumnStatistics) -> tuple[float, float, float] | None:
     return int(counts.sum()), mean, float(counts @ np.square(values - mean))
 
 
-def _lacking(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> _Ignored:
+def _absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> _Ignored:
     elsewhere = {n for site, p in profiles.items() if site not in lacking for n in p.names}
     near = nearest_name(name, [n for n in profiles[lacking[0]].names if n not in elsewhere])
     return _Ignored(f"{listed(lacking)} {_have(lacking)} no such column{near}", "column missing")
@@ -129,7 +129,7 @@ def _have(sites: list[str]) -> str:
     return "have" if len(sites) > 1 else "has"
 
 
-def _decide(found: Found) -> Literal["number", "category", "boolean", "date"] | _Ignored:
+def _decide(found: StatisticsBySite) -> Literal["number", "category", "boolean", "date"] | _Ignored:
     """What a column is that all sites have."""
     kinds = {s.kind for s in found.values()} - {"empty"}
     if "" in {s.name for s in found.values()}:
@@ -151,7 +151,9 @@ def _decide(found: Found) -> Literal["number", "category", "boolean", "date"] | 
     return "boolean" if kind == "boolean" else "date"
 
 
-def _decide_mixed(found: Found, kinds: set[str]) -> Literal["category", "boolean"] | _Ignored:
+def _decide_mixed(
+    found: StatisticsBySite, kinds: set[str]
+) -> Literal["category", "boolean"] | _Ignored:
     """Sites that read different kinds: codes and text may share levels, 0/1 may be truth values."""
     numbers = [s for s in found.values() if s.kind == "number"]
     coded = all(s.codes for s in numbers)
@@ -165,14 +167,14 @@ def _decide_mixed(found: Found, kinds: set[str]) -> Literal["category", "boolean
     return _Ignored(f"it holds {_what_sites_hold(found)}{_numbers_in_text(found)}", "kinds differ")
 
 
-def _what_sites_hold(found: Found) -> str:
+def _what_sites_hold(found: StatisticsBySite) -> str:
     """'numbers at paris and text at oslo'."""
     words = {"number": "numbers", "category": "text", "boolean": "true/false", "date": "dates"}
     sites = {kind: [site for site, s in found.items() if s.kind == kind] for kind in words}
     return " and ".join(f"{words[kind]} at {listed(at)}" for kind, at in sites.items() if at)
 
 
-def _numbers_in_text(found: Found) -> str:
+def _numbers_in_text(found: StatisticsBySite) -> str:
     """A hint where most of a text could be numbers: a stray word may have made it one."""
     for site, s in found.items():
         if s.kind == "category" and s.numbers_in_text:
@@ -180,7 +182,7 @@ def _numbers_in_text(found: Found) -> str:
     return ""
 
 
-def _decide_text(found: Found) -> Literal["category"] | _Ignored:
+def _decide_text(found: StatisticsBySite) -> Literal["category"] | _Ignored:
     if any(s.identifier for s in found.values()):
         return _Ignored("its name is that of an identifier")
     texts = [s for s in found.values() if s.kind == "category"]
@@ -196,7 +198,7 @@ def _decide_text(found: Found) -> Literal["category"] | _Ignored:
     return _constant(found) or "category"
 
 
-def _decide_number(found: Found) -> Literal["number", "category"] | _Ignored:
+def _decide_number(found: StatisticsBySite) -> Literal["number", "category"] | _Ignored:
     numbers = [s for s in found.values() if s.kind == "number"]
     if any(s.identifier for s in numbers):
         return _Ignored("its name is that of an identifier")
@@ -217,7 +219,7 @@ def _decide_number(found: Found) -> Literal["number", "category"] | _Ignored:
     return "number" if scale > 0 else _Ignored("its values are constant at every site")
 
 
-def _all_differ(found: Found) -> bool:
+def _all_differ(found: StatisticsBySite) -> bool:
     present = [s for s in found.values() if s.count]
     longest = max(s.count for s in present)
     return all(s.all_different for s in present) and longest >= _FEWEST_FOR_IDENTIFIER
@@ -232,7 +234,7 @@ def _coincidences(numbers: Sequence[ColumnStatistics]) -> float:
     return float(sum(s.count * s.count / (2.0 * np.sqrt(12.0) * s.std) for s in known))
 
 
-def _constant(found: Found) -> _Ignored | None:
+def _constant(found: StatisticsBySite) -> _Ignored | None:
     """Why a column that has one value everywhere cannot be compared."""
     present = [s for s in found.values() if s.count]
     if any(s.distinct != 1 for s in present):
@@ -245,13 +247,13 @@ def _constant(found: Found) -> _Ignored | None:
     return _Ignored("it has the same value in every row of every site", "constant")
 
 
-def _built(
-    name: str, kind: Literal["number", "category", "boolean", "date"], found: Found
+def _make_column(
+    name: str, kind: Literal["number", "category", "boolean", "date"], found: StatisticsBySite
 ) -> SchemaColumn:
-    lost = any(s.missing for s in found.values())
+    missing = any(s.missing for s in found.values())
     if kind == "category":
         return _category(name, found)
-    rule = "indicator" if lost else "refuse"
+    rule = "indicator" if missing else "refuse"
     if kind == "boolean":
         share = _true_share(found)
         scale = float(np.sqrt(share * (1.0 - share))) or 1.0
@@ -263,7 +265,7 @@ def _built(
     return SchemaColumn(name, kind, centre=centre, scale=scale or 1.0, missing=rule)
 
 
-def _true_share(found: Found) -> float:
+def _true_share(found: StatisticsBySite) -> float:
     true = total = 0
     for s in found.values():
         counts = dict(zip(s.levels, s.level_counts, strict=True))
@@ -275,7 +277,7 @@ def _true_share(found: Found) -> float:
     return true / total if total else 0.5
 
 
-def _category(name: str, found: Found) -> SchemaColumn:
+def _category(name: str, found: StatisticsBySite) -> SchemaColumn:
     counts: dict[str, int] = {}
     for s in found.values():
         for level, number in zip(s.levels, s.level_counts, strict=True):
@@ -284,13 +286,13 @@ def _category(name: str, found: Found) -> SchemaColumn:
         levels = sorted(counts, key=float)
     else:
         levels = sorted(counts)
-    lost = sum(s.missing for s in found.values())
+    missing = sum(s.missing for s in found.values())
     other = sum(s.other for s in found.values())
-    shares = np.array([*counts.values(), other, lost], dtype=np.float64)
+    shares = np.array([*counts.values(), other, missing], dtype=np.float64)
     shares /= shares.sum()
     spread = 1.0 - float(shares @ shares)
     weight = 2.0 / spread if spread > 0 else 2.0
-    rule = "level" if lost else "refuse"
+    rule = "level" if missing else "refuse"
     return SchemaColumn(name, "category", levels=(*levels, OTHER), weight=weight, missing=rule)
 
 

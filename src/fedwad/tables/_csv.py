@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["read_csv"]
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_SPELLINGS = [*{change(word) for word in MISSING for change in (str, str.upper, str.title)}, "NaN"]
+_MISSING_SPELLINGS = [
+    *{change(word) for word in MISSING for change in (str, str.upper, str.title)},
+    "NaN",
+]
 
 
 def read_csv(
@@ -34,19 +37,19 @@ def read_csv(
     if not data or data.isspace():
         raise InputError(f"{path} is empty; give at least one sample.")
     separator = _separator(_first_line(data), path)
-    content = _parsed(data, separator, path, bare=False)
+    content = _parsed(data, separator, path, headerless=False)
     names = [name.removeprefix("\ufeff") for name in content.column_names]
-    bare = _is_bare(names, path, separator)
-    if bare:
-        content = _parsed(data, separator, path, bare=True)
-        columns_of = [f"f{place}" for place in range(len(names))]
+    headerless = _is_headerless(names, path, separator)
+    if headerless:
+        content = _parsed(data, separator, path, headerless=True)
+        column_names = [f"f{place}" for place in range(len(names))]
     else:
-        columns_of = names
-    _check_names(columns_of, content, path, drop, bare)
+        column_names = names
+    _check_names(column_names, content, path, drop, headerless)
     decimal = "," if separator in ";\t|" else ""
     columns = tuple(
-        arrow_column(name, _whole(array), markers, decimal)
-        for name, array in zip(columns_of, content.columns, strict=True)
+        arrow_column(name, _single_chunk(array), markers, decimal)
+        for name, array in zip(column_names, content.columns, strict=True)
         if name not in drop and not (name == "" and array.null_count == len(array))
     )
     if decimal:
@@ -54,7 +57,9 @@ def read_csv(
     columns, rows, notes = _without_blank_end(columns, content.num_rows, path)
     if rows == 0:
         raise InputError(f"{path} is empty; give at least one sample.")
-    return Table(str(path), columns, rows, not bare, notes, tuple(names) if bare else ())
+    return Table(
+        str(path), columns, rows, not headerless, notes, tuple(names) if headerless else ()
+    )
 
 
 def _first_line(data: bytes) -> str:
@@ -79,7 +84,7 @@ def _is_decimal_comma(piece: str) -> bool:
     return is_number(piece.replace(",", ".", 1))
 
 
-def _parsed(data: bytes, separator: str, path: Path, bare: bool) -> pa.Table:
+def _parsed(data: bytes, separator: str, path: Path, headerless: bool) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -91,14 +96,16 @@ def _parsed(data: bytes, separator: str, path: Path, bare: bool) -> pa.Table:
 
     one_column = separator not in _first_line(data)
     options = {
-        "read_options": csv.ReadOptions(autogenerate_column_names=bare),
+        "read_options": csv.ReadOptions(autogenerate_column_names=headerless),
         "parse_options": csv.ParseOptions(
             delimiter=separator,
             newlines_in_values=b'"' in data,
             invalid_row_handler=note,
             ignore_empty_lines=not one_column,  # there, an empty line is a missing value
         ),
-        "convert_options": csv.ConvertOptions(strings_can_be_null=True, null_values=_SPELLINGS),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True, null_values=_MISSING_SPELLINGS
+        ),
     }
     try:
         table = csv.read_csv(pa.BufferReader(data), **options)
@@ -122,7 +129,7 @@ def _refuse_ragged(ragged: Sequence[Any], separator: str, path: Path) -> None:
     )
 
 
-def _is_bare(names: Sequence[str], path: Path, separator: str) -> bool:
+def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
     """Whether the first line is a sample and not a header."""
     if set(names) == {str(place) for place in range(len(names))}:
         raise InputError(
@@ -146,7 +153,7 @@ def _counts_rows(names: Sequence[str]) -> bool:
 
 
 def _check_names(
-    names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], bare: bool
+    names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], headerless: bool
 ) -> None:
     """A column without a name and without values does not count: a separator ends each line."""
     filled = [
@@ -154,11 +161,15 @@ def _check_names(
         for name, array in zip(names, content.columns, strict=True)
         if name or array.null_count < len(array)
     ]
-    wanted = () if bare else tuple(name for name in drop if name or "" in filled or "" not in names)
+    wanted = (
+        ()
+        if headerless
+        else tuple(name for name in drop if name or "" in filled or "" not in names)
+    )
     check_names(filled, str(path), wanted)
 
 
-def _whole(array: pa.ChunkedArray) -> pa.Array:
+def _single_chunk(array: pa.ChunkedArray) -> pa.Array:
     whole = array.combine_chunks()
     return whole.combine_chunks() if hasattr(whole, "combine_chunks") else whole
 

@@ -34,22 +34,22 @@ class _Axes:
     def right(self) -> float:
         return self.width - _RIGHT + 6
 
-    def across(self, number: float) -> float:
+    def x(self, number: float) -> float:
         """The x coordinate of a round."""
         extent = self.last - self.first
-        share = (number - self.first) / extent if extent > 0 else 0.5
-        return self.left + (self.width - self.left - _RIGHT) * share
+        fraction = (number - self.first) / extent if extent > 0 else 0.5
+        return self.left + (self.width - self.left - _RIGHT) * fraction
 
-    def up(self, number: float) -> float:
+    def y(self, number: float) -> float:
         """The y coordinate of a number."""
         if self.logarithmic:
-            share = math.log(number / self.low) / math.log(self.high / self.low)
+            fraction = math.log(number / self.low) / math.log(self.high / self.low)
         else:
-            share = (number - self.low) / (self.high - self.low)
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
+            fraction = (number - self.low) / (self.high - self.low)
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * fraction
 
     def at(self, point: tuple[float, float]) -> str:
-        return f"{self.across(point[0]):.1f} {self.up(point[1]):.1f}"
+        return f"{self.x(point[0]):.1f} {self.y(point[1]):.1f}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Curve:
     label: str
     points: Sequence[tuple[int, float]]
     style: str
-    layer: ClassVar[int] = 1
+    zorder: ClassVar[int] = 1
 
     @property
     def numbers(self) -> list[float]:
@@ -76,38 +76,38 @@ class Curve:
 
 @dataclass(frozen=True)
 class Level:
-    """A number that does not change over the rounds."""
+    """A horizontal line: a number that does not change over the rounds."""
 
     label: str
     height: float
     style: str
-    layer: ClassVar[int] = 1
+    zorder: ClassVar[int] = 1
 
     @property
     def numbers(self) -> list[float]:
         return [self.height]
 
     def draw(self, axes: _Axes) -> str:
-        line = f"M{axes.left:.0f} {axes.up(self.height):.1f}H{axes.right:.0f}"
+        line = f"M{axes.left:.0f} {axes.y(self.height):.1f}H{axes.right:.0f}"
         return tag("path", d=line, class_=f"level {self.style}")
 
 
 @dataclass(frozen=True)
 class Band:
-    """An interval that does not change over the rounds."""
+    """A horizontal band: an interval that does not change over the rounds."""
 
     label: str
     low: float
     high: float
     style: str
-    layer: ClassVar[int] = 0  # behind the lines
+    zorder: ClassVar[int] = 0  # behind the lines
 
     @property
     def numbers(self) -> list[float]:
         return [self.low, self.high]
 
     def draw(self, axes: _Axes) -> str:
-        top, foot = axes.up(self.high), axes.up(self.low)
+        top, foot = axes.y(self.high), axes.y(self.low)
         return tag(
             "rect",
             class_=f"band {self.style}",
@@ -124,10 +124,10 @@ class Mark:
 
     place: float
     numbers: ClassVar[list[float]] = []
-    layer: ClassVar[int] = 1
+    zorder: ClassVar[int] = 1
 
     def draw(self, axes: _Axes) -> str:
-        line = f"M{axes.across(self.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}"
+        line = f"M{axes.x(self.place):.1f} {_TOP:.0f}V{_HEIGHT - _BOTTOM:.0f}"
         return tag("path", d=line, class_="mark")
 
 
@@ -135,9 +135,9 @@ Part = Curve | Level | Band | Mark
 
 
 def chart(
-    parts: Sequence[Part], caption: str, counted: str = "round", *, zero: bool = False
+    parts: Sequence[Part], caption: str, x_label: str = "round", *, zero: bool = False
 ) -> str:
-    """The figure with its key.
+    """The figure with its legend.
 
     With `zero` the axis starts at zero, or is logarithmic if the numbers span a factor of 30.
     """
@@ -149,11 +149,11 @@ def chart(
         if not isinstance(part, Mark)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
-    figure = both_widths(lambda width: _draw(parts, caption, counted, width, zero))
+    figure = both_widths(lambda width: _draw(parts, caption, x_label, width, zero))
     return tag("figure", figure, key, tag("figcaption", escape(caption)), class_="chart")
 
 
-def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: bool) -> str:
+def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, zero: bool) -> str:
     curves = [part for part in parts if isinstance(part, Curve)]
     axes, ticks, texts = _axes(parts, curves, width, zero)
     described = "; ".join(
@@ -162,8 +162,8 @@ def _draw(parts: Sequence[Part], caption: str, counted: str, width: int, zero: b
     )
     return tag(
         "svg",
-        tag("g", *_grid(axes, ticks, texts), *_counts(axes, counted), class_="axis"),
-        *(part.draw(axes) for part in sorted(parts, key=lambda part: part.layer)),
+        tag("g", *_grid(axes, ticks, texts), *_x_axis(axes, x_label), class_="axis"),
+        *(part.draw(axes) for part in sorted(parts, key=lambda part: part.zorder)),
         viewBox=f"0 0 {width} {_HEIGHT:.0f}",
         role="img",
         aria_label=f"{caption} {described}",
@@ -187,25 +187,23 @@ def _axes(
 def _grid(axes: _Axes, ticks: Sequence[float], texts: Sequence[str]) -> list[str]:
     """Horizontal lines with their numbers."""
     return [
-        tag("path", d=f"M{axes.left:.0f} {axes.up(tick):.1f}H{axes.right:.0f}")
-        + tag(
-            "text", escape(text), x=axes.left - 8, y=axes.up(tick), dy="0.35em", text_anchor="end"
-        )
+        tag("path", d=f"M{axes.left:.0f} {axes.y(tick):.1f}H{axes.right:.0f}")
+        + tag("text", escape(text), x=axes.left - 8, y=axes.y(tick), dy="0.35em", text_anchor="end")
         for tick, text in zip(ticks, texts, strict=True)
     ]
 
 
-def _counts(axes: _Axes, counted: str) -> list[str]:
+def _x_axis(axes: _Axes, x_label: str) -> list[str]:
     """Whole numbers along the horizontal axis, and its name."""
     ticks = round_ticks(axes.first, axes.last, 8 if axes.width > 400 else 5)
     foot = _HEIGHT - _BOTTOM + 20
     marks = [
-        tag("text", str(int(tick)), x=axes.across(tick), y=foot, text_anchor="middle")
+        tag("text", str(int(tick)), x=axes.x(tick), y=foot, text_anchor="middle")
         for tick in ticks
         if tick == int(tick)
     ]
     middle = (axes.left + axes.width - _RIGHT) / 2
-    return [*marks, tag("text", escape(counted), x=middle, y=_HEIGHT - 4, text_anchor="middle")]
+    return [*marks, tag("text", escape(x_label), x=middle, y=_HEIGHT - 4, text_anchor="middle")]
 
 
 def _scale(numbers: list[float], zero: bool, logarithmic: bool) -> tuple[list[float], float, float]:
