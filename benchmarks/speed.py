@@ -144,11 +144,11 @@ def loops() -> list[dict[str, Any]]:
 
 def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     """The paper's estimate alone, as the plain loop computes it."""
-    line, loop = MeteredFederation(fed), FedWaDLoop(Measure(start), FedWaD(reveal="every"))
+    metered, loop = MeteredFederation(fed), FedWaDLoop(Measure(start), FedWaD(reveal="every"))
     for _ in range(rounds):
-        replies = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
+        replies = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
         loop.advance(*(replies[name] for name in fed.names))
-    closing = line.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
+    closing = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
     return sum(reply.distance or 0.0 for reply in closing.values())
 
 

@@ -176,9 +176,9 @@ def test_the_bounds_agree_when_the_masses_match():
         rng=rng,
         tol=1e-12,
     )
-    first = solver.settle(1)
+    first = solver.certify(1)
     assert first.upper > first.lower
-    settled = solver.settle(60)
+    settled = solver.certify(60)
     assert settled.upper == pytest.approx(plan.distance, rel=1e-9)
     assert settled.lower == pytest.approx(plan.distance, rel=1e-9)
 

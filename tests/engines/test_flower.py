@@ -437,10 +437,10 @@ def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkey
 def test_a_simulated_node_reads_its_data_again_only_if_they_change(
     simulation, monkeypatch, tmp_path
 ):
-    paths, held = [], simulation_app.held_data
+    paths, held = [], simulation_app.load_site_data
     monkeypatch.setattr(
         simulation_app,
-        "held_data",
+        "load_site_data",
         lambda path, *options: (paths.append(path), held(path, *options))[1],
     )
 

@@ -87,19 +87,19 @@ def coreset(
     federation, only = _federation(fed)
     names = choose_sites(federation, only if sites is None else sites, "a coreset")
     task = CoresetTask(names, size, chosen_method, seed, callback)
-    line = MeteredFederation(federation)
+    metered = MeteredFederation(federation)
     with single_threaded_blas():
-        found = _run(line, task, chosen_method)
+        found = _run(metered, task, chosen_method)
     return replace(found, features=getattr(federation, "features", None))
 
 
-def _run(line: MeteredFederation, task: CoresetTask, method: Method) -> CoresetResult:
+def _run(metered: MeteredFederation, task: CoresetTask, method: Method) -> CoresetResult:
     if isinstance(method, UnionCoreset):
-        return by_union(line, task, method)
+        return by_union(metered, task, method)
     if isinstance(method, SummaryCoreset):
-        return by_summary(line, task, method)
+        return by_summary(metered, task, method)
     assert isinstance(method, FedWaDCoreset | DirectCoreset)  # noqa: S101
-    return by_epochs(line, task, method)
+    return by_epochs(metered, task, method)
 
 
 def _federation(fed: Any) -> tuple[Federation, tuple[str, ...] | None]:

@@ -31,7 +31,7 @@ class Pull:
 
 
 class Puller(Protocol):
-    def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull: ...
+    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull: ...
 
 
 class Optimizer(Protocol):
@@ -84,12 +84,12 @@ class Paper:
     around: Measure  # points around the data, which fill up the first support
     rng: np.random.Generator
 
-    def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
+    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
         loops = {name: FedWaDLoop(self._start(coreset), rng=self.rng) for name in names}
         potentials: dict[str, Floats | None] = dict.fromkeys(names)
         for _ in range(self.rounds):
             asked = {name: loop.request() for name, loop in loops.items()}
-            replies = line.ask(asked, TransportReply, tolerate=True)
+            replies = metered.ask(asked, TransportReply, tolerate=True)
             loops = {name: loop for name, loop in loops.items() if name in replies}
             for name, loop in loops.items():
                 plan = solve(coreset, asked[name].support, start=potentials[name])
@@ -118,9 +118,9 @@ class Direct:
     def new(cls) -> Direct:
         return cls(os.urandom(8).hex())
 
-    def pull(self, line: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
+    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
         request = CellsRequest(self.run, coreset, 2.0, "spherical")
-        replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
+        replies = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
         gradient, loss, min_cell_size = np.zeros_like(coreset.points), 0.0, math.inf
         for name, reply in replies.items():
             summary, distance = reply.summary, reply.distance or 0.0
@@ -168,7 +168,7 @@ class Epochs:
 
 
 def epochs(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     names: tuple[str, ...],
     start: Floats,
     puller: Puller,
@@ -185,10 +185,10 @@ def epochs(
     converged, min_cell_size = False, math.inf
     for number in range(1, options.rounds + 1):
         since = time.perf_counter()
-        left = [name for name in names if name not in line.failed]
+        left = [name for name in names if name not in metered.failed]
         count = min(options.clients_per_round, len(left))
         picked = sorted(rng.choice(len(left), count, replace=False).tolist())
-        pulled = puller.pull(line, [left[k] for k in picked], Measure(atoms))
+        pulled = puller.pull(metered, [left[k] for k in picked], Measure(atoms))
         min_cell_size = min(min_cell_size, pulled.min_cell_size or math.inf)
         rate = options.learning_rate * max(0.05, 1 - (number - 1) / options.rounds)
         moved = optimizer.step(atoms, pulled.gradient, rate)

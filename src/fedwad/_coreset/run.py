@@ -25,11 +25,11 @@ _CLOSING_TOL = 1e-4
 _ADAM_RATE, _SGD_RATE = 0.1, 0.5
 
 
-def by_union(line: MeteredFederation, task: CoresetTask, method: UnionCoreset) -> CoresetResult:
+def by_union(metered: MeteredFederation, task: CoresetTask, method: UnionCoreset) -> CoresetResult:
     """Learn atoms of all sites' data together, from masses and sums of their power cells."""
-    seed = seed_atoms(line, task.names, task.size, method.init, method.weights, task.seed)
+    seed = seed_atoms(metered, task.names, task.size, method.init, method.weights, task.seed)
     union = UnionSolver(
-        ask=_asking(line),
+        ask=_asking(metered),
         names=task.names,
         atoms=seed.atoms,
         potentials=seed.potentials,
@@ -40,13 +40,15 @@ def by_union(line: MeteredFederation, task: CoresetTask, method: UnionCoreset) -
         callback=task.callback,
     )
     found = union.run(method.rounds, method.clients_per_round)
-    return task.result(line, found, tuple(union.history), union.converged, union.min_cell_size)
+    return task.result(metered, found, tuple(union.history), union.converged, union.min_cell_size)
 
 
-def by_summary(line: MeteredFederation, task: CoresetTask, method: SummaryCoreset) -> CoresetResult:
+def by_summary(
+    metered: MeteredFederation, task: CoresetTask, method: SummaryCoreset
+) -> CoresetResult:
     """Ask each site for one summary and make a coreset of those."""
     since = time.perf_counter()
-    summaries = ask_summaries(line, task.names, task.size, task.seed)
+    summaries = ask_summaries(metered, task.names, task.size, task.seed)
     found, value = from_summaries(summaries, task.size, method.weights, task.seed)
     seconds = time.perf_counter() - since
     record = CoresetRound(
@@ -55,15 +57,15 @@ def by_summary(line: MeteredFederation, task: CoresetTask, method: SummaryCorese
     if task.callback is not None:
         task.callback(record)
     min_cell_size = min(summary.min_cell_size for summary in summaries.values())
-    return task.result(line, found, (record,), True, min_cell_size, value)
+    return task.result(metered, found, (record,), True, min_cell_size, value)
 
 
 def by_epochs(
-    line: MeteredFederation, task: CoresetTask, method: FedWaDCoreset | DirectCoreset
+    metered: MeteredFederation, task: CoresetTask, method: FedWaDCoreset | DirectCoreset
 ) -> CoresetResult:
     """Run the paper's epochs, then certify the distance of the atoms from the union."""
-    moments = ask_moments(line, task.names)
-    start = seed_atoms(line, task.names, task.size, method.init, "equal", task.seed, moments)
+    moments = ask_moments(metered, task.names)
+    start = seed_atoms(metered, task.names, task.size, method.init, "equal", task.seed, moments)
     rng = np.random.default_rng([task.seed, 2])
     support = method.support if isinstance(method, FedWaDCoreset) else 2
     around = pooled_start(moments, max(support, 2), rng)
@@ -79,23 +81,23 @@ def by_epochs(
         if isinstance(method, FedWaDCoreset)
         else Direct.new()
     )
-    done = epochs(line, task.names, start.atoms, puller, options, rng, task.callback)
+    done = epochs(metered, task.names, start.atoms, puller, options, rng, task.callback)
     closing = UnionSolver(
-        ask=_asking(line),
-        names=tuple(name for name in task.names if name not in line.failed),
+        ask=_asking(metered),
+        names=tuple(name for name in task.names if name not in metered.failed),
         atoms=done.atoms,
         potentials=np.zeros(task.size),
         weights=_equal(task.size),
         rng=rng,
         tol=_CLOSING_TOL,
     )
-    found = closing.settle(_CLOSING_ROUNDS)
-    return task.result(line, found, done.history, done.converged, done.min_cell_size)
+    found = closing.certify(_CLOSING_ROUNDS)
+    return task.result(metered, found, done.history, done.converged, done.min_cell_size)
 
 
-def _asking(line: MeteredFederation) -> Ask:
+def _asking(metered: MeteredFederation) -> Ask:
     def ask(names: Sequence[str], request: AtomsRequest) -> Mapping[str, CellSums]:
-        return line.ask(dict.fromkeys(names, request), CellSums, tolerate=True)
+        return metered.ask(dict.fromkeys(names, request), CellSums, tolerate=True)
 
     return ask
 

@@ -37,8 +37,8 @@ from fedwad.ot import (
 __all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "synthetic_union"]
 
 _STARTS = 3  # restarts of Lloyd's algorithm on the synthetic union
-_STAND_IN, _PER_ATOM = 2000, 50  # points of the synthetic union: at least, and for each atom
-_WIDE = 12.5
+_UNION_POINTS, _PER_ATOM = 2000, 50  # of the synthetic union: at least, and for each atom
+_SOFTNESS = 12.5  # first softness, as a multiple of the largest cost between atoms
 _CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # for the potentials of the synthetic union
 _CELLS = 10  # largest number of cells of a summary; more atoms do not need more cells
 
@@ -54,7 +54,7 @@ class Seed:
 
 
 def seed_atoms(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     names: Sequence[str],
     size: int,
     init: Measure | str,
@@ -74,17 +74,17 @@ def seed_atoms(
                 f"init has {len(init)} points and the coreset {size}; give as many as its size."
             )
         return Seed(np.array(init.points), np.zeros(size), "given")
-    found = _from_summaries(line, names, size, masses, seed) if init == "summaries" else None
+    found = _from_summaries(metered, names, size, masses, seed) if init == "summaries" else None
     return found or _from_moments(
-        ask_moments(line, names) if moments is None else moments, size, seed
+        ask_moments(metered, names) if moments is None else moments, size, seed
     )
 
 
 def _from_summaries(
-    line: MeteredFederation, names: Sequence[str], size: int, masses: Masses, seed: int
+    metered: MeteredFederation, names: Sequence[str], size: int, masses: Masses, seed: int
 ) -> Seed | None:
     try:
-        summaries = ask_summaries(line, names, size, seed, record=False)
+        summaries = ask_summaries(metered, names, size, seed, record=False)
     except (PolicyError, FederationError):  # all sites refuse
         return None
     best, sample = distilled(summaries, size, masses, seed)
@@ -98,11 +98,11 @@ def _from_summaries(
 
 
 def ask_summaries(
-    line: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
+    metered: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
 ) -> dict[str, Summary]:
     """Return one summary of each site that does not refuse."""
     request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed, calibration=False)
-    replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, record=record)
+    replies = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, record=record)
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
@@ -114,7 +114,7 @@ def distilled(
     summaries: dict[str, Summary], size: int, masses: Masses, seed: int
 ) -> tuple[Atoms, Measure]:
     """Return the best coreset of a synthetic union over a few restarts, and that sample."""
-    sample = synthetic_union(summaries, max(_STAND_IN, _PER_ATOM * size), seed)
+    sample = synthetic_union(summaries, max(_UNION_POINTS, _PER_ATOM * size), seed)
     tries = [distil(sample, size, masses, 1, seed + k) for k in range(_STARTS)]
     return min(tries, key=lambda one: one.distance), sample
 
@@ -137,10 +137,10 @@ def _central(sample: Measure, atoms: Floats) -> Floats:
         potentials=np.zeros(len(atoms)),
         weights=np.full(len(atoms), 1 / len(atoms)),
         rng=np.random.default_rng(0),
-        scale=_WIDE * float(ground_cost(atoms, atoms).max()),
+        scale=_SOFTNESS * float(ground_cost(atoms, atoms).max()),
         tol=_CENTRAL_TOL,
     )
-    union.settle(_CENTRAL_ROUNDS)
+    union.certify(_CENTRAL_ROUNDS)
     return union.potentials
 
 
@@ -166,11 +166,11 @@ def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
     return Seed(np.array(drawn.points), np.zeros(size), "moments")
 
 
-def ask_moments(line: MeteredFederation, names: Sequence[str]) -> list[Moments]:
+def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moments]:
     """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = line.ask(requests, Moments, tolerate=True, record=False)
+        replies = metered.ask(requests, Moments, tolerate=True, record=False)
     except PolicyError as error:
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."

@@ -36,7 +36,7 @@ class CoresetTask:
 
     def result(
         self,
-        line: MeteredFederation,
+        metered: MeteredFederation,
         found: Certified,
         history: tuple[CoresetRound, ...],
         converged: bool,
@@ -62,6 +62,6 @@ class CoresetTask:
             converged=converged,
             seed=self.seed,
             min_cell_size=min_cell_size,
-            failed=dict(line.failed),
-            traffic=line.traffic,
+            failed=dict(metered.failed),
+            traffic=metered.traffic,
         )

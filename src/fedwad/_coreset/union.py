@@ -90,7 +90,7 @@ class UnionSolver:
         while len(self.history) < 3 * rounds // 4:
             self._round(self._some(some), may_move=True, all_of_them=False)
 
-    def settle(self, rounds: int) -> Certified:
+    def certify(self, rounds: int) -> Certified:
         """Certify the atoms as they are in at most `rounds` rounds, which the history omits."""
         before = list(self.history)
         for _ in range(rounds):

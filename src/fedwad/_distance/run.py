@@ -27,23 +27,23 @@ __all__ = ["by_rounds", "conclude", "pooled_start"]
 
 
 def by_rounds(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     task: DistanceTask,
     method: FedWaD,
     callback: Callable[[Round], None] | None,
 ) -> DistanceResult:
     """Run Algorithm 1, then ask both sites once more for their distance and their cells."""
     rng = np.random.default_rng(task.seed)
-    loop = FedWaDLoop(_start(line, task, method, rng), method, task.p, rng, task.classes)
+    loop = FedWaDLoop(_start(metered, task, method, rng), method, task.p, rng, task.classes)
     while len(loop.history) < method.rounds and not loop.has_settled():
-        replies = line.ask(dict.fromkeys(task.sites, loop.request()), TransportReply)
+        replies = metered.ask(dict.fromkeys(task.sites, loop.request()), TransportReply)
         record = loop.advance(*(replies[name] for name in task.sites))
         if callback is not None:
             callback(record)
     closing = CellsRequest(
         loop.run, loop.support, task.p, method.covariance_type, task.classes, task.p == 2
     )
-    cells = line.ask(dict.fromkeys(task.sites, closing), SummaryReply)
+    cells = metered.ask(dict.fromkeys(task.sites, closing), SummaryReply)
     mu, nu = (cells[name] for name in task.sites)
     found, fedwad = conclude(mu, nu, task.p, task.seed)
     return task.result(
@@ -51,7 +51,7 @@ def by_rounds(
         fedwad=fedwad,
         history=loop.closed_history(fedwad, found.upper),
         support=loop.support,
-        traffic=line.traffic,
+        traffic=metered.traffic,
         rows=(mu.summary.count, nu.summary.count),
         covariance_types=(mu.summary.covariance_type, nu.summary.covariance_type),
         min_cell_size=min(mu.summary.min_cell_size, nu.summary.min_cell_size),
@@ -59,12 +59,12 @@ def by_rounds(
 
 
 def _start(
-    line: MeteredFederation, task: DistanceTask, method: FedWaD, rng: np.random.Generator
+    metered: MeteredFederation, task: DistanceTask, method: FedWaD, rng: np.random.Generator
 ) -> Measure:
     """Return the given support, or one drawn around the sites' pooled mean."""
     if isinstance(method.init, Measure):
         return method.init
-    replies = line.ask(dict.fromkeys(task.sites, MomentsRequest(task.classes)), Moments)
+    replies = metered.ask(dict.fromkeys(task.sites, MomentsRequest(task.classes)), Moments)
     same_features({name: len(replies[name].mean) for name in task.sites}, task.classes)
     return pooled_start([replies[name] for name in task.sites], method.support, rng)
 

@@ -44,27 +44,27 @@ _FULL_UP_TO = 64  # features up to which all sites of a hub send full covariance
 _BEST_COUPLINGS = 1000
 
 
-def by_hub(line: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
+def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
     """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then close."""
-    replies = line.ask(
+    replies = metered.ask(
         dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
     same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
     support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
-    names, support, history = _rounds(line, task, method, tuple(replies), support, run)
+    names, support, history = _rounds(metered, task, method, tuple(replies), support, run)
     types = _closing_types(names, task.seed, method, support.dimension)
     requests = {
         name: CellsRequest(run, support, 2.0, covariance_type, task.classes, calibration=True)
         for name, covariance_type in types.items()
     }
-    closing = line.ask(requests, SummaryReply, tolerate=True, at_least=2)
+    closing = metered.ask(requests, SummaryReply, tolerate=True, at_least=2)
     task.report(Progress("rounds", method.rounds, method.rounds))
     return _estimates(closing, support, types, task, history)
 
 
 def _rounds(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     task: MatrixTask,
     method: Hub,
     names: tuple[str, ...],
@@ -77,7 +77,9 @@ def _rounds(
         task.report(Progress("rounds", number - 1, method.rounds))
         since = time.perf_counter()
         request = CellsRequest(run, support, 2.0, "spherical", task.classes)
-        replies = line.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2)
+        replies = metered.ask(
+            dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2
+        )
         names = tuple(replies)
         means = [_means(reply, support) for reply in replies.values()]
         moved = Measure(np.mean(means, axis=0), support.weights)

@@ -41,9 +41,9 @@ Loops = dict[NamedPair, FedWaDLoop]
 Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 
-def by_pairs(line: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
+def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
-    replies = line.ask(
+    replies = metered.ask(
         dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
     same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
@@ -52,14 +52,14 @@ def by_pairs(line: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
     for number in range(1, method.rounds + 1):
         task.report(Progress("rounds", number - 1, method.rounds))
         since = time.perf_counter()
-        names, loops, shift = _round(line, names, loops)
+        names, loops, shift = _round(metered, names, loops)
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
     task.report(Progress("rounds", method.rounds, method.rounds))
     closing = {
         pair: CellsRequest(loop.run, loop.support, 2.0, method.covariance_type, task.classes, True)
         for pair, loop in loops.items()
     }
-    cells, names = _ask_pairs(line, names, closing, SummaryReply)
+    cells, names = _ask_pairs(metered, names, closing, SummaryReply)
     pairs = [pair for pair in loops if set(pair) <= set(names)]
     return _estimates(cells, pairs, names, task, tuple(history))
 
@@ -74,12 +74,12 @@ def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> L
 
 
 def _round(
-    line: MeteredFederation, names: tuple[str, ...], loops: Loops
+    metered: MeteredFederation, names: tuple[str, ...], loops: Loops
 ) -> tuple[tuple[str, ...], Loops, float]:
     """Move all supports by one round; return the remaining sites and pairs, and the mean shift."""
     before = {pair: loop.support for pair, loop in loops.items()}
     requests = {pair: loop.request() for pair, loop in loops.items()}
-    replies, names = _ask_pairs(line, names, requests, TransportReply)
+    replies, names = _ask_pairs(metered, names, requests, TransportReply)
     loops = {pair: loop for pair, loop in loops.items() if set(pair) <= set(names)}
     shifts = []
     for pair, loop in loops.items():
@@ -117,7 +117,7 @@ def _estimates(
 
 
 def _ask_pairs(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     names: tuple[str, ...],
     asked: Mapping[NamedPair, Any],
     expected: type[R],
@@ -128,23 +128,23 @@ def _ask_pairs(
     its requests counts as failed.
     """
     mine = {name: [pair for pair in asked if name in pair] for name in names}
-    replies = _bundled(line, mine, asked)
+    replies = _bundled(metered, mine, asked)
     found: dict[tuple[NamedPair, int], R] = {}
     left = []
     for name, came in replies.items():
         expected_ones = [reply for reply in came if isinstance(reply, expected)]
         if len(expected_ones) < len(came):
-            _fail(line, name, came, expected)
+            _fail(metered, name, came, expected)
             continue
         left.append(name)
         for pair, reply in zip(mine[name], expected_ones, strict=True):
             found[pair, pair.index(name)] = reply
-    _check_enough(line, left)
+    _check_enough(metered, left)
     return found, tuple(left)
 
 
 def _bundled(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     mine: Mapping[str, Sequence[NamedPair]],
     asked: Mapping[NamedPair, Any],
 ) -> dict[str, list[Reply | Failure]]:
@@ -157,7 +157,7 @@ def _bundled(
             for name, part in parts.items()
             if part
         }
-        replies = line.ask(bundles, BundleReply, tolerate=True, at_least=min(2, len(bundles)))
+        replies = metered.ask(bundles, BundleReply, tolerate=True, at_least=min(2, len(bundles)))
         for name in bundles:
             if name in replies:
                 came[name] += replies[name].replies
@@ -166,13 +166,15 @@ def _bundled(
     return came
 
 
-def _check_enough(line: MeteredFederation, left: list[str]) -> None:
+def _check_enough(metered: MeteredFederation, left: list[str]) -> None:
     if len(left) < 2:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in line.failed.items())
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in metered.failed.items())
         raise FederationError(f"Fewer than two sites are left: {reasons}")
 
 
-def _fail(line: MeteredFederation, name: str, replies: Sequence[Any], expected: type[Any]) -> None:
+def _fail(
+    metered: MeteredFederation, name: str, replies: Sequence[Any], expected: type[Any]
+) -> None:
     reply = next(one for one in replies if not isinstance(one, expected))
     failure = (
         reply
@@ -181,7 +183,7 @@ def _fail(line: MeteredFederation, name: str, replies: Sequence[Any], expected: 
     )
     if failure.code == "input":
         raise error_of(failure, name)
-    line.failed[name] = printable(failure.sentence)
+    metered.failed[name] = printable(failure.sentence)
 
 
 def _shift(before: Measure, after: Measure) -> float:

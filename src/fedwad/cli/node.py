@@ -22,7 +22,7 @@ from fedwad.federation import (
     Ledger,
     Policy,
     guarantee_warning,
-    held_data,
+    load_site_data,
     read_ledger,
 )
 
@@ -55,7 +55,7 @@ def check(
     does not change the ledger.
     """
     rules = Policy.load(policy)
-    held = held_data(data, rules, Columns.of(label_column, drop, missing, schema))
+    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
     record = _read_record(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
     warning = guarantee_warning(record, rules)
     trials = try_requests(Client(held, rules))

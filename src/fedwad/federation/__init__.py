@@ -22,7 +22,7 @@ from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
-from fedwad.federation.node import held_data, open_client
+from fedwad.federation.node import load_site_data, open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
 from fedwad.federation.raw import RawTable, as_dataset
@@ -137,8 +137,8 @@ __all__ = [
     "error_of",
     "failure_of",
     "guarantee_warning",
-    "held_data",
     "is_readable",
+    "load_site_data",
     "local",
     "open_client",
     "pack",

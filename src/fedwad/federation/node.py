@@ -16,7 +16,7 @@ from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import read_raw
 from fedwad.tables import Schema
 
-__all__ = ["held_data", "open_client"]
+__all__ = ["load_site_data", "open_client"]
 
 
 def open_client(
@@ -45,14 +45,14 @@ def open_client(
     """
     rules = Policy.load(policy)
     place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held = held_data(data, rules, Columns.of(label_column, drop, missing, schema))
+    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
     record = FileLedger(place)
     if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)
 
 
-def held_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
+def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
     """The data of a node: a table that waits for a schema, or what it is compared by."""
     held = read_raw(source, columns=columns)
     agreeing = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)

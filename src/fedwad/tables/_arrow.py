@@ -29,28 +29,32 @@ def arrow_column(
     if kinds.is_null(kind):
         return Column(name, "empty", np.full(len(array), np.nan))
     if kinds.is_boolean(kind):
-        codes = _memory(array.cast("int8"), np.int8).copy()
-        codes[_lost(array)] = -1
+        codes = _as_numpy(array.cast("int8"), np.int8).copy()
+        codes[_is_missing(array)] = -1
         empty = bool(np.all(codes < 0))
-        return Column(name, "empty", np.full(len(array), np.nan)) if empty else _truth(name, codes)
+        return (
+            Column(name, "empty", np.full(len(array), np.nan))
+            if empty
+            else _boolean_column(name, codes)
+        )
     if kinds.is_dictionary(kind):
-        return _declared(name, array, markers)
+        return _categorical_column(name, array, markers)
     if kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view":
-        return _text(
+        return _text_column(
             name, array if str(kind) != "string_view" else array.cast("string"), markers, decimal
         )
     if kinds.is_temporal(kind):
         return _temporal(name, array)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
-        return _filled(name, "number", _floats(array), markers)
+        return _numeric_column(name, "number", _floats(array), markers)
     return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
 
 
-def _truth(name: str, codes: NDArray[np.int8]) -> Column:
+def _boolean_column(name: str, codes: NDArray[np.int8]) -> Column:
     return Column(name, "boolean", codes, ("false", "true"))
 
 
-def _filled(
+def _numeric_column(
     name: str, kind: str, values: NDArray[np.float64], markers: frozenset[str] = frozenset()
 ) -> Column:
     numbers = [float(marker) for marker in markers if _is_float(marker)]
@@ -68,10 +72,10 @@ def _is_float(text: str) -> bool:
         return False
 
 
-def _declared(name: str, array: pa.DictionaryArray, markers: frozenset[str]) -> Column:
+def _categorical_column(name: str, array: pa.DictionaryArray, markers: frozenset[str]) -> Column:
     """A categorical type: its levels stay levels, also where they are numbers."""
-    codes = _memory(array.indices.cast("int64"), np.int64).copy()
-    codes[_lost(array.indices)] = -1
+    codes = _as_numpy(array.indices.cast("int64"), np.int64).copy()
+    codes[_is_missing(array.indices)] = -1
     levels = [_level(value) for value in array.dictionary.to_pylist()]
     texts = ["" if level is None else level for level in levels]
     return text_column(name, codes, texts, markers, declared=True)
@@ -83,10 +87,10 @@ def _level(value: Any) -> str | None:
     return None if value is None else str(value).strip()
 
 
-def _text(name: str, array: pa.Array, markers: frozenset[str], decimal: str) -> Column:
+def _text_column(name: str, array: pa.Array, markers: frozenset[str], decimal: str) -> Column:
     encoded = array.dictionary_encode()
-    codes = _memory(encoded.indices, np.int32).copy()
-    codes[_lost(encoded.indices)] = -1
+    codes = _as_numpy(encoded.indices, np.int32).copy()
+    codes[_is_missing(encoded.indices)] = -1
     return text_column(name, codes, encoded.dictionary.to_pylist(), markers, decimal)
 
 
@@ -96,14 +100,18 @@ def _temporal(name: str, array: pa.Array) -> Column:
 
     kind = array.type
     if kinds.is_date(kind):
-        return _filled(name, "date", _floats(array.cast("date32").cast("int32")))
+        return _numeric_column(name, "date", _floats(array.cast("date32").cast("int32")))
     if kinds.is_timestamp(kind):
-        return _filled(name, "date", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit]))
+        return _numeric_column(
+            name, "date", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
+        )
     if kinds.is_duration(kind):
-        return _filled(name, "number", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit]))
+        return _numeric_column(
+            name, "number", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
+        )
     if kinds.is_time(kind):
         plain = array.cast("int64") if kinds.is_time64(kind) else array.cast("int32")
-        return _filled(name, "number", _floats(plain) / (3600.0 * _UNITS[kind.unit]))
+        return _numeric_column(name, "number", _floats(plain) / (3600.0 * _UNITS[kind.unit]))
     return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
 
 
@@ -114,21 +122,21 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     interrupt during that import leaves the import lock taken. Its memory can be read as it is.
     """
     doubles = array.cast("float64", safe=False)  # safe would refuse whole numbers beyond 2^53
-    values = _memory(doubles, np.float64)
+    values = _as_numpy(doubles, np.float64)
     if not array.null_count:
         return values
     values = values.copy()
-    values[_lost(array)] = np.nan
+    values[_is_missing(array)] = np.nan
     return values
 
 
-def _lost(array: pa.Array) -> NDArray[np.bool_]:
+def _is_missing(array: pa.Array) -> NDArray[np.bool_]:
     if not array.null_count:
         return np.zeros(len(array), dtype=bool)
-    return _memory(array.is_null().cast("uint8"), np.uint8).astype(bool)
+    return _as_numpy(array.is_null().cast("uint8"), np.uint8).astype(bool)
 
 
-def _memory(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
+def _as_numpy(array: pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
     if not len(array):
         return np.empty(0, dtype)
     size = np.dtype(dtype).itemsize

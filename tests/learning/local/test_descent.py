@@ -14,7 +14,7 @@ from fedwad.learning.local.descent import (  # noqa: E402
     Task,
     TensorDataset,
     correct,
-    order,
+    epoch_rows,
     train,
 )
 
@@ -101,7 +101,7 @@ def test_any_layers_may_be_personal(personal):
 
 def test_a_network_that_is_no_chain_of_layers_is_trained_too():
     network = networks.build("test_descent:residual", 5, 4, personal=["head"])
-    assert network.halves() is None
+    assert network.body_and_head() is None
     _, dataset, _ = problem("mlp", 5)
     tasks = [Task(torch.as_tensor(network.initial()), np.arange(k, k + 20), k) for k in range(3)]
     options = SGDOptions(PHASES["fedrep"], learning_rate=0.1)
@@ -127,7 +127,7 @@ def test_a_linear_model_by_hand():
     v, u, losses = np.zeros_like(w), np.zeros_like(b), []
     for epoch in range(2):
         losses = []
-        for rows in np.split(order(task, epoch), [10, 20]):
+        for rows in np.split(epoch_rows(task, epoch), [10, 20]):
             logits = hidden[rows] @ w.T + b
             chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
             y = dataset.y.numpy()[rows]

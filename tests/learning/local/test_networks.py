@@ -96,10 +96,10 @@ def test_personal_layers_come_and_go():
     whole = network.initial()
     joined = network.joined(whole[~network.personal], whole[network.personal])
     np.testing.assert_array_equal(joined, whole)
-    body, end = network.halves()
+    body, head = network.body_and_head()
     x = torch.randn(5, 8)
-    torch.testing.assert_close(end(body(x)), network.module(x))
-    assert networks.build("mlp", 8, 3, personal=["first"]).halves() is None
+    torch.testing.assert_close(head(body(x)), network.module(x))
+    assert networks.build("mlp", 8, 3, personal=["first"]).body_and_head() is None
     assert not networks.build("mlp", 8, 3, personal=()).personal.any()
 
 

@@ -17,7 +17,7 @@ from fedwad.engines.flower._messages import failure_reply
 from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.client_app import CANNOT_OPEN, answer
 from fedwad.errors import FederationError
-from fedwad.federation import Client, Columns, FileLedger, Policy, held_data
+from fedwad.federation import Client, Columns, FileLedger, Policy, load_site_data
 
 __all__ = ["app", "client_of"]
 
@@ -50,7 +50,7 @@ def client_of(site: Mapping[str, Any]) -> Client:
         site.get("missing"),
         site.get("schema", "auto"),
     )
-    held = held_data(site["data"], policy, columns)
+    held = load_site_data(site["data"], policy, columns)
     return Client(held, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
 
 

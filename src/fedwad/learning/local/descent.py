@@ -28,7 +28,7 @@ __all__ = [
     "TensorDataset",
     "Trained",
     "correct",
-    "order",
+    "epoch_rows",
     "parameters_of",
     "train",
 ]
@@ -103,7 +103,7 @@ def train(
     options: SGDOptions,
     stacked: bool | None = None,
     augment: Augment | None = None,
-    half: bool = False,
+    half_precision: bool = False,
 ) -> list[Trained]:
     """Train one network for each task, all with the same options.
 
@@ -116,7 +116,8 @@ def train(
         where that is faster. Networks with dropout never are: each would need its own draws.
     augment : data augmentation, in phases in which shared layers learn; its draws depend on which
         networks are stacked
-    half : in stacks, keep weights in float32 and compute in bfloat16: faster on a GPU, three digits
+    half_precision : in stacks, keep weights in float32 and compute in bfloat16: faster on a GPU,
+        three digits
     """
     device = dataset.X.device
     network.module.to(device)
@@ -127,7 +128,9 @@ def train(
 
     def train_some(places: Sequence[int]) -> list[Trained]:
         own = replace(network, module=copy.deepcopy(network.module))  # one for each thread
-        return train_stack(own, dataset, [tasks[place] for place in places], options, augment, half)
+        return train_stack(
+            own, dataset, [tasks[place] for place in places], options, augment, half_precision
+        )
 
     stacks = _stacks(network, tasks, device)
     if device.type == "cuda":
@@ -184,7 +187,7 @@ def parameters_of(network: Network, layers: Layers) -> list[str]:
     return [name for name in network.names if (name in network.personal_names) == personal]
 
 
-def order(task: Task, epoch: int) -> NDArray[np.int64]:
+def epoch_rows(task: Task, epoch: int) -> NDArray[np.int64]:
     """The rows of a task in the order of an epoch."""
     return np.random.default_rng([task.seed, epoch]).permutation(task.rows)
 
@@ -215,7 +218,7 @@ def _train_alone(
             optimizer = torch.optim.SGD(chosen, options.learning_rate, options.momentum)
             used = None if phase.layers == "personal" else augment
             for _ in range(phase.epochs):
-                rows = torch.as_tensor(order(task, epoch), device=device)
+                rows = torch.as_tensor(epoch_rows(task, epoch), device=device)
                 batches = torch.split(rows, options.batch_size)
                 loss = _epoch(module, optimizer, dataset, batches, used, generator)
                 epoch += 1

@@ -117,7 +117,7 @@ class Network:
         """The vectors (M, size) of stacked parameters (M, ...)."""
         return torch.cat([tensors[name].flatten(1) for name in self.names], dim=1)
 
-    def halves(self) -> tuple[nn.Sequential, nn.Sequential] | None:
+    def body_and_head(self) -> tuple[nn.Sequential, nn.Sequential] | None:
         """The layers before the personal ones, and the personal ones; None unless the module is a
         sequence that ends in its personal layers."""
         if not isinstance(self.module, nn.Sequential):

@@ -29,7 +29,7 @@ from fedwad.learning.local.descent import (
     Task,
     TensorDataset,
     Trained,
-    order,
+    epoch_rows,
     parameters_of,
 )
 from fedwad.learning.local.networks import Network
@@ -71,7 +71,7 @@ def train_stack(
     tasks: Sequence[Task],
     options: SGDOptions,
     augment: Augment | None = None,
-    half: bool = False,
+    half_precision: bool = False,
 ) -> list[Trained]:
     """Train all tasks at once; those with the most samples come first, as they stay active
     longest."""
@@ -80,22 +80,22 @@ def train_stack(
     flat = torch.stack([task.weights.to(device) for task in tasks])
     weights = {name: value.contiguous() for name, value in network.tensors(flat).items()}
     del flat
-    halves = network.halves()
+    body_and_head = network.body_and_head()
     first, losses = 0, np.full(len(tasks), np.nan)
     for phase in options.phases:
         epochs = range(first, first + phase.epochs)
         first += phase.epochs
         if not epochs:
             continue
-        if phase.layers == "personal" and halves is not None:
-            losses = _train_last_layers(halves, weights, dataset, tasks, options, epochs)
+        if phase.layers == "personal" and body_and_head is not None:
+            losses = _train_last_layers(body_and_head, weights, dataset, tasks, options, epochs)
             continue
         stack = _Stack.of(weights, parameters_of(network, phase.layers), options)
         if phase.layers == "personal" or augment is None:
-            step = _step(network.module, stack, half)
+            step = _step(network.module, stack, half_precision)
         else:
             generator = torch.Generator(device).manual_seed(tasks[0].seed + epochs[0])
-            step = _augmented(_vmap_step(network.module, stack, half), augment, generator)
+            step = _augmented(_vmap_step(network.module, stack, half_precision), augment, generator)
         losses = _descend(step, dataset, tasks, options.batch_size, epochs)
     return [_trained(*pair) for pair in zip(network.flat(weights), losses, strict=True)]
 
@@ -105,7 +105,7 @@ def _trained(weights: Tensor, loss: float) -> Trained:
 
 
 def _train_last_layers(
-    halves: tuple[nn.Sequential, nn.Sequential],
+    body_and_head: tuple[nn.Sequential, nn.Sequential],
     weights: dict[str, Tensor],
     dataset: TensorDataset,
     tasks: Sequence[Task],
@@ -113,7 +113,7 @@ def _train_last_layers(
     epochs: range,
 ) -> NDArray[np.float64]:
     """Train the last layers only; the layers before them are evaluated once for each sample."""
-    body, end = halves
+    body, head = body_and_head
     device = dataset.X.device
     outputs, moved, labels, start = [], [], [], 0
     with torch.no_grad():
@@ -127,10 +127,10 @@ def _train_last_layers(
             ]
             moved.append(replace(task, rows=np.arange(start, start + len(rows))))
             start += len(rows)
-    names = [name for name, _ in end.named_parameters()]
+    names = [name for name, _ in head.named_parameters()]
     stack = _Stack.of({name: weights[name] for name in names}, names, options)
     inner = TensorDataset(torch.cat(outputs), torch.cat(labels))
-    return _descend(_step(end, stack, False), inner, moved, options.batch_size, epochs)
+    return _descend(_step(head, stack, False), inner, moved, options.batch_size, epochs)
 
 
 def _descend(
@@ -139,7 +139,7 @@ def _descend(
     """Run a step on every batch; the result is the mean loss of each task over the last epoch."""
     device = dataset.X.device
     total = torch.zeros(len(tasks), device=device)
-    shares = _shares(tasks, batch_size, device)
+    row_weights = _row_weights(tasks, batch_size, device)
     steps = np.array([-(-len(task.rows) // batch_size) for task in tasks])
     for epoch in epochs:
         rows = _rows(tasks, epoch, batch_size, device)
@@ -147,37 +147,43 @@ def _descend(
         for now in range(steps[0]):
             active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
             some = rows[now, :active]
-            total[:active] += step(dataset.X[some], dataset.y[some], shares[now, :active])
+            total[:active] += step(dataset.X[some], dataset.y[some], row_weights[now, :active])
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
-def _step(module: nn.Module, stack: _Stack, half: bool) -> Step:
-    layers = None if half else linear_layers(module)
-    return _vmap_step(module, stack, half) if layers is None else _linear_step(layers, stack)
+def _step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
+    layers = None if half_precision else linear_layers(module)
+    return (
+        _vmap_step(module, stack, half_precision) if layers is None else _linear_step(layers, stack)
+    )
 
 
 def _augmented(step: Step, augment: Augment, generator: torch.Generator) -> Step:
-    return lambda x, y, share: step(augment(x, generator), y, share)
+    return lambda x, y, row_weight: step(augment(x, generator), y, row_weight)
 
 
-def _vmap_step(module: nn.Module, stack: _Stack, half: bool) -> Step:
+def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
     """A step of any module, with the gradient of `torch.func`."""
 
     def loss(
-        learned: dict[str, Tensor], fixed: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
+        learned: dict[str, Tensor],
+        fixed: dict[str, Tensor],
+        x: Tensor,
+        y: Tensor,
+        row_weight: Tensor,
     ) -> Tensor:
         values = learned | fixed
-        if half:
+        if half_precision:
             values, x = {name: value.bfloat16() for name, value in values.items()}, x.bfloat16()
         logits = functional_call(module, values, (x,)).float()
-        return -(torch.log_softmax(logits, 1).gather(1, y[:, None])[:, 0] * share).sum()
+        return -(torch.log_softmax(logits, 1).gather(1, y[:, None])[:, 0] * row_weight).sum()
 
     gradient = vmap(grad_and_value(loss))
 
-    def step(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+    def step(x: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
         active = len(x)
         learned = stack.learned(active)
-        gradients, value = gradient(learned, stack.fixed(active), x, y, share)
+        gradients, value = gradient(learned, stack.fixed(active), x, y, row_weight)
         sgd(
             list(learned.values()),
             [gradients[name] for name in learned],
@@ -199,7 +205,7 @@ def _vmap_step(module: nn.Module, stack: _Stack, half: bool) -> Step:
 def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
     """A step of linear layers with ReLU between, x_k = relu(W_k x_{k-1} + b_k).
 
-    The error of the last layer is (softmax - e_y) times a row's share. The layer before it has the
+    The error of the last layer is (softmax - e_y) times a row's weight. The layer before it has the
     error W^T error where x > 0. The gradient of W is error x^T, which is added to the momentum.
     """
     names = [name.rpartition(".")[0] for name in stack.momentum]
@@ -226,12 +232,15 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
             moved = stack.momentum[name][:active].mul_(momentum).add_(error.sum(1))
             stack.weights[name][:active].sub_(moved, alpha=rate)
 
-    def step(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
-        y, share = y[..., None], share[..., None]
+    def step(x: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
+        y, row_weight = y[..., None], row_weight[..., None]
         reached = forward(x)
         log_probabilities = torch.log_softmax(reached.pop(), 2)
-        loss = -(log_probabilities.gather(2, y) * share)[..., 0].sum(1)
-        error = log_probabilities.exp_().scatter_add_(2, y, torch.full_like(share, -1.0)) * share
+        loss = -(log_probabilities.gather(2, y) * row_weight)[..., 0].sum(1)
+        error = (
+            log_probabilities.exp_().scatter_add_(2, y, torch.full_like(row_weight, -1.0))
+            * row_weight
+        )
         for place in range(len(layers) - 1, lowest - 1, -1):
             inputs, below = reached.pop(), error
             if place > lowest:  # before the weights move
@@ -261,7 +270,7 @@ def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.devi
     longest = -(-len(tasks[0].rows) // batch_size)
     rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
     for place, task in enumerate(tasks):
-        rows[place, : len(task.rows)] = order(task, epoch)
+        rows[place, : len(task.rows)] = epoch_rows(task, epoch)
         rows[place, len(task.rows) :] = task.rows[0]
     return (
         torch.as_tensor(rows, device=device)
@@ -270,7 +279,7 @@ def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.devi
     )
 
 
-def _shares(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Tensor:
+def _row_weights(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Tensor:
     """The weight (steps, M, batch) of each row in its batch's mean loss.
 
     Rows that only fill up a batch have weight zero.
@@ -281,5 +290,5 @@ def _shares(tasks: Sequence[Task], batch_size: int, device: torch.device) -> Ten
     size = torch.where(
         place < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
     )
-    shares = torch.where(place < counts, 1 / size, 0.0)
-    return shares.reshape(len(tasks), longest, batch_size).transpose(0, 1)
+    row_weights = torch.where(place < counts, 1 / size, 0.0)
+    return row_weights.reshape(len(tasks), longest, batch_size).transpose(0, 1)
