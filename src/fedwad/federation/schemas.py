@@ -17,7 +17,7 @@ from fedwad.federation.federation import (
     Site,
     site,
 )
-from fedwad.federation.replies import check_reply, payload
+from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.schema import (
@@ -47,7 +47,7 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
     replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
     schema = agree({name: reply.profile for name, reply in replies.items()}).schema
     # The schema goes to each site together with its next request.
-    up, down = payload(EncodeReply(1)), payload(EncodeRequest(schema.to_toml()))
+    up, down = payload_bytes(EncodeReply(1)), payload_bytes(EncodeRequest(schema.to_toml()))
     used, count = metered.traffic, len(replies)
     return replace(schema, cost=(used.up + count * up, used.down + count * down, used.messages))
 
