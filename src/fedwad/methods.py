@@ -144,7 +144,20 @@ class FedWaD(Method):
 
 
 @dataclass(frozen=True)
-class Hub(Method):
+class _MatrixRounds(Method):
+    """The options of matrices in which supports travel."""
+
+    support: int = field(
+        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
+    )
+    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
+    covariance_type: CovarianceType = field(
+        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class Hub(_MatrixRounds):
     """All sites transport their data to one shared support, which moves to their mean.
 
     Parameters
@@ -158,17 +171,9 @@ class Hub(Method):
     name: ClassVar[str] = "hub"
     about: ClassVar[str] = "rounds with one shared support"
 
-    support: int = field(
-        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
-    )
-    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
-    covariance_type: CovarianceType = field(
-        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
-    )
-
 
 @dataclass(frozen=True)
-class Pairs(Method):
+class Pairs(_MatrixRounds):
     """The paper's protocol for each pair of sites; all pairs of a round share one message.
 
     Parameters
@@ -180,14 +185,6 @@ class Pairs(Method):
 
     name: ClassVar[str] = "pairs"
     about: ClassVar[str] = "the paper's rounds, pair by pair"
-
-    support: int = field(
-        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
-    )
-    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
-    covariance_type: CovarianceType = field(
-        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
-    )
 
 
 @dataclass(frozen=True)
@@ -239,7 +236,26 @@ class SummaryCoreset(Method):
 
 
 @dataclass(frozen=True)
-class FedWaDCoreset(Method):
+class _CoresetEpochs(Method):
+    """The options of coresets that are learned by gradient steps."""
+
+    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
+    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
+    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
+    tol: float = field(
+        default=0.0,
+        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
+    )
+    optimizer: Literal["adam", "sgd"] = field(
+        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
+    )
+    learning_rate: float | None = field(
+        default=None, metadata=described(Number(positive=True), _RATE_HELP)
+    )
+
+
+@dataclass(frozen=True)
+class FedWaDCoreset(_CoresetEpochs):
     """The paper's coreset: gradient steps on the mean FedWaD distance to a few random sites.
 
     Parameters
@@ -257,27 +273,14 @@ class FedWaDCoreset(Method):
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's"
 
-    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
-    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
-    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
-    tol: float = field(
-        default=0.0,
-        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
-    )
     support: int = field(
         default=10, metadata=described(Whole(), "Points of the cloud that travels.")
     )
     inner_rounds: int = field(default=20, metadata=described(Whole(), "Rounds of each FedWaD."))
-    optimizer: Literal["adam", "sgd"] = field(
-        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
-    )
-    learning_rate: float | None = field(
-        default=None, metadata=described(Number(positive=True), _RATE_HELP)
-    )
 
 
 @dataclass(frozen=True)
-class DirectCoreset(Method):
+class DirectCoreset(_CoresetEpochs):
     """The paper's coreset with the coreset itself as the support that travels.
 
     Parameters
@@ -287,20 +290,6 @@ class DirectCoreset(Method):
 
     name: ClassVar[str] = "direct"
     about: ClassVar[str] = "the coreset itself travels"
-
-    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
-    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
-    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
-    tol: float = field(
-        default=0.0,
-        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
-    )
-    optimizer: Literal["adam", "sgd"] = field(
-        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
-    )
-    learning_rate: float | None = field(
-        default=None, metadata=described(Number(positive=True), _RATE_HELP)
-    )
 
 
 DISTANCE_METHODS = (Summary, FedWaD)

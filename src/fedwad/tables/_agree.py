@@ -207,9 +207,7 @@ def _decide_number(found: StatisticsBySite) -> Literal["number", "category"] | _
     constant = _constant(found)
     if constant:
         return constant
-    levels = {level for s in numbers for level in s.levels}
-    sure = any(s.count >= _ROWS_PER_CODE * s.distinct for s in numbers)
-    if all(s.codes for s in numbers) and sure and 0 < len(levels) <= MAX_CODES:
+    if _are_codes(numbers):
         return "category"
     _, scale = pooled_moments(found)
     if not np.isfinite(scale):
@@ -217,6 +215,13 @@ def _decide_number(found: StatisticsBySite) -> Literal["number", "category"] | _
             "every site has too few values, or one that outweighs all others", "too few values"
         )
     return "number" if scale > 0 else _Ignored("its values are constant at every site")
+
+
+def _are_codes(numbers: Sequence[ColumnStatistics]) -> bool:
+    """Whether whole numbers are few and repeated often enough to be a category."""
+    levels = {level for s in numbers for level in s.levels}
+    repeated = any(s.count >= _ROWS_PER_CODE * s.distinct for s in numbers)
+    return all(s.codes for s in numbers) and repeated and 0 < len(levels) <= MAX_CODES
 
 
 def _all_differ(found: StatisticsBySite) -> bool:
