@@ -36,6 +36,7 @@ ROOMS = [
     "learning.local",
     "privacy",
     "federation",
+    "_explain",
     "_distance",
     "clusters",
     "_matrix",

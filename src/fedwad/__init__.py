@@ -18,6 +18,7 @@ from fedwad._distance.api import distance
 from fedwad._distance.permutation import PermutationTestResult, permutation_test
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
+from fedwad._explain.explanation import Explanation
 from fedwad._matrix.api import matrix
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import (
@@ -47,6 +48,7 @@ __all__ = [
     "CoresetRound",
     "DataWarning",
     "DistanceResult",
+    "Explanation",
     "FederationError",
     "FedwadError",
     "InputError",

@@ -16,7 +16,7 @@ from fedwad.federation import (
     same_features,
 )
 from fedwad.methods import Summary
-from fedwad.ot import estimate, synthetic_distance
+from fedwad.ot import Floats, estimate, synthetic_distance
 from fedwad.privacy import DP, denoise, noise_effect
 
 __all__ = ["by_release", "by_summary"]
@@ -29,8 +29,10 @@ def by_summary(line: MeteredFederation, task: DistanceTask, method: Summary) -> 
     a, b = (replies[name].summary for name in task.sites)
     same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
     found = estimate(a, b, task.p, task.seed)
+    calibrations = [replies[name].calibration for name in task.sites]
     return task.result(
         **with_chance(found, *(replies[name] for name in task.sites)),
+        evidence=task.evidence(line, [a, b], calibrations, found.columns),
         traffic=line.traffic,
         rows=(a.count, b.count),
         covariance_types=(a.covariance_type, b.covariance_type),
@@ -43,13 +45,16 @@ def by_release(line: MeteredFederation, task: DistanceTask, guarantee: DP) -> Di
     replies = line.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
     same_features({name: len(replies[name].mean) for name in task.sites})
     denoised = [denoise(replies[name]) for name in task.sites]
-    value = synthetic_distance(denoised[0].summary, denoised[1].summary, 2.0, task.seed)
+    summaries = [one.summary for one in denoised]
+    columns: dict[tuple[int, int], Floats] = {}
+    value = synthetic_distance(summaries[0], summaries[1], 2.0, task.seed, columns=columns)
     found = noise_effect(denoised, task.seed).corrected(np.full((2, 2), value))
     value, lower, upper = (float(table[0, 1]) for table in found)
     return task.result(
         value=value,
         lower=lower,
         upper=upper,
+        evidence=task.evidence(line, summaries, (), columns.get((0, 1))),
         traffic=line.traffic,
         covariance_types=("full", "full"),
         privacy=guarantee.to_dict(),

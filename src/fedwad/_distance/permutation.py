@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -10,12 +10,19 @@ from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_whole
 from fedwad._distance.api import as_sites
 from fedwad._distance.blocks import ask_blocks
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.explain import explain_pair
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.parts import Known
 from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import MeteredFederation, Traffic
+from fedwad.ot import block_moments
 from fedwad.ot import permutation_test as permute
 
 __all__ = ["PermutationTestResult", "permutation_test"]
+
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +47,8 @@ class PermutationTestResult(Saved):
         Number of blocks of each site.
     seed : int
     traffic : Traffic
+    evidence : Evidence or None
+        A few numbers for each column, from which `explain` works.
     """
 
     _format: ClassVar[str] = "fedwad permutation test 1"
@@ -54,6 +63,7 @@ class PermutationTestResult(Saved):
     blocks: tuple[int, ...]
     seed: int
     traffic: Traffic
+    evidence: Evidence | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PermutationTestResult) and self.to_dict() == other.to_dict()
@@ -63,11 +73,25 @@ class PermutationTestResult(Saved):
     def __repr__(self) -> str:
         return f"<permutation test {' - '.join(self.sites)}: p = {self.pvalue:.4g}>"
 
+    def explain(self, names: Sequence[str] | None = None) -> Explanation:
+        """Return which columns differ, from the means and spreads that come with the blocks.
+
+        Parameters
+        ----------
+        names : names of the columns, where the sites' data have none
+        """
+        if self.evidence is None:
+            raise InputError("This test was saved without what explains it; run it again.")
+        known = Known(0.0, None, self.pvalue <= _LEVEL)
+        sites = self.sites[0], self.sites[1]
+        return explain_pair(self.evidence, (0, 1), sites, known, names)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, words and lists, which `save` writes."""
         content = {name: getattr(self, name) for name in ("pvalue", "statistic", "smallest")}
         content |= {"rows": self.rows, "seed": self.seed, "ranks": dict(self.ranks)}
         content |= {"sites": list(self.sites), "blocks": list(self.blocks)}
+        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         return content | {"traffic": asdict(self.traffic)}
 
     @classmethod
@@ -75,12 +99,14 @@ class PermutationTestResult(Saved):
         """Make a result from what `to_dict` returned; InputError for anything else."""
         try:
             left = dict(content)
+            evidence = left.pop("evidence", None)
             if not 0 < left["pvalue"] <= 1:
                 raise ValueError("not a p-value")
             return cls(
                 sites=tuple(left.pop("sites")),
                 blocks=tuple(left.pop("blocks")),
                 traffic=Traffic(**left.pop("traffic")),
+                evidence=None if evidence is None else Evidence.from_dict(evidence),
                 **left,
             )
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -141,4 +167,7 @@ def permutation_test(
         blocks=test.blocks,
         seed=seed,
         traffic=line.traffic,
+        evidence=Evidence(
+            tuple(map(block_moments, both)), features=line.features, schema=line.schema
+        ),
     )

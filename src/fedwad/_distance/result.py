@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from fedwad._distance.rounds import Round
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.parts import Known
 from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
@@ -61,6 +65,8 @@ class DistanceResult(Saved):
         The guarantee (`fedwad.DP`) of each site's release under differential privacy. `lower` and
         `upper` are not certified then: they say how far noise and the limits of a summary are
         likely to move the estimate.
+    evidence : Evidence or None
+        A few numbers for each column, from which `explain` works; None for p other than 2.
     """
 
     _format: ClassVar[str] = "fedwad distance 2"
@@ -86,6 +92,7 @@ class DistanceResult(Saved):
     population: float | None = None
     population_interval: tuple[float, float] | None = None
     rows: tuple[int, ...] = ()
+    evidence: Evidence | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
@@ -115,6 +122,26 @@ class DistanceResult(Saved):
         """Whether the populations differ by more than chance explains, at 95%; None if unknown."""
         return None if self.population_interval is None else self.population_interval[0] > 0
 
+    def explain(self, names: Sequence[str] | None = None) -> Explanation:
+        """Return why the sites differ: the part of each column in the squared distance.
+
+        Parameters
+        ----------
+        names : names of the columns, where the sites' data have none
+
+        Examples
+        --------
+        >>> import numpy as np, fedwad
+        >>> rng = np.random.default_rng(0)
+        >>> X, Y = rng.normal(size=(2, 300, 3))
+        >>> Y[:, 1] += 2
+        >>> fedwad.distance(X, Y).explain(["age", "height", "weight"]).causes
+        ('height',)
+        """
+        evidence = known_evidence(self.evidence, self.p)
+        known = Known(self.value, self.population, self.differs)
+        return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, known, names)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, words and lists, which `save` writes."""
         names = (
@@ -139,6 +166,7 @@ class DistanceResult(Saved):
         content["population_interval"] = None if interval is None else list(interval)
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
+        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         if self.support is not None:
             content["support"] = {
                 "points": self.support.points.tolist(),
@@ -160,6 +188,7 @@ class DistanceResult(Saved):
     def _from_dict(cls, content: dict[str, Any]) -> DistanceResult:
         support = content.pop("support", None)
         interval = content.pop("population_interval", None)
+        evidence = content.pop("evidence", None)
         if not content["lower"] <= content["value"] <= content["upper"]:
             raise ValueError("not a result of distance()")
         return cls(
@@ -170,6 +199,7 @@ class DistanceResult(Saved):
             rows=tuple(map(int, content.pop("rows", ()))),
             covariance_types=tuple(content.pop("covariance_types")),
             population_interval=None if interval is None else _interval(interval),
+            evidence=None if evidence is None else Evidence.from_dict(evidence),
             **content,
         )
 

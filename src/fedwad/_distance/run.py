@@ -46,8 +46,10 @@ def by_rounds(
     cells = metered.ask(dict.fromkeys(task.sites, closing), SummaryReply)
     mu, nu = (cells[name] for name in task.sites)
     found, fedwad = conclude(mu, nu, task.p, task.seed)
+    summaries, calibrations = (mu.summary, nu.summary), (mu.calibration, nu.calibration)
     return task.result(
         **with_chance(found, mu, nu),
+        evidence=task.evidence(metered, summaries, calibrations, found.columns),
         fedwad=fedwad,
         history=loop.closed_history(fedwad, found.upper),
         support=loop.support,
@@ -90,13 +92,14 @@ def conclude(
     """Return our estimate with its interval, and the paper's, from FedWaD's closing messages."""
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # replies were checked to have them
     a, b = mu.summary, nu.summary
+    columns = None
     if p == 2:
         found = estimate(a, b, 2.0, seed, among)
-        value, lower, upper = found.value, found.lower, found.upper
+        value, lower, upper, columns = found.value, found.lower, found.upper, found.columns
     else:
         value, lower, upper = fedwad, lower_bound(a, b, p), upper_bound(a, b, p)
     # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that
     # in floating point.
     upper = min(fedwad, upper)
     lower = min(lower, upper)
-    return Estimate(min(max(value, lower), upper), lower, upper), fedwad
+    return Estimate(min(max(value, lower), upper), lower, upper, columns), fedwad

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedwad._distance.result import DistanceResult
+from fedwad._explain.evidence import Evidence
 from fedwad._options import Method
-from fedwad.federation import Classes, Traffic
+from fedwad.federation import Classes, MeteredFederation, Traffic, feature_count
+from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
 __all__ = ["DistanceTask"]
 
@@ -32,6 +35,26 @@ class DistanceTask:
             sites=self.sites,
             class_covariance=None if self.classes == "ignored" else self.classes,
             **found,
+        )
+
+    def evidence(
+        self,
+        line: MeteredFederation,
+        summaries: Sequence[Summary | LabelledSummary],
+        calibrations: Sequence[Calibration | None],
+        columns: Floats | None,
+    ) -> Evidence | None:
+        """Return what explains a distance between the sites of these summaries, if p = 2."""
+        if self.p != 2:
+            return None
+        count, labelled = summaries[0].dimension, isinstance(summaries[0], LabelledSummary)
+        return Evidence.of(
+            summaries,
+            calibrations,
+            {} if columns is None else {(0, 1): columns},
+            line.features,
+            line.schema,
+            count if labelled else feature_count(count, self.classes),
         )
 
     def zero(self) -> DistanceResult:

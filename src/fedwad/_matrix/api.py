@@ -12,6 +12,7 @@ from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_flag, check_whole
 from fedwad._distance.api import check_classes, check_private
 from fedwad._distance.blocks import ask_blocks
+from fedwad._explain.evidence import Evidence
 from fedwad._matrix.from_summaries import by_release, by_summary
 from fedwad._matrix.health import Health
 from fedwad._matrix.hub import by_hub
@@ -26,11 +27,13 @@ from fedwad.federation import (
     as_federation,
     choose_sites,
     completed_guarantee,
+    feature_count,
 )
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
 from fedwad.ot import (
     ClassCovariance,
     Floats,
+    LabelledSummary,
     Populations,
     beyond_chance,
     check_order,
@@ -193,4 +196,21 @@ def _result(
         failed=line.failed,
         rows=() if guarantee else tuple(one.count for one in found.summaries[: len(found.sites)]),
         privacy=None if guarantee is None else guarantee.to_dict(),
+        evidence=_evidence(line, task, found),
+    )
+
+
+def _evidence(line: MeteredFederation, task: MatrixTask, found: Found) -> Evidence | None:
+    """Return what explains the distances, if p = 2."""
+    if task.p != 2:
+        return None
+    summaries = found.summaries[: len(found.sites)]
+    count, labelled = summaries[0].dimension, isinstance(summaries[0], LabelledSummary)
+    return Evidence.of(
+        summaries,
+        found.calibrations,
+        found.columns,
+        line.features,
+        line.schema,
+        count if labelled else feature_count(count, task.classes),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad._matrix.task import Found, MatrixTask, Progress, counted, pairs_of
+from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, counted, pairs_of
 from fedwad.federation import (
     MeteredFederation,
     PrivateReply,
@@ -16,6 +16,7 @@ from fedwad.federation import (
 )
 from fedwad.methods import Summary
 from fedwad.ot import (
+    Floats,
     lower_bounds,
     same,
     synthetic_distances,
@@ -43,18 +44,27 @@ def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Fo
     lower = lower_bounds(summaries, task.p, task.n_jobs)
     different = [pair for pair in pairs if not same(summaries[pair[0]], summaries[pair[1]])]
     value = lower.copy()
+    nothing = np.zeros(summaries[0].dimension)
+    columns = dict.fromkeys([pair for pair in pairs if pair not in set(different)], nothing)
     total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
     if different:
         count = counted("estimating distances", total, task)
         keys = [client_key(name) for name in sites]
         synthetic = synthetic_distances(
-            summaries, different, task.p, task.seed, keys, task.n_jobs, count
+            summaries,
+            different,
+            task.p,
+            task.seed,
+            keys,
+            task.n_jobs,
+            count,
+            columns=columns,
         )
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = synthetic[rows, cols]
     types = tuple(summary.covariance_type for summary in summaries)
     found = [reply.calibration for reply in replies.values()]
-    return Found(sites, value, lower, upper, summaries, types, calibrations=found)
+    return Found(sites, value, lower, upper, summaries, types, calibrations=found, columns=columns)
 
 
 def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:
@@ -74,7 +84,10 @@ def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Foun
     total = synthetic_transports([summary.count for summary in summaries], pairs, task.seed)
     count = counted("estimating distances", total, task)
     keys = [client_key(name) for name in replies]
-    synthetic = synthetic_distances(summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count)
+    columns: dict[Pair, Floats] = {}
+    synthetic = synthetic_distances(
+        summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count, columns=columns
+    )
     value, lower, upper = noise_effect(denoised, task.seed).corrected(synthetic)
     types = tuple(summary.covariance_type for summary in summaries)
-    return Found(tuple(replies), value, lower, upper, summaries, types)
+    return Found(tuple(replies), value, lower, upper, summaries, types, columns=columns)

@@ -129,7 +129,38 @@ def _estimates(
     np.fill_diagonal(value, 0.0)
     sent = tuple(summary.covariance_type for summary in summaries)
     found = [reply.calibration for reply in closing.values()]
-    return Found(tuple(closing), value, lower, upper, summaries, sent, history, calibrations=found)
+    return Found(
+        tuple(closing),
+        value,
+        lower,
+        upper,
+        summaries,
+        sent,
+        history,
+        calibrations=found,
+        columns=_columns(summaries, means, support.weights, share, value),
+    )
+
+
+def _columns(
+    summaries: Sequence[Summary | LabelledSummary],
+    means: Sequence[Floats],
+    weights: Floats,
+    share: float,
+    value: Floats,
+) -> dict[Pair, Floats]:
+    """Return the parts of features in squared distances: those of cell means, coupled through the
+    hub, and the same share of the variances inside cells for all."""
+    inside = []
+    for one in summaries:
+        assert isinstance(one, Summary)  # noqa: S101
+        within = np.diag(one.within) if one.within.ndim == 2 else one.within
+        inside.append(share * np.broadcast_to(within, one.dimension))
+    found = {}
+    for i, j in pairs_of(len(summaries)):
+        square = weights @ (means[i] - means[j]) ** 2 + inside[i] + inside[j]
+        found[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
+    return found
 
 
 def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:

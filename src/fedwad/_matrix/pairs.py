@@ -31,7 +31,7 @@ from fedwad.federation import (
     same_features,
 )
 from fedwad.methods import Pairs
-from fedwad.ot import LabelledSummary, Measure, Summary, solve
+from fedwad.ot import Floats, LabelledSummary, Measure, Summary, solve
 
 __all__ = ["by_pairs"]
 
@@ -99,11 +99,14 @@ def _estimates(
     summaries: list[Summary | LabelledSummary] = []
     first: dict[str, SummaryReply] = {}
     types: dict[str, str] = {}
+    columns: dict[tuple[int, int], Floats] = {}
     for done, pair in enumerate(pairs, 1):
         mu, nu = cells[pair, 0], cells[pair, 1]
         found, paper = conclude(mu, nu, 2.0, task.seed, among=len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
         tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
+        if found.columns is not None:
+            columns[i, j] = found.columns
         summaries += [mu.summary, nu.summary]
         first = {pair[0]: mu, pair[1]: nu} | first
         types |= {pair[0]: mu.summary.covariance_type, pair[1]: nu.summary.covariance_type}
@@ -113,7 +116,9 @@ def _estimates(
     chosen = [first[name] for name in names]
     summaries = [reply.summary for reply in chosen] + summaries
     found_splits = [reply.calibration for reply in chosen]
-    return Found(names, value, lower, upper, summaries, sent, history, fedwad, found_splits)
+    return Found(
+        names, value, lower, upper, summaries, sent, history, fedwad, found_splits, columns
+    )
 
 
 def _ask_pairs(

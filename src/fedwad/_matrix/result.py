@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 
 from fedwad import clusters
 from fedwad._checks import check_whole
+from fedwad._explain.clusters import explain_clusters
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.parts import Known
 from fedwad._files import Saved
 from fedwad._matrix.evidence import any_difference, distances_for_clusters
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
@@ -76,7 +81,7 @@ class MatrixResult(Saved):
         The number of rows of each site; empty under differential privacy.
     failed : mapping
         Sites that did not answer, each with the reason; they are not among `sites`.
-    class_covariance, covariance_types, history, min_cell_size, privacy, traffic
+    class_covariance, covariance_types, evidence, history, min_cell_size, privacy, traffic
         As in DistanceResult.
     """
 
@@ -105,6 +110,7 @@ class MatrixResult(Saved):
     pvalue: Floats | None = None
     rows: tuple[int, ...] = ()
     health: Health | None = None
+    evidence: Evidence | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -181,6 +187,70 @@ class MatrixResult(Saved):
         """How far each site lies from the rest, and which does so by more than chance."""
         return known(self.health).eccentricity(self.sites)
 
+    def explain(
+        self, a: str | None = None, b: str | None = None, *, names: Sequence[str] | None = None
+    ) -> Any:
+        """Return why two sites differ, as `fedwad.Explanation`.
+
+        With one site, a mapping from each other site to the explanation of the two; without any, a
+        mapping from each pair of sites.
+
+        Parameters
+        ----------
+        a, b : names of sites
+        names : names of the columns, where the sites' data have none
+        """
+        evidence = known_evidence(self.evidence, self.p)
+        if a is not None and b is not None:
+            return self._explain(evidence, self._place(a), self._place(b), names)
+        if a is not None or b is not None:
+            one = self._place(str(a if a is not None else b))
+            others = [k for k in range(len(self)) if k != one]
+            return {self.sites[k]: self._explain(evidence, one, k, names) for k in others}
+        pairs = [(i, j) for i in range(len(self)) for j in range(i + 1, len(self))]
+        return {
+            (self.sites[i], self.sites[j]): self._explain(evidence, i, j, names) for i, j in pairs
+        }
+
+    def explain_clusters(
+        self, labels: Sequence[int] | NDArray[np.int64], *, names: Sequence[str] | None = None
+    ) -> dict[int, Explanation]:
+        """Return what separates each cluster from the rest, by its label.
+
+        A column's part is its mean over pairs of a site inside and one outside, less its mean over
+        pairs inside.
+
+        Parameters
+        ----------
+        labels : one for each site, such as `m.cluster(3)`
+        names : names of the columns, where the sites' data have none
+        """
+        evidence = known_evidence(self.evidence, self.p)
+        return explain_clusters(evidence, self.sites, list(labels), self._known, names)
+
+    def _explain(
+        self, evidence: Evidence, i: int, j: int, names: Sequence[str] | None
+    ) -> Explanation:
+        if i == j:
+            raise InputError(f"'{self.sites[i]}' is named twice; name two different sites.")
+        sites = self.sites[i], self.sites[j]
+        return explain_pair(evidence, (i, j), sites, self._known(i, j), names)
+
+    def _known(self, i: int, j: int) -> Known:
+        """Return what is known of a pair as a whole."""
+        value = float(self.value[i, j])
+        if self.population is None or self.population_interval is None:
+            return Known(value)
+        population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
+        return Known(value) if np.isnan(population) else Known(value, population, low > 0)
+
+    def _place(self, name: str) -> int:
+        if name not in self.sites:
+            raise InputError(
+                f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
+            )
+        return self.sites.index(name)
+
     def _distances(self, affinity: str) -> Floats:
         if affinity != "kernel":
             return self.value
@@ -201,11 +271,7 @@ class MatrixResult(Saved):
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
         """Return the other sites, the most similar one first."""
-        if name not in self.sites:
-            raise InputError(
-                f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
-            )
-        row = self.sites.index(name)
+        row = self._place(name)
         order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
         if count is not None:
             order = order[: check_whole(count, "count")]
@@ -242,6 +308,7 @@ class MatrixResult(Saved):
         interval = self.population_interval
         content["population_interval"] = None if interval is None else list(map(_rows, interval))
         content["health"] = None if self.health is None else self.health.to_dict()
+        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         return content
@@ -263,6 +330,7 @@ class MatrixResult(Saved):
         tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES[:4]}
         tables |= {name: content.pop(name, None) for name in _TABLES[4:]}
         interval, health = content.pop("population_interval", None), content.pop("health", None)
+        evidence = content.pop("evidence", None)
         for name, table in tables.items():
             tables[name] = None if table is None else np.array(table, dtype=np.float64)
         if type(content["sites"]) is not list:
@@ -275,6 +343,7 @@ class MatrixResult(Saved):
             history=tuple(MatrixRound(**record) for record in content.pop("history")),
             population_interval=None if interval is None else _interval(interval),
             health=None if health is None else Health.from_dict(health, len(tables["value"])),
+            evidence=None if evidence is None else Evidence.from_dict(evidence),
             **tables,
             **content,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fedwad._matrix.result import MatrixRound
 from fedwad.federation import Classes
@@ -40,6 +40,7 @@ class Found:
     """What a method finds: bounds and estimates for all pairs, and the summaries behind them.
 
     Where there are calibrations, they and the first summaries are those of the sites in order.
+    `columns` are the parts of features in the squared distances of pairs.
     """
 
     sites: tuple[str, ...]
@@ -51,6 +52,7 @@ class Found:
     history: tuple[MatrixRound, ...] = ()
     fedwad: Floats | None = None
     calibrations: Sequence[Calibration | None] = ()
+    columns: Mapping[Pair, Floats] = field(default_factory=dict)
 
 
 def pairs_of(count: int) -> list[Pair]:

@@ -24,6 +24,7 @@ from fedwad.cli.console import (
     warn_small_cells,
 )
 from fedwad.cli.engine import EngineOptions
+from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import MethodOptions, Output, Seed, grouped
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
@@ -74,6 +75,7 @@ def distance(
         typer.Option(help="What classes are compared by besides their means."),
     ] = "diag",
     seed: Seed = 0,
+    explain: Explain = False,
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Compute the exact distance too (pools both files)."),
@@ -94,6 +96,8 @@ def distance(
     distance come second.
     """
     output.check((a, b))
+    if explain and p != 2:
+        raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
     by_rounds = options.method == FedWaD.name
     if plot is not None and not by_rounds:
         raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
@@ -105,10 +109,19 @@ def distance(
     result, data, reference = ask((a, b), tables, place, keywords, exact)
     _write(result, output, plot, reference, schema_of(data))
     if output.as_json:
-        print_json(result.to_dict() | ({} if reference is None else {"exact": reference}))
+        print_json(_content(result) | ({} if reference is None else {"exact": reference}))
     else:
         _show(result, reference)
+        if result.evidence is not None:
+            show_explanation(result.explain(), explain)
         warn_dominant_column(data.values())
+
+
+def _content(result: fedwad.DistanceResult) -> dict[str, Any]:
+    """Return what --json prints: the result, with its explanation instead of its evidence."""
+    content = result.to_dict()
+    del content["evidence"]
+    return content | ({} if result.evidence is None else explained_json(result.explain()))
 
 
 def _on_engine(

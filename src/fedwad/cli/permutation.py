@@ -14,6 +14,7 @@ from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
+from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import Json, Seed, Sources, grouped
 from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError
@@ -40,6 +41,7 @@ def permutation(
             help="Blocks of the smaller of two sites; 20 of at least ten rows by default."
         ),
     ] = None,
+    explain: Explain = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -67,11 +69,22 @@ def permutation(
                     content = _all_pairs(fedwad.matrix(fed, test=True, seed=seed))
     content |= {"alpha": alpha, "different": content["pvalue"] <= alpha}
     if as_json:
-        print_json(content)
+        print_json(_plain(content))
     else:
-        _show(content)
+        _show(content, explain)
     if content["different"]:
         raise typer.Exit(_DIFFERENT)
+
+
+def _plain(content: Content) -> Content:
+    """Return the content with explanations as --json prints them, for two sites at its top."""
+    pairs = []
+    for pair in content["pairs"]:
+        found = pair.get("explanation")
+        parts = {} if found is None else explained_json(found)
+        pairs.append({**pair, **parts})
+    top = {} if len(pairs) > 1 else {k: v for k, v in pairs[0].items() if k not in content}
+    return content | {"pairs": pairs} | top
 
 
 def _check_blocks(blocks: int | None, count: int) -> None:
@@ -82,8 +95,13 @@ def _check_blocks(blocks: int | None, count: int) -> None:
 
 def _one_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
     first, second = sites
-    found = fedwad.permutation_test(first, second, blocks=blocks, seed=seed).to_dict()
-    return found | {"pairs": [{"sites": found["sites"], "pvalue": found["pvalue"]}]}
+    result = fedwad.permutation_test(first, second, blocks=blocks, seed=seed)
+    found = result.to_dict()
+    del found["evidence"]
+    pair: Content = {"sites": found["sites"], "pvalue": found["pvalue"]}
+    if result.evidence is not None:
+        pair["explanation"] = result.explain()
+    return found | {"pairs": [pair]}
 
 
 def _all_pairs(result: fedwad.MatrixResult) -> Content:
@@ -91,7 +109,11 @@ def _all_pairs(result: fedwad.MatrixResult) -> Content:
     content = result.to_dict()
     sites, table = result.sites, content["pvalue"]
     pairs = [
-        {"sites": [sites[j], sites[i]], "pvalue": table[i][j]}
+        {
+            "sites": [sites[j], sites[i]],
+            "pvalue": table[i][j],
+            "explanation": result.explain(sites[j], sites[i]),
+        }
         for i in range(len(sites))
         for j in range(i)
     ]
@@ -100,7 +122,7 @@ def _all_pairs(result: fedwad.MatrixResult) -> Content:
     return kept | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
 
 
-def _show(content: Content) -> None:
+def _show(content: Content, explain: bool) -> None:
     level = f"at the {100 * content['alpha']:g}% level"
     verdict = "different" if content["different"] else "no evidence of a difference"
     screen.print(f"[bold]{verdict}[/] {level}")
@@ -108,6 +130,11 @@ def _show(content: Content) -> None:
     for pair in content["pairs"]:
         table.add_row(escape(" - ".join(pair["sites"])), f"p = {pair['pvalue']:.4g}")
     screen.print(table)
+    for pair in content["pairs"]:
+        if "explanation" in pair and (explain or pair["pvalue"] <= content["alpha"]):
+            if len(content["pairs"]) > 1:
+                screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
+            show_explanation(pair["explanation"], explain)
     if len(content["pairs"]) > 1:
         screen.print(f"P-values are adjusted for {len(content['pairs'])} pairs (Holm).")
     if content.get("smallest", 0) > content["alpha"]:

@@ -1,7 +1,7 @@
 """Requests and replies, clients with their policy and ledger, and federations of clients."""
 
 from fedwad.federation.accountant import guarantee_warning
-from fedwad.federation.agreement import client_key, same_features
+from fedwad.federation.agreement import client_key, feature_count, same_features
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import MAX_MESSAGE_BYTES, WIRE_VERSION, Envelope, pack, unpack
@@ -136,6 +136,7 @@ __all__ = [
     "encode_failure",
     "error_of",
     "failure_of",
+    "feature_count",
     "guarantee_warning",
     "is_readable",
     "load_site_data",

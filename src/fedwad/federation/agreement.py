@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fedwad.errors import InputError
 from fedwad.federation.needs import Classes
 
-__all__ = ["client_key", "same_features"]
+__all__ = ["client_key", "feature_count", "same_features"]
 
 
 def same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> int:
@@ -21,13 +21,13 @@ def same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -
     for name, dimension in dimensions.items():
         if dimension != expected:
             raise InputError(
-                f"{first} has {_features(expected, classes)} features and {name} has"
-                f" {_features(dimension, classes)}; all sites need the same features."
+                f"{first} has {feature_count(expected, classes)} features and {name} has"
+                f" {feature_count(dimension, classes)}; all sites need the same features."
             )
     return expected
 
 
-def _features(dimension: int, classes: Classes) -> int:
+def feature_count(dimension: int, classes: Classes) -> int:
     """Return d for samples that have d, 3 d or 2 d + d^2 coordinates with those of their class."""
     if classes == "ignored":
         return dimension

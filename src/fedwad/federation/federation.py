@@ -77,6 +77,16 @@ class MeteredFederation:
         self.traffic = Traffic() if schema is None else Traffic(*schema.cost)
         self.failed: dict[str, str] = {}
 
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the features, where the federation knows them."""
+        return getattr(self._federation, "features", None)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that encoded the sites' tables, where the federation knows it."""
+        return getattr(self._federation, "schema", None)
+
     def ask(
         self,
         requests: Mapping[str, Question],

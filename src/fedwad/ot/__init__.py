@@ -5,6 +5,14 @@ from fedwad.ot._blocks import Blocks, block_means, directions, segments_of
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
 from fedwad.ot._calibration import Calibration, calibrate
 from fedwad.ot._cells import effective_counts
+from fedwad.ot._changes import (
+    Changes,
+    Correlation,
+    changed_correlations,
+    changes,
+    critical_score,
+    retained,
+)
 from fedwad.ot._classes import (
     ClassCovariance,
     LabelledSummary,
@@ -14,6 +22,7 @@ from fedwad.ot._classes import (
     labelled,
     summarise_classes,
 )
+from fedwad.ot._columns import ColumnMoments, block_moments, column_moments
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
@@ -23,6 +32,7 @@ from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
 from fedwad.ot._permutation import PermutationTest, pairwise_pvalues, permutation_test
 from fedwad.ot._plan import TOLERANCE, Plan
+from fedwad.ot._plan_columns import plan_columns
 from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._prototypes import (
     Atoms,
@@ -56,7 +66,10 @@ __all__ = [
     "Atoms",
     "Blocks",
     "Calibration",
+    "Changes",
     "ClassCovariance",
+    "ColumnMoments",
+    "Correlation",
     "CovarianceType",
     "Estimate",
     "Floats",
@@ -80,11 +93,16 @@ __all__ = [
     "as_weights",
     "beyond_chance",
     "block_means",
+    "block_moments",
     "bures",
     "calibrate",
+    "changed_correlations",
+    "changes",
     "check_order",
     "class_codes",
+    "column_moments",
     "count_groups",
+    "critical_score",
     "dataset_distance",
     "directions",
     "distil",
@@ -101,9 +119,11 @@ __all__ = [
     "pair_distances",
     "pairwise_pvalues",
     "permutation_test",
+    "plan_columns",
     "populations",
     "reduce_covariance",
     "reduce_support",
+    "retained",
     "rounding",
     "same",
     "segments_of",

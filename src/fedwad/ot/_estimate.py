@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.ot._bounds import lower_bound, upper_bound
 from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._measure import Floats
 from fedwad.ot._summary import Summary
 from fedwad.ot._synthetic import synthetic_distance
 
@@ -15,11 +18,16 @@ __all__ = ["Estimate", "estimate", "same"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated distance and the certified interval around it."""
+    """An estimated distance and the certified interval around it.
+
+    `columns` are the parts of the features in the squared estimate, for p = 2; zeros for the same
+    data.
+    """
 
     value: float
     lower: float
     upper: float
+    columns: Floats | None = field(default=None, compare=False)
 
 
 def estimate(
@@ -52,8 +60,12 @@ def estimate(
         )
     upper = upper_bound(a, b, p)
     lower = min(lower_bound(a, b, p), upper)
-    value = lower if same(a, b) else synthetic_distance(a, b, p, seed, among)
-    return Estimate(min(max(value, lower), upper), lower, upper)
+    columns: dict[tuple[int, int], Floats] = {}
+    if same(a, b):
+        value, columns[0, 1] = lower, np.zeros(a.dimension)
+    else:
+        value = synthetic_distance(a, b, p, seed, among, columns)
+    return Estimate(min(max(value, lower), upper), lower, upper, columns.get((0, 1)))
 
 
 def same(a: Summary | LabelledSummary, b: Summary | LabelledSummary) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import TOLERANCE
+from fedwad.ot._plan_columns import plan_columns
 from fedwad.ot._solve import solve
 
 __all__ = ["in_threads", "pair_distances"]
@@ -30,12 +31,23 @@ _AT_A_TIME = 32
 
 
 def pair_distances(
-    measures: Mapping[int, Measure], pairs: Sequence[Pair], p: float = 2.0, n_jobs: int = 1
+    measures: Mapping[int, Measure],
+    pairs: Sequence[Pair],
+    p: float = 2.0,
+    n_jobs: int = 1,
+    on_columns: Callable[[Pair, Floats], None] | None = None,
 ) -> Iterator[tuple[Pair, float]]:
-    """W_p of each pair, proven optimal as in `solve`, in the order of `pairs`."""
+    """W_p of each pair, proven optimal as in `solve`, in the order of `pairs`.
+
+    `on_columns` is called with the part of each feature in a pair's squared distance, for p = 2
+    and pairs that `solve` solves; it may be called from several threads.
+    """
 
     def plain(pair: Pair) -> float:
-        return solve(measures[pair[0]], measures[pair[1]], p).distance
+        plan = solve(measures[pair[0]], measures[pair[1]], p)
+        if on_columns is not None and p == 2:
+            on_columns(pair, plan_columns(plan))
+        return plan.distance
 
     fast = _compiled(measures, plain) if p == 2 and len(pairs) >= _WORTH_COMPILING else None
     yield from zip(pairs, in_threads(fast or plain, pairs, n_jobs), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -120,6 +120,7 @@ def synthetic_distance(
     p: float = 2.0,
     seed: int = 0,
     among: int | None = None,
+    columns: dict[Pair, Floats] | None = None,
 ) -> float:
     """Estimate of W_p between the two samples that were summarised.
 
@@ -127,7 +128,8 @@ def synthetic_distance(
     including the part that sampling noise contributes. Above CAP points, the mean of W_p^p at
     smaller sizes k is fitted by w + c k^-g and evaluated at the original sizes.
     """
-    return float(synthetic_distances([a, b], [(0, 1)], p, seed, among=among)[0, 1])
+    found = synthetic_distances([a, b], [(0, 1)], p, seed, among=among, columns=columns)
+    return float(found[0, 1])
 
 
 def synthetic_distances(
@@ -139,6 +141,7 @@ def synthetic_distances(
     n_jobs: int = 1,
     on_pair: Callable[[], None] | None = None,
     among: int | None = None,
+    columns: dict[Pair, Floats] | None = None,
 ) -> Floats:
     """Estimates for the given pairs, (N, N), zero elsewhere; each synthetic sample is drawn once
     for all its pairs.
@@ -146,6 +149,8 @@ def synthetic_distances(
     `keys` (by default 0, 1, ...) seed the random numbers of each sample, so a pair's estimate does
     not depend on the other samples. `on_pair` is called after each of `synthetic_transports`
     transports. The more pairs there are (`among`, if these are not all), the fewer draws each gets.
+    `columns` receives the part of each feature in a pair's squared distance, for p = 2, unless
+    there are so many pairs that plans are not formed.
     """
     keys = range(len(summaries)) if keys is None else keys
     drawing = _Draws(summaries, seed, keys, p, n_jobs, on_pair or _nothing)
@@ -154,6 +159,8 @@ def synthetic_distances(
     chosen = _sample(pairs, seed) if many else pairs
     powers = drawing.powers(_steps(sizes, chosen, among or len(pairs)))
     full = {pair: _at_full_size(_of_pair(powers, pair), sizes[list(pair)]) for pair in chosen}
+    if columns is not None:
+        columns |= drawing.columns(full)
     if many:
         small = drawing.powers([(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
         full = _corrected(small, full, sizes, [summary.within_std for summary in summaries], p)
@@ -194,6 +201,21 @@ class _Draws:
             n_jobs,
             on_pair,
         )
+        self._columns: dict[Pair, tuple[int, Floats]] = {}
+
+    def columns(self, squares: Mapping[Pair, float]) -> dict[Pair, Floats]:
+        """The part of each feature in these squared distances, by the plans of the largest
+        samples."""
+        return {
+            pair: found * (max(squares[pair], 0.0) / (float(found.sum()) or 1.0))
+            for pair, (_, found) in self._columns.items()
+            if pair in squares
+        }
+
+    def _add_columns(self, cap: int, pair: Pair, found: Floats) -> None:
+        largest, total = self._columns.get(pair, (0, np.zeros(1)))
+        if cap >= largest:
+            self._columns[pair] = cap, found + total if cap == largest else found
 
     def powers(self, steps: Iterable[tuple[int, int, list[Pair]]]) -> dict[int, dict[Pair, float]]:
         """Mean of W_p^p over draws, for each cap and its pairs."""
@@ -206,7 +228,10 @@ class _Draws:
                     partial(self._drawn, cap=cap, draw=draw), involved, self._threads
                 )
                 drawn = dict(zip(involved, synthetic, strict=True))
-                for pair, distance in pair_distances(drawn, pairs, self._p, self._threads):
+                each = pair_distances(
+                    drawn, pairs, self._p, self._threads, partial(self._add_columns, cap)
+                )
+                for pair, distance in each:
                     totals[pair] += distance**self._p / draws
                     self._on_pair()
             found.setdefault(cap, {}).update(totals)

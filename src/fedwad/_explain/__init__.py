@@ -1,0 +1,1 @@
+"""Why sites differ: the part of each column in a distance."""

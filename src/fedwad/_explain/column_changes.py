@@ -1,0 +1,130 @@
+"""Changes of means and spreads, column by column, and what of them is more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._explain.groups import Column, group_numbers
+from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, retained
+
+__all__ = ["ColumnChanges", "by_column", "column_changes"]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnChanges:
+    """Arrays over columns, in squared units. Those of two columns hold location and scale.
+
+    A number's location is the squared difference of its means, and its scale that of its standard
+    deviations. Where a feature is 0 or one value, its frequency determines its distance, all of
+    which is location.
+
+    Attributes
+    ----------
+    raw : array (K, 2), as measured
+    unbiased : array (K, 2), less what chance adds on average
+    amounts : array (K, 2), the same where the change is more than chance
+    null : array (K,), what `raw` sums to on average where nothing changed
+    variance : array (K,), of the sum of `unbiased`
+    significant : array (K,)
+    """
+
+    raw: Floats
+    unbiased: Floats
+    amounts: Floats
+    null: Floats
+    variance: Floats
+    significant: NDArray[np.bool_]
+
+
+def by_column(columns: Sequence[Column], values: Floats) -> Floats:
+    """Sums over the features of each column."""
+    return np.asarray(np.bincount(group_numbers(columns), values, len(columns)))
+
+
+def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> ColumnChanges:
+    """Test all columns at once, by Holm's method."""
+    found = changes(a, b)
+    units = np.array([unit for column in columns for unit in column.units])
+    number = np.isnan(units)
+    unit = np.where(number, 1.0, units)
+    location = _locations(found, number, unit)
+    scale = np.where(number, _scales(found), 0.0)
+    location_score, tests = _scores(columns, found, number, a, b)
+    critical = critical_score(tests)
+    kept = retained(location_score, critical), retained(found.scale_score, critical)
+    amounts = np.stack([location[1] * kept[0], scale[1] * kept[1]])
+
+    def summed(two: Floats) -> Floats:
+        return np.column_stack([by_column(columns, part) for part in two])
+
+    raw, unbiased, null, variance = (np.stack([location[k], scale[k]]) for k in range(4))
+    return ColumnChanges(
+        raw=summed(raw),
+        unbiased=summed(unbiased),
+        amounts=summed(amounts),
+        null=summed(null).sum(axis=1),
+        variance=summed(variance).sum(axis=1),
+        significant=summed(amounts).sum(axis=1) > 0,
+    )
+
+
+def _locations(found: Changes, number: NDArray[np.bool_], unit: Floats) -> Floats:
+    """Raw, unbiased, expected by chance, and variance of the change of each feature's mean."""
+    square, error = found.location, found.location_error
+    left = np.maximum(square - error, 0.0)
+    as_number = np.stack([square, left, error, 4 * left * error + 2 * error**2])
+    as_share = np.stack(
+        [
+            unit * np.sqrt(square),
+            unit * np.sqrt(left),
+            unit * np.sqrt(2 / np.pi * error),
+            unit**2 * error,
+        ]
+    )
+    return np.where(number, as_number, as_share)
+
+
+def _scales(found: Changes) -> Floats:
+    square, error = found.scale, found.scale_error
+    left = np.maximum(square - error, 0.0)
+    return np.stack([square, left, error, 4 * left * error + 2 * error**2])
+
+
+def _scores(
+    columns: Sequence[Column],
+    found: Changes,
+    number: NDArray[np.bool_],
+    a: ColumnMoments,
+    b: ColumnMoments,
+) -> tuple[Floats, Floats]:
+    """The score of each feature's mean, and all scores that are tested: a category has one."""
+    score = found.location_score.copy()
+    once = np.ones(len(score), dtype=bool)
+    for column in columns:
+        if column.is_category:
+            score[column.place] = _category_score(column, a, b)
+            once[column.place] = False
+            once[column.place.start] = True
+    known = number & (a.std is not None and b.std is not None)
+    return score, np.concatenate([score[once], found.scale_score[known]])
+
+
+def _category_score(column: Column, a: ColumnMoments, b: ColumnMoments) -> float:
+    """The standard normal score of Pearson's chi-square test of equal frequencies."""
+    from scipy.special import chdtrc, ndtri
+
+    unit = column.units[0]
+    here, there = (np.clip(one.mean[column.place] / unit, 0.0, 1.0) for one in (a, b))
+    pooled = (a.count * here + b.count * there) / (a.count + b.count)
+    seen = pooled > 0
+    freedom = int(seen.sum()) - 1
+    if freedom < 1:
+        return 0.0
+    squares = (here - there)[seen] ** 2 / pooled[seen]
+    statistic = float(squares.sum()) / (1 / a.count + 1 / b.count)
+    tail = float(chdtrc(freedom, statistic))
+    return float(np.clip(-ndtri(max(tail, 1e-300) / 2), 0.0, 38.0))

@@ -1,0 +1,215 @@
+"""What a result keeps to explain itself: a few numbers for each feature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fedwad._explain.groups import columns_of, group_numbers
+from fedwad.ot import (
+    Calibration,
+    ColumnMoments,
+    Correlation,
+    Floats,
+    LabelledSummary,
+    Summary,
+    changed_correlations,
+    column_moments,
+)
+from fedwad.tables import Schema
+
+__all__ = ["Evidence"]
+
+Pair = tuple[int, int]
+AnySummary = Summary | LabelledSummary
+
+_MOST_NUMBERS = 400_000  # kept for all pairs
+_LARGEST_WORK = 2e8  # pairs times entries of a covariance
+_MOST_FEATURES = 1500  # whose correlations are compared
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Moments of each feature at all sites, and its part in the distances of their pairs.
+
+    Attributes
+    ----------
+    moments : one for each site
+    squares : part of each feature in the squared distance of each pair, as far as plans are known
+    correlations : the changed correlations of each pair; None if no covariance is known
+    features, schema : names of the features, and what made them of tables, if known
+    """
+
+    moments: tuple[ColumnMoments, ...]
+    squares: Mapping[Pair, Floats] = field(default_factory=dict)
+    correlations: Mapping[Pair, tuple[Correlation, ...]] | None = None
+    features: tuple[str, ...] | None = None
+    schema: Schema | None = None
+
+    @property
+    def dimension(self) -> int:
+        return len(self.moments[0].mean)
+
+    @classmethod
+    def of(
+        cls,
+        summaries: Sequence[AnySummary],
+        calibrations: Sequence[Calibration | None],
+        squares: Mapping[Pair, Floats],
+        features: tuple[str, ...] | None = None,
+        schema: Schema | None = None,
+        count: int | None = None,
+    ) -> Evidence:
+        """Evidence from what the sites sent, in the order of the sites.
+
+        `count` is the number of features where summaries have coordinates for classes after them.
+        """
+        known = list(calibrations) or [None] * len(summaries)
+        count = summaries[0].dimension if count is None else count
+        plain = [_features_of(summary, count) for summary in summaries]
+        moments = tuple(
+            _rounded_moments(column_moments(summary, calibration))
+            for summary, calibration in zip(plain, known, strict=True)
+        )
+        if len(squares) * count > _MOST_NUMBERS:
+            squares = {}
+        return cls(
+            moments=moments,
+            squares={pair: _rounded(_folded(found, count)) for pair, found in squares.items()},
+            correlations=_correlations(plain, moments, features, schema),
+            features=None if features is None else tuple(features),
+            schema=schema,
+        )
+
+    def changed(self, i: int, j: int) -> tuple[Correlation, ...]:
+        """The correlations that changed between two sites; "here" is the first of them."""
+        if self.correlations is None:
+            return ()
+        found = self.correlations.get((min(i, j), max(i, j)), ())
+        if i < j:
+            return found
+        return tuple(replace(one, here=one.there, there=one.here) for one in found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists."""
+        correlations = None
+        if self.correlations is not None:
+            correlations = [
+                {"pair": list(pair), "found": [asdict(one) for one in found]}
+                for pair, found in self.correlations.items()
+                if found
+            ]
+        return {
+            "moments": [_listed(one) for one in self.moments],
+            "squares": [[*pair, found.tolist()] for pair, found in self.squares.items()],
+            "correlations": correlations,
+            "features": None if self.features is None else list(self.features),
+            "schema": None if self.schema is None else self.schema.to_toml(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Evidence:
+        """What `to_dict` gave; ValueError, KeyError or TypeError if it is something else."""
+        moments = tuple(_unlisted(one) for one in content["moments"])
+        if len({one.mean.shape for one in moments}) != 1:
+            raise ValueError("sites differ in features")
+        listed, schema = content["correlations"], content["schema"]
+        correlations = None
+        if listed is not None:
+            correlations = {
+                (int(one["pair"][0]), int(one["pair"][1])): tuple(
+                    Correlation(**found) for found in one["found"]
+                )
+                for one in listed
+            }
+        features = content["features"]
+        return cls(
+            moments=moments,
+            squares={(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]},
+            correlations=correlations,
+            features=None if features is None else tuple(map(str, features)),
+            schema=None if schema is None else Schema.from_toml(schema),
+        )
+
+
+def _features_of(summary: AnySummary, count: int) -> Summary:
+    """The summary of the first features alone."""
+    plain = summary.merged if isinstance(summary, LabelledSummary) else summary
+    if plain.dimension == count:
+        return plain
+    within = plain.within
+    return replace(
+        plain,
+        means=plain.means[:, :count],
+        covariance=within[(slice(count),) * within.ndim],
+        factors=None,
+    )
+
+
+def _folded(square: Floats, count: int) -> Floats:
+    """The parts of features with those of their class means and spreads, which come after them."""
+    if len(square) == count:
+        return square
+    spreads = square[2 * count :].reshape(count, -1).sum(axis=1)
+    return np.asarray(square[:count] + square[count : 2 * count] + spreads)
+
+
+def _correlations(
+    plain: Sequence[Summary],
+    moments: Sequence[ColumnMoments],
+    features: tuple[str, ...] | None,
+    schema: Schema | None,
+) -> dict[Pair, tuple[Correlation, ...]] | None:
+    d, count = plain[0].dimension, len(plain)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    if d > _MOST_FEATURES or len(pairs) * d**2 > _LARGEST_WORK:
+        return None
+    if any(summary.within.ndim < 2 for summary in plain):
+        return None
+    groups = group_numbers(columns_of(d, features, schema))
+    totals = [summary.total_covariance() for summary in plain]
+    return {
+        (i, j): changed_correlations(
+            totals[i],
+            totals[j],
+            (moments[i].count, moments[j].count),
+            groups,
+            max(moments[i].heaviness, moments[j].heaviness),
+        )
+        for i, j in pairs
+    }
+
+
+def _rounded(values: Floats) -> Floats:
+    """Seven digits, which keep files small."""
+    return np.array([float(f"{value:.7g}") for value in values.tolist()])
+
+
+_NUMBERS = ("count", "exponent", "heaviness")
+_ARRAYS = ("mean", "std", "mean_error", "std_error", "noise")
+
+
+def _rounded_moments(one: ColumnMoments) -> ColumnMoments:
+    return replace(  # the mean keeps its digits, since it may have a large offset
+        one,
+        std=None if one.std is None else _rounded(one.std),
+        mean_error=_rounded(one.mean_error),
+        std_error=_rounded(one.std_error),
+        noise=None if one.noise is None else _rounded(one.noise),
+    )
+
+
+def _listed(one: ColumnMoments) -> dict[str, Any]:
+    arrays = {name: getattr(one, name) for name in _ARRAYS}
+    listed = {name: None if x is None else x.tolist() for name, x in arrays.items()}
+    return {name: getattr(one, name) for name in _NUMBERS} | listed
+
+
+def _unlisted(content: Mapping[str, Any]) -> ColumnMoments:
+    left = dict(content)
+    arrays = {name: left.pop(name) for name in _ARRAYS}
+    found = {name: None if x is None else np.array(x, float) for name, x in arrays.items()}
+    return ColumnMoments(**left, **found)  # type: ignore[arg-type]

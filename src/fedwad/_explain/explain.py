@@ -1,0 +1,135 @@
+"""Explanations from the evidence that a result keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.explanation import Dependence, Explanation
+from fedwad._explain.groups import Column, columns_of
+from fedwad._explain.parts import Known, Parts, parts_between
+from fedwad.errors import InputError
+from fedwad.ot import ColumnMoments, Correlation, Floats
+
+__all__ = ["assembled", "columns_with", "explain_pair", "known_evidence"]
+
+
+def known_evidence(evidence: Evidence | None, p: float) -> Evidence:
+    """The evidence; InputError if a result has none."""
+    if evidence is not None:
+        return evidence
+    if p != 2:
+        raise InputError(
+            f"The order is p = {p:g}; only for p = 2 is a distance the sum of parts of columns."
+        )
+    raise InputError("This result was saved without what explains it; compute it again.")
+
+
+def columns_with(evidence: Evidence, names: Sequence[str] | None = None) -> tuple[Column, ...]:
+    """The columns of the evidence, with other names if some are given."""
+    if names is None:
+        return columns_of(evidence.dimension, evidence.features, evidence.schema)
+    return columns_of(evidence.dimension, tuple(map(str, names)))
+
+
+def explain_pair(
+    evidence: Evidence,
+    places: tuple[int, int],
+    sites: tuple[str, str],
+    known: Known,
+    names: Sequence[str] | None = None,
+) -> Explanation:
+    """Explain the distance between two sites, which have these places in the evidence."""
+    columns = columns_with(evidence, names)
+    i, j = places
+    return assembled(
+        columns,
+        parts_between(evidence, columns, i, j, known),
+        (evidence.moments[i], evidence.moments[j]),
+        sites,
+        known.differs,
+        evidence.changed(i, j),
+        evidence.correlations is not None,
+        _notes(evidence, i, j),
+    )
+
+
+def assembled(
+    columns: Sequence[Column],
+    parts: Parts,
+    moments: tuple[ColumnMoments, ColumnMoments],
+    sites: tuple[str, str],
+    differs: bool | None,
+    correlations: Sequence[Correlation],
+    dependence_known: bool,
+    notes: Sequence[str] = (),
+) -> Explanation:
+    """Put the parts of columns into words and fractions."""
+    return Explanation(
+        sites=sites,
+        names=tuple(column.name for column in columns),
+        kinds=tuple(column.kind for column in columns),
+        **_fractions(parts),
+        significant=parts.significant,
+        here=tuple(column.describe(moments[0]) for column in columns),
+        there=tuple(column.describe(moments[1]) for column in columns),
+        dependence=_dependence(correlations, columns),
+        dependence_known=dependence_known,
+        differs=differs,
+        notes=tuple(notes),
+    )
+
+
+def _fractions(parts: Parts) -> dict[str, Floats]:
+    """Parts as fractions of the whole, with standard errors."""
+    excess = parts.excess
+    square, left = float(parts.square.sum()), float(excess.sum())
+    found = {
+        "share": parts.square / (square or 1.0),
+        "share_std": _fraction_std(parts.square, parts.square_std),
+        "excess": excess / (left or 1.0),
+        "excess_std": _fraction_std(excess, parts.excess_std),
+    }
+    for name in ("location", "scale", "rest"):
+        found[name] = getattr(parts, name) / (left or 1.0)
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def _fraction_std(values: Floats, stds: Floats) -> Floats:
+    """Standard errors of values / sum(values), by the delta method."""
+    total = float(values.sum())
+    if not total > 0:
+        return np.zeros(len(values))
+    fractions, variances = values / total, stds**2
+    others = float(variances.sum()) - variances
+    return np.asarray(np.sqrt((1 - fractions) ** 2 * variances + fractions**2 * others) / total)
+
+
+def _dependence(found: Sequence[Correlation], columns: Sequence[Column]) -> tuple[Dependence, ...]:
+    names = [name for column in columns for name in _feature_names(column)]
+    return tuple(
+        Dependence(names[one.first], names[one.second], one.here, one.there, one.score)
+        for one in found
+    )
+
+
+def _feature_names(column: Column) -> tuple[str, ...]:
+    return (column.name,) if column.entry is None else column.entry.encoded_names
+
+
+def _notes(evidence: Evidence, i: int, j: int) -> list[str]:
+    """What cannot be told, in sentences."""
+    found = []
+    a, b = evidence.moments[i], evidence.moments[j]
+    spreads = a.std is not None and b.std is not None
+    if not spreads:
+        found.append("A site sent no spread by column, so only means are compared.")
+    if spreads and evidence.correlations is None:
+        found.append("A site sent no covariances, so changed correlations would not show.")
+    if a.noise is None or b.noise is None:
+        found.append("A site sent no noise by column, so the excess has means and spreads only.")
+    if (min(i, j), max(i, j)) not in evidence.squares:
+        found.append("Shares come from means, spreads and noise, not from a transport plan.")
+    return found

@@ -1,0 +1,100 @@
+"""Columns of tables and the features that they became."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.errors import InputError
+from fedwad.ot import ColumnMoments, Floats
+from fedwad.tables import Schema, SchemaColumn
+
+__all__ = ["Column", "columns_of", "group_numbers"]
+
+_LOST = "missing"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its kind, where its features are, and its entry in the schema.
+
+    `units` are the values that stand for "yes" in features that are 0 or one value, such as levels
+    of a category; nan for numbers.
+    """
+
+    name: str
+    kind: str
+    place: slice
+    units: tuple[float, ...]
+    entry: SchemaColumn | None = None
+
+    @property
+    def is_category(self) -> bool:
+        return self.kind == "category"
+
+    def describe(self, moments: ColumnMoments) -> dict[str, float]:
+        """The column at one site in its own units.
+
+        A number has its mean, its standard deviation and the share of missing values, where they
+        are known; a category has the share of each level.
+        """
+        mean = moments.mean[self.place]
+        std = None if moments.std is None else moments.std[self.place]
+        if self.entry is None:
+            return {"mean": float(mean[0])} | ({} if std is None else {"std": float(std[0])})
+        found = self.entry.describe(mean)
+        if self.is_category:
+            return {level: min(max(share, 0.0), 1.0) for level, share in found.items()}
+        if std is not None and self.kind == "number":
+            spread = _own_std(self.entry, mean, std)
+            found = {"mean": found.pop("mean"), "std": spread} | found
+        return found
+
+
+def _own_std(entry: SchemaColumn, mean: Floats, std: Floats) -> float:
+    """The standard deviation of the values that are present, in the column's units."""
+    present = 1.0 - (float(mean[1]) if entry.missing == "indicator" else 0.0)
+    if present <= 0:
+        return math.nan
+    second = (float(std[0]) ** 2 + float(mean[0]) ** 2) / present
+    return entry.scale * math.sqrt(max(second - (float(mean[0]) / present) ** 2, 0.0))
+
+
+def columns_of(
+    dimension: int, features: Sequence[str] | None = None, schema: Schema | None = None
+) -> tuple[Column, ...]:
+    """The columns behind the features of a distance; numbered from 1 where nothing names them."""
+    if schema is not None:
+        if schema.width != dimension:
+            raise InputError(
+                f"The schema encodes {schema.width} columns and the distance has {dimension}; give"
+                " the schema that the sites used."
+            )
+        return tuple(_column(entry, schema.places(entry.name)) for entry in schema.used)
+    names = [f"column {k + 1}" for k in range(dimension)] if features is None else list(features)
+    if len(names) != dimension:
+        raise InputError(
+            f"{len(names)} names came for {dimension} columns; give one for each column."
+        )
+    return tuple(
+        Column(str(name), "number", slice(k, k + 1), (math.nan,)) for k, name in enumerate(names)
+    )
+
+
+def _column(entry: SchemaColumn, place: slice) -> Column:
+    if entry.kind == "category":
+        units = (entry.level_size,) * entry.width
+    else:
+        first = 1 / entry.scale if entry.kind == "boolean" else math.nan
+        units = (first, *((1.0,) * (entry.width - 1)))
+    return Column(entry.name, entry.kind, place, units, entry)
+
+
+def group_numbers(columns: Sequence[Column]) -> NDArray[np.int64]:
+    """The number of the column of each feature."""
+    widths = [column.place.stop - column.place.start for column in columns]
+    return np.repeat(np.arange(len(columns)), widths)

@@ -1,0 +1,197 @@
+"""The part of each column in a distance: what changed, how sure that is, and what is chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._explain.column_changes import ColumnChanges, by_column, column_changes
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.groups import Column, group_numbers
+from fedwad.ot import ColumnMoments, Correlation, Floats
+
+__all__ = ["Known", "Parts", "parts_between", "parts_of"]
+
+_ROUGH = 0.05  # relative error of a column's noise that is always possible
+_MANY = 8  # columns, from which they show their common error
+_CLEAR = 3.0  # errors
+_SURE = 2.5  # errors
+_ORDINARY = 1e-60, 1e60
+_MINOR = 0.1  # of the squared distance between populations, below which a rest is not shared out
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a pair as a whole: its distances, and whether it differs beyond chance."""
+
+    value: float
+    population: float | None = None
+    differs: bool | None = None
+
+    def in_unit(self, unit: float) -> Known:
+        population = None if self.population is None else self.population / unit
+        return Known(self.value / unit, population, self.differs)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Arrays over columns, in squared units.
+
+    Attributes
+    ----------
+    square : part of the squared distance between the samples
+    noise : what of it chance gives, zeros if unknown
+    location, scale, rest : parts of the squared distance between the populations
+    square_std, excess_std : standard errors of `square` and of the sum of the last three
+    significant : whether a change is more than chance explains
+    """
+
+    square: Floats
+    noise: Floats
+    location: Floats
+    scale: Floats
+    rest: Floats
+    square_std: Floats
+    excess_std: Floats
+    significant: NDArray[np.bool_]
+
+    @property
+    def excess(self) -> Floats:
+        return np.asarray(self.location + self.scale + self.rest)
+
+
+def parts_between(
+    evidence: Evidence, columns: Sequence[Column], i: int, j: int, known: Known
+) -> Parts:
+    """Parts of all columns between the sites at two places of the evidence."""
+    a, b = evidence.moments[i], evidence.moments[j]
+    square, changed = evidence.squares.get((min(i, j), max(i, j))), evidence.changed(i, j)
+    unit = _unit(a, b)
+    if unit != 1:
+        a, b, known = _in_unit(a, unit), _in_unit(b, unit), known.in_unit(unit)
+        square = None if square is None else square / unit / unit
+        changed = tuple(replace(one, square=one.square / unit / unit) for one in changed)
+    return parts_of(columns, a, b, square, changed, known)
+
+
+def _unit(a: ColumnMoments, b: ColumnMoments) -> float:
+    """A unit of length in which fourth powers of changes can be stored; 1 unless they are huge or
+    tiny."""
+    lengths = [np.abs(a.mean - b.mean), np.sqrt(a.mean_error), np.sqrt(b.mean_error)]
+    largest = max(float(length.max()) for length in lengths)
+    return 1.0 if largest == 0 or _ORDINARY[0] < largest < _ORDINARY[1] else largest
+
+
+def _in_unit(one: ColumnMoments, unit: float) -> ColumnMoments:
+    return replace(
+        one,
+        mean=one.mean / unit,
+        std=None if one.std is None else one.std / unit,
+        mean_error=one.mean_error / unit / unit,
+        std_error=one.std_error / unit / unit,
+        noise=None if one.noise is None else one.noise / unit / unit,
+    )
+
+
+def parts_of(
+    columns: Sequence[Column],
+    a: ColumnMoments,
+    b: ColumnMoments,
+    square: Floats | None,
+    correlations: Sequence[Correlation],
+    known: Known,
+) -> Parts:
+    """Parts of all columns between two sites.
+
+    Changes of means and spreads that chance may have made count for nothing, unless the sites
+    differ by more than the sure ones explain. Changed correlations add to both their columns. What
+    is left of the squared distance between the populations is shared out to the columns whose part
+    of the plan exceeds changes and noise.
+    """
+    changed = column_changes(columns, a, b)
+    noise = _noise(columns, a, b)
+    inside = np.maximum(noise - changed.null, 0.0)  # noise of neither mean nor spread
+    whole = changed.raw.sum(axis=1) + inside if square is None else by_column(columns, square)
+    location, scale = changed.amounts.T
+    dependence = _dependence(columns, correlations)
+    surplus, error = _surplus(changed, whole, inside, known)
+    left = _left(changed, location + scale + dependence, known)
+    weak = _weak(changed, left, (location + scale + dependence).any(), known)
+    location, scale = location + weak[:, 0], scale + weak[:, 1]
+    rest, clear = _shared_out(left - float(weak.sum()), surplus, error)
+    rest = rest + dependence
+    counted = np.where(location + scale > 0, changed.variance, 0.0)
+    return Parts(
+        square=whole,
+        noise=noise,
+        location=location,
+        scale=scale,
+        rest=rest,
+        square_std=np.sqrt(changed.variance + error**2),
+        excess_std=np.sqrt(counted + np.where(rest > 0, error**2, 0.0)),
+        significant=changed.significant | clear | (dependence > 0),
+    )
+
+
+def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Floats:
+    """The geometric mean of what both sites measured, feature by feature; zeros if unknown."""
+    first, second = a.noise_beside(b.count), b.noise_beside(a.count)
+    if first is None or second is None:
+        return np.zeros(len(columns))
+    return by_column(columns, np.sqrt(first * second))
+
+
+def _dependence(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:
+    """What changed correlations add to the columns, each of which counts in one pair only."""
+    groups, found = group_numbers(columns), np.zeros(len(columns))
+    for one in correlations:
+        both = [int(groups[one.first]), int(groups[one.second])]
+        if not found[both].any():
+            found[both] = one.square / 2
+    return found
+
+
+def _surplus(
+    changed: ColumnChanges, whole: Floats, inside: Floats, known: Known
+) -> tuple[Floats, Floats]:
+    """What the plan has of each column beyond its changes and its noise, and the error of that."""
+    total = float(whole.sum())
+    if not inside.any() or not (total > 0 and known.value > 0):
+        return np.zeros(len(whole)), _ROUGH * inside
+    surplus = whole * known.value**2 / total - changed.raw.sum(axis=1) - inside
+    ratios = np.abs(surplus[inside > 0] / inside[inside > 0])
+    rough = _ROUGH if len(ratios) < _MANY else max(_ROUGH, 1.4826 * float(np.median(ratios)))
+    return surplus, rough * inside
+
+
+def _left(changed: ColumnChanges, explained: Floats, known: Known) -> float:
+    """What the columns do not explain of the squared distance between the populations."""
+    if not known.population or not known.differs:
+        return 0.0
+    square = known.population**2
+    left = square - float(explained.sum())
+    error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
+    return left if left > max(_MINOR * square, _SURE * error) else 0.0
+
+
+def _weak(changed: ColumnChanges, left: float, some: bool, known: Known) -> Floats:
+    """Changes that are too small to be sure of one by one, (K, 2), where the sites differ as a
+    whole and the sure ones do not explain that."""
+    small = np.maximum(changed.unbiased - changed.amounts, 0.0)
+    total = float(small.sum())
+    if total > 0 and left > 0:
+        return np.asarray(small * min(1.0, left / total))
+    return small if known.differs and not some else np.zeros_like(small)
+
+
+def _shared_out(left: float, surplus: Floats, error: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """A rest shared out in proportion to what is clear, and to which columns that is."""
+    clear = (surplus > _CLEAR * error) & (surplus > 0)
+    weights = np.where(clear, surplus, 0.0) if clear.any() else np.maximum(surplus, 0.0)
+    total = float(weights.sum())
+    if not (left > 0 and total > 0):
+        return np.zeros(len(surplus)), np.zeros(len(surplus), dtype=bool)
+    return left * weights / total, clear

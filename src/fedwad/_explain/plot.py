@@ -1,0 +1,103 @@
+"""Pictures of an explanation."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedwad._checks import check_whole
+from fedwad._explain.text import change_in_words
+from fedwad._files import write_atomically
+from fedwad.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fedwad._explain.explanation import Explanation
+
+__all__ = ["draw"]
+
+_ENDINGS = (".png", ".svg", ".pdf")
+_COLOURS = {"location": "#1f6f8b", "scale": "#e0a458", "rest": "#7a5195"}
+_WORDS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
+_GREY = "#bbbbbb"
+
+
+def draw(e: Explanation, path: Any, most: int, shape: tuple[int, int] | None) -> Figure:
+    """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
+    from matplotlib.figure import Figure
+
+    places = e.order[: check_whole(most, "most")]
+    height = 3.6 if shape is not None else 1.2 + 0.32 * len(places)
+    figure = Figure(figsize=(7.2, height), layout="constrained")
+    if shape is None:
+        _bars(figure, e, places)
+    else:
+        _images(figure, e, shape)
+    if path is not None:
+        _write(figure, path)
+    return figure
+
+
+def _bars(figure: Figure, e: Explanation, places: tuple[int, ...]) -> None:
+    axes = figure.subplots()
+    rows = np.arange(len(places))[::-1]
+    some = bool(e.excess.any())
+    start = np.zeros(len(places))
+    for part, colour in _COLOURS.items() if some else ():
+        widths = getattr(e, part)[list(places)]
+        axes.barh(rows, widths, left=start, color=colour, label=_WORDS[part])
+        start = start + widths
+    if some:
+        errors = e.excess_std[list(places)]
+        axes.errorbar(start, rows, xerr=errors, fmt="none", ecolor="#444444", elinewidth=1)
+        axes.legend(fontsize=8, frameon=False, loc="lower right")
+    else:
+        axes.barh(rows, e.share[list(places)], color=_GREY)
+    axes.set_yticks(rows, [e.names[k] for k in places], fontsize=8)
+    for label, k in zip(axes.get_yticklabels(), places, strict=True):
+        label.set_color("#000000" if e.significant[k] else "#888888")
+    for row, end, k in zip(rows, start, places, strict=True):
+        words = change_in_words(e, k) if e.significant[k] else ""
+        axes.annotate(f"  {words}", (end + e.excess_std[k], row), va="center", fontsize=7)
+    what = "the excess" if some else "the squared distance between samples (all within noise)"
+    axes.set(xlabel=f"part of {what}", title=f"{e.sites[0]} and {e.sites[1]}")
+    axes.set_xlim(0, 1.05 * max(float(start.max()), float(e.share.max()), 0.01) + 0.3 * some)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _images(figure: Figure, e: Explanation, shape: tuple[int, int]) -> None:
+    try:
+        rows, cols = (check_whole(size, "shape") for size in shape)
+    except (TypeError, ValueError):
+        raise InputError(f"shape is {shape!r}; give rows and columns, such as (28, 28).") from None
+    if rows * cols != len(e):
+        raise InputError(
+            f"shape is {rows} x {cols} and there are {len(e)} columns; give the image's own shape."
+        )
+    for axes, (title, values) in zip(
+        figure.subplots(1, 2), (("excess", e.excess), ("share", e.share)), strict=True
+    ):
+        image = axes.imshow(values.reshape(rows, cols), cmap="magma", vmin=0)
+        axes.set(title=title, xticks=[], yticks=[])
+        figure.colorbar(image, ax=axes, shrink=0.8)
+    figure.suptitle(f"{e.sites[0]} and {e.sites[1]}", fontsize=10)
+
+
+def _write(figure: Figure, path: str | Path) -> None:
+    from matplotlib import rc_context
+
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _ENDINGS:
+        raise InputError(
+            f"{target} ends in '{target.suffix}'; pictures can be written as {' '.join(_ENDINGS)}."
+        )
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {"metadata": {"Date": None}} if ending == ".svg" else {}
+    with rc_context({"svg.hashsalt": "fedwad"}):
+        figure.savefig(buffer, format=ending.lstrip("."), dpi=150, **options)
+    write_atomically(target, buffer.getvalue())

@@ -1,0 +1,136 @@
+"""An explanation in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedwad._explain.explanation import Explanation
+
+__all__ = ["change_in_words", "html", "percent", "sentences"]
+
+_MOST = 3
+_MISSING = "missing"
+
+
+def sentences(e: Explanation) -> str:
+    """The columns that make the difference, with their changes, or that nothing differs."""
+    a, b = e.sites
+    causes = e.causes
+    if e.only_dependence:
+        found = [_agreement(e), *(_pair(e, k) for k in range(min(_MOST, len(e.dependence))))]
+        return " ".join([*found, *e.notes])
+    if not causes:
+        return " ".join([_nothing(e), *e.notes])
+    places = [e.names.index(name) for name in causes[:_MOST]]
+    listed = "; ".join(_cause(e, k) for k in places)
+    more = len(causes) - len(places)
+    rest = f"; and {more} more column{'s' if more > 1 else ''}" if more else ""
+    return " ".join([f"{a} and {b} differ in {listed}{rest}.", *e.notes])
+
+
+def _nothing(e: Explanation) -> str:
+    a, b = e.sites
+    if not e.share.any():
+        return f"{a} and {b} have the same data."
+    if e.differs:
+        return (
+            f"{a} and {b} differ by more than chance, in many columns a little; no single column"
+            " stands out."
+        )
+    return f"No column of {a} and {b} differs by more than chance explains."
+
+
+def _agreement(e: Explanation) -> str:
+    a, b = e.sites
+    how = "only" if not (e.location + e.scale).any() else "mainly"
+    return f"{a} and {b} differ {how} in how columns depend on each other, not in each by itself."
+
+
+def _pair(e: Explanation, k: int) -> str:
+    one = e.dependence[k]
+    return (
+        f"The correlation of {one.first} and {one.second} is {one.here:.2f} at {e.sites[0]} and"
+        f" {one.there:.2f} at {e.sites[1]}."
+    )
+
+
+def _cause(e: Explanation, k: int) -> str:
+    change = change_in_words(e, k)
+    return f"{e.names[k]} ({percent(float(e.excess[k]))}{': ' + change if change else ''})"
+
+
+def change_in_words(e: Explanation, k: int) -> str:
+    """The change of one column in its own units, such as "mean 233 and 0"."""
+    here, there = e.here[k], e.there[k]
+    if e.kinds[k] == "category":
+        listed = e.levels(e.names[k])[:2]
+        return ", ".join(f"{name}: {percent(p)} and {percent(q)}" for name, p, q in listed)
+    parts = []
+    if e.kinds[k] == "boolean":
+        parts.append(f"true in {percent(here['mean'])} and {percent(there['mean'])}")
+    elif e.location[k] >= e.scale[k] or "std" not in here or "std" not in there:
+        parts.append(f"mean {_number(here['mean'])} and {_number(there['mean'])}")
+    else:
+        parts.append(f"std {_number(here['std'])} and {_number(there['std'])}")
+    if _changed_missing(here, there):
+        parts.append(f"missing: {percent(here[_MISSING])} and {percent(there[_MISSING])}")
+    return ", ".join(parts)
+
+
+def _changed_missing(here: Mapping[str, float], there: Mapping[str, float]) -> bool:
+    return _MISSING in here and _MISSING in there and abs(here[_MISSING] - there[_MISSING]) > 0.02
+
+
+def _number(value: float) -> str:
+    return "unknown" if value != value else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """0.412 -> '41%'."""
+    if share != share:
+        return "unknown"
+    return f"{100 * share:.0f}%" if share >= 0.01 or share <= 0 else "<1%"
+
+
+def html(e: Explanation) -> str:
+    """A table for notebooks, with columns within noise in grey."""
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("column", "excess", "share", *map(escape, e.sites), "change")
+    )
+    rows = []
+    for k in e.order:
+        style = "" if e.significant[k] else ' style="color:#888"'
+        excess = f"{percent(float(e.excess[k]))} ± {percent(float(e.excess_std[k]))}"
+        cells = [e.names[k], excess, percent(float(e.share[k]))]
+        cells += [_site(e, k, where) for where in (e.here, e.there)]
+        cells.append(_kinds_of_change(e, k))
+        listed = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        rows.append(f"<tr{style}>{listed}</tr>")
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<p>{escape(e.text)}</p>{table}"
+
+
+def _site(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str:
+    values = where[k]
+    if e.kinds[k] == "category":
+        top = sorted(values.items(), key=lambda item: -item[1])[:3]
+        return ", ".join(f"{level} {percent(share)}" for level, share in top)
+    if e.kinds[k] == "boolean":
+        return percent(values["mean"])
+    spread = f" ± {_number(values['std'])}" if "std" in values else ""
+    lost = values.get(_MISSING, 0.0)
+    missing = f", {percent(lost)} missing" if lost > 0 else ""
+    return f"{_number(values['mean'])}{spread}{missing}"
+
+
+def _kinds_of_change(e: Explanation, k: int) -> str:
+    if not e.excess[k] > 0:
+        return "within noise"
+    named = {"mean": e.location[k], "spread": e.scale[k], "rest": e.rest[k]}
+    if e.kinds[k] in ("category", "boolean"):
+        named = {"frequency": e.location[k], "rest": e.rest[k] + e.scale[k]}
+    return ", ".join(name for name, part in named.items() if part > 0.1 * e.excess[k])

@@ -1,0 +1,205 @@
+"""Which features changed between two sites, and by how much: means, spreads and correlations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._columns import ColumnMoments
+from fedwad.ot._measure import Floats
+
+__all__ = [
+    "Changes",
+    "Correlation",
+    "changed_correlations",
+    "changes",
+    "critical_score",
+    "retained",
+]
+
+_LEVEL = 0.05
+_INFINITE = 38.0  # scores beyond have p-values that vanish
+_SHARPNESS = 4.0
+_NEAR_ONE = 1 - 1e-6
+_MEDIAN = 0.4549  # of a squared standard normal
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Changes of each feature in squared units, arrays (d,).
+
+    Attributes
+    ----------
+    location, scale : squared difference of means and of standard deviations
+    location_error, scale_error : what both are on average when nothing changed
+    location_score, scale_score : standard normal scores of both, zero where unknown
+    """
+
+    location: Floats
+    location_error: Floats
+    location_score: Floats
+    scale: Floats
+    scale_error: Floats
+    scale_score: Floats
+
+
+def changes(a: ColumnMoments, b: ColumnMoments) -> Changes:
+    """Changes of means and standard deviations, with scores by Welch's test.
+
+    Examples
+    --------
+    >>> from fedwad.ot import Measure, column_moments, summarise
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(2, 400, 2))
+    >>> y[:, 1] = 3 * y[:, 1] + 5
+    >>> found = changes(*(column_moments(summarise(Measure(z))) for z in (x, y)))
+    >>> found.location_score[1] > 10, found.scale_score[1] > 10, found.location_score[0] < 3
+    (np.True_, np.True_, np.True_)
+    """
+    gap = a.mean - b.mean
+    location_error = a.mean_error + b.mean_error
+    freedom = _freedom(a.mean_error, b.mean_error, a.count, b.count)
+    if a.std is None or b.std is None:
+        nothing = np.zeros_like(gap)
+        scale, scale_error, scale_score = nothing, nothing, nothing
+    else:
+        scale = (a.std - b.std) ** 2
+        scale_error = a.std_error + b.std_error
+        scale_score = _score(a.std - b.std, scale_error, freedom)
+    return Changes(
+        location=gap**2,
+        location_error=location_error,
+        location_score=_score(gap, location_error, freedom),
+        scale=scale,
+        scale_error=scale_error,
+        scale_score=scale_score,
+    )
+
+
+def _freedom(first: Floats, second: Floats, count: float, other: float) -> Floats:
+    """Welch and Satterthwaite's degrees of freedom."""
+    total = (first + second) ** 2
+    parts = first**2 / (count - 1) + second**2 / (other - 1)
+    known = parts > 0
+    return np.where(known, total / np.where(known, parts, 1.0), count + other - 2)
+
+
+def _score(gap: Floats, error: Floats, freedom: Floats) -> Floats:
+    """The standard normal score with the p-value of gap / error under Student's distribution."""
+    from scipy.special import ndtri, stdtr
+
+    known = error > 0
+    ratio = np.abs(gap) / np.sqrt(np.where(known, error, 1.0))
+    tail = stdtr(freedom, -ratio)
+    score = np.where(tail > 0, -ndtri(np.maximum(tail, 1e-300)), _INFINITE)
+    unequal = np.where(np.abs(gap) > 0, _INFINITE, 0.0)
+    return np.asarray(np.where(known, np.clip(score, 0.0, _INFINITE), unequal))
+
+
+def critical_score(scores: Floats, level: float = _LEVEL) -> float:
+    """The score above which a change counts as one among all that are tested, by Holm's method.
+
+    Scores are absolute values of standard normal ones where nothing changed.
+
+    >>> [round(critical_score(np.array(x)), 3) for x in ([0.3, 1.0], [0.3, 1.9, 5.0])]
+    [2.241, 2.241]
+    """
+    from scipy.special import ndtr, ndtri
+
+    if not len(scores):
+        return np.inf
+    ordered = np.sort(2 * ndtr(-scores))
+    left = len(scores) - np.arange(len(scores))  # tests that are left after those that passed
+    kept = np.flatnonzero(ordered > level / left)
+    return float(-ndtri(level / (left[kept[0]] if len(kept) else 1) / 2))
+
+
+def retained(scores: Floats, critical: float) -> Floats:
+    """The part of a change that counts: none below the critical score, nearly all far above."""
+    above = scores > critical
+    return np.asarray(
+        np.where(above, 1 - (critical / np.where(above, scores, 1.0)) ** _SHARPNESS, 0.0)
+    )
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Two features, their correlation at both sites, and the score of its change.
+
+    `square` is what the change adds to the squared distance of two normal distributions.
+    """
+
+    first: int
+    second: int
+    here: float
+    there: float
+    score: float
+    square: float
+
+
+def changed_correlations(
+    first: Floats,
+    second: Floats,
+    counts: tuple[float, float],
+    groups: NDArray[np.int64],
+    heaviness: float = 1.0,
+    most: int = 5,
+) -> tuple[Correlation, ...]:
+    """The pairs of features whose correlation changed most, if more than chance explains.
+
+    Scores are those of Fisher's transformation. Tails heavier than normal inflate them, so they
+    are divided by the root of their median square, or of `heaviness`, where these are above those
+    of normal scores.
+
+    Parameters
+    ----------
+    first, second : covariances (d, d) at both sites
+    counts : numbers of rows
+    groups : integers (d,); pairs inside a group, such as levels of one category, are left out
+    heaviness : how much larger errors of spreads are than those of normal distributions
+    most : how many pairs
+    """
+    r, s = _correlations(first), _correlations(second)
+    rows, cols = np.triu_indices(len(first), 1)
+    keep = (groups[rows] != groups[cols]) & np.isfinite(r[rows, cols]) & np.isfinite(s[rows, cols])
+    rows, cols = rows[keep], cols[keep]
+    if not len(rows) or min(counts) < 5:
+        return ()
+    error = np.sqrt(sum(1 / (count - 3) for count in counts))
+    here, there = (np.clip(x[rows, cols], -_NEAR_ONE, _NEAR_ONE) for x in (r, s))
+    scores = np.abs(np.arctanh(here) - np.arctanh(there)) / error
+    inflation = max(1.0, heaviness, float(np.median(scores**2)) / _MEDIAN)
+    scores = np.minimum(scores / np.sqrt(inflation), _INFINITE)
+    critical = critical_score(scores)
+    order = np.argsort(-scores, kind="stable")[:most]
+    return tuple(
+        Correlation(
+            int(rows[k]),
+            int(cols[k]),
+            float(here[k]),
+            float(there[k]),
+            float(scores[k]),
+            _planar(first, second, int(rows[k]), int(cols[k])),
+        )
+        for k in order
+        if scores[k] > critical
+    )
+
+
+def _correlations(covariance: Floats) -> Floats:
+    """Correlations, nan for features that do not vary."""
+    std = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    std = np.where(std > 0, std, np.nan)
+    return np.asarray(covariance / np.outer(std, std))
+
+
+def _planar(first: Floats, second: Floats, i: int, j: int) -> float:
+    """Squared Bures distance of two features less that of each alone."""
+    from fedwad.ot._bounds import bures
+
+    place = np.ix_([i, j], [i, j])
+    a, b = first[place], second[place]
+    alone = float(((np.sqrt(np.diag(a)) - np.sqrt(np.diag(b))) ** 2).sum())
+    return max(bures(a, b) - alone, 0.0)

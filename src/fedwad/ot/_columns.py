@@ -1,0 +1,132 @@
+"""Means, spreads and noise of each feature at one site, with their standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from fedwad.ot._blocks import Blocks
+from fedwad.ot._calibration import Calibration
+from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._measure import Floats
+from fedwad.ot._summary import Summary
+
+__all__ = ["ColumnMoments", "block_moments", "column_moments"]
+
+_HEAVIEST = 25.0  # factor of a squared standard error that heavy tails can add
+_UNEQUAL = 1.5  # power of the mean factor, since some features have heavier tails than others
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMoments:
+    """Mean, spread and noise of each feature at one site.
+
+    Attributes
+    ----------
+    count : float
+        Number of rows, Kish's effective number when they are weighted.
+    mean : array (d,)
+    std : array (d,) or None
+        Standard deviations (population form); None if only their mean square is known.
+    mean_error, std_error : arrays (d,)
+        Squared standard errors of both.
+    noise : array (d,) or None
+        Part of each feature in the squared distance of two samples of `count` rows of this
+        population; None if the site did not measure it.
+    exponent : float
+        Power at which the noise falls with the number of rows.
+    heaviness : float
+        How much larger the errors of spreads are than those of normal distributions in cells.
+    """
+
+    count: float
+    mean: Floats
+    std: Floats | None
+    mean_error: Floats
+    std_error: Floats
+    noise: Floats | None = None
+    exponent: float = 0.4
+    heaviness: float = 1.0
+
+    def noise_beside(self, count: float) -> Floats | None:
+        """The noise between a sample of this size and one of `count` rows."""
+        if self.noise is None:
+            return None
+        return np.asarray(self.noise * (1 + (count / self.count) ** -self.exponent) / 2)
+
+
+def column_moments(
+    summary: Summary | LabelledSummary, calibration: Calibration | None = None
+) -> ColumnMoments:
+    """Moments of all features from a summary, and their noise from what a site measured on splits.
+
+    The standard error of a standard deviation needs the fourth moment, which comes from the cells;
+    heavier tails show in the calibration.
+    """
+    plain = summary.merged if isinstance(summary, LabelledSummary) else summary
+    count, mean = float(max(plain.count, 2)), plain.mean
+    total = plain.total_covariance()
+    known = total.ndim > 0
+    variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, mean.shape)
+    variances = np.maximum(variances, 0.0)
+    of_std = variances * np.maximum(_kurtosis(plain, variances) - 1, 0.0) / (4 * count)
+    heaviness = 1.0 if calibration is None else _heaviness(calibration, of_std, count)
+    noise = None
+    if calibration is not None and calibration.features is not None:
+        noise = calibration.noise_at(count) * calibration.features
+    return ColumnMoments(
+        count=count,
+        mean=mean,
+        std=np.sqrt(variances) if known else None,
+        mean_error=variances / (count - 1),
+        std_error=heaviness**_UNEQUAL * of_std,
+        noise=noise,
+        exponent=0.4 if calibration is None else calibration.exponent,
+        heaviness=heaviness,
+    )
+
+
+def block_moments(blocks: Blocks) -> ColumnMoments:
+    """Moments of all features from what a site sends for a permutation test."""
+    rows = blocks.rows * 2 ** np.repeat(np.arange(len(blocks.counts)), blocks.counts)
+    count = float(max(rows.sum(), 2))
+    powers = rows @ blocks.means / rows.sum()
+    ends = dict(zip((name for name, _ in blocks.segments), _ends(blocks.segments), strict=True))
+    d = len(blocks.centre)
+    variances = np.where(powers[d : 2 * d] > 0, blocks.scale, 0.0) ** 2
+    kurtosis = np.full(d, 3.0)
+    if "fourth" in ends:
+        kurtosis = np.maximum(powers[ends["fourth"] - d : ends["fourth"]], 1.0)
+    return ColumnMoments(
+        count=count,
+        mean=blocks.centre,
+        std=np.sqrt(variances),
+        mean_error=variances / (count - 1),
+        std_error=variances * (kurtosis - 1) / (4 * count),
+    )
+
+
+def _ends(segments: Sequence[tuple[str, int]]) -> list[int]:
+    return list(accumulate(size for _, size in segments))
+
+
+def _kurtosis(summary: Summary, variances: Floats) -> Floats:
+    """Kurtosis of each feature, with normal distributions inside cells; 1 if it does not vary."""
+    unit = np.where(variances > 0, variances, 1.0)  # fourth powers could overflow
+    within = summary.within
+    inside = np.diag(within) if within.ndim == 2 else np.broadcast_to(within, unit.shape)
+    inside, offsets = inside / unit, (summary.means - summary.mean) ** 2 / unit
+    cells = offsets**2 + 6 * offsets * inside + 3 * inside**2
+    return np.where(variances > 0, summary.weights @ cells, 1.0)
+
+
+def _heaviness(calibration: Calibration, of_std: Floats, count: float) -> float:
+    """How much larger errors of standard deviations are on splits than cells suggest, at least
+    one."""
+    expected = 2 * float(of_std.sum()) * count / calibration.size
+    if not expected > 0:
+        return 1.0
+    return float(np.clip(calibration.scale_noise / expected, 1.0, _HEAVIEST))
