@@ -181,10 +181,64 @@ def test_identifiers_and_free_text_are_ignored_with_the_reason():
         raw=[[k] for k in range(200)],
         clinic="north",
         none=None,
+        remark=[f"remark {k % 40}" if k < 60 else None for k in range(200)],
     )
-    schema, _ = agreed({"paris": table, "oslo": table})
-    assert set(schema.ignored) == {"patient", "row", "visit_id", "note", "raw", "clinic", "none"}
+    table["Sample Number"] = RNG.integers(1, 150, 200)
+    schema, _ = agreed({"paris": table, "oslo": table}, least=1)
+    assert set(schema.ignored) == {
+        *("patient", "row", "visit_id", "note", "raw", "clinic", "none", "remark", "Sample Number")
+    }
     assert all(schema.ignored.values())
+
+
+def test_the_name_of_a_site_is_ignored():
+    for values in (("Paris", "Oslo"), ("North", "South", "West"), (12, 13, 1)):
+        sites = ("paris", "oslo", "rome")[: len(values)]
+        tables = {
+            site: clinic(50, k).assign(where=value)
+            for k, (site, value) in enumerate(zip(sites, values, strict=True))
+        }
+        schema, conflicts = agreed(tables)
+        assert "one value of its own" in schema.ignored["where"]
+        assert [c.sites for c in conflicts if c.problem == "site name"] == [tuple(sorted(sites))]
+    both = {"a": clinic().assign(arm="drug"), "b": clinic(90, 1).assign(arm="placebo")}
+    assert agreed(both)[0]["arm"].kind == "category"  # of two sites, it may be a real difference
+
+
+def test_steps_of_a_scale_are_numbers_and_codes_are_not():
+    steps = {"karnofsky": RNG.choice([50, 60, 70, 80, 90, 100], 200)}
+    codes = {"thal": RNG.choice([3, 6, 7], 200), "grade": RNG.choice([1, 2, 3, 4, 5, 6], 200)}
+    schema, _ = agreed({"a": pd.DataFrame(steps | codes)})
+    assert [schema[name].kind for name in (*steps, *codes)] == ["number", "category", "category"]
+
+
+def test_what_is_hardly_measured_at_some_sites_is_one_sentence():
+    here = clinic()
+    there = here.assign(chol=here.chol.where(here.index < 5))
+    _, conflicts = agreed({"a": here, "b": there, "c": there})
+    (found,) = [c for c in conflicts if c.problem == "mostly missing"]
+    assert found.sentence == (
+        "Column 'chol' is missing in 97.5% of the rows of b and 97.5% of the rows of c."
+    )
+
+
+def test_ways_of_spelling_are_one_sentence():
+    here = clinic()
+    _, conflicts = agreed({"a": here, "b": here.assign(sex=here.sex.str.upper())})
+    assert [c.sentence for c in conflicts] == [
+        "Column 'sex' has 'f' and 'm' at a and 'F' and 'M' at b; spell levels one way."
+    ]
+
+
+def test_a_summary_says_nothing_twice():
+    table = clinic().assign(clinic="north", note=[f"n {k}" for k in range(200)])
+    schema, conflicts = agreed({"a": table, "b": table})
+    assert [c.column for c in conflicts] == ["clinic"]
+    assert "note" in schema.summary()[-1]
+    assert "clinic" not in schema.summary()[-1]
+    long = dataclasses.replace(schema["sex"], levels=("x" * 90, "m", "other"))
+    assert len(long.becomes) < 80
+    assert "(x + 5)" in dataclasses.replace(schema["age"], centre=-5.0).becomes
 
 
 def test_an_index_of_rows_is_ignored(tmp_path):

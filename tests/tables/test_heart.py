@@ -43,10 +43,16 @@ def test_kinds(agreement):
     assert agreement.schema["cp"].levels == ("1", "2", "3", "4", "other")
 
 
-def test_cholesterol_is_the_only_conflict(agreement):
-    found = {conflict.sites[0]: conflict for conflict in agreement.conflicts}
+def test_conflicts_are_cholesterol_and_what_was_not_measured(agreement):
+    missing = [c for c in agreement.conflicts if c.problem == "mostly missing"]
+    assert {(c.column, c.sites) for c in missing} == {
+        ("ca", ("hungarian", "switzerland", "va")),
+        ("thal", ("hungarian",)),
+    }
+    others = [c for c in agreement.conflicts if c.problem != "mostly missing"]
+    found = {conflict.sites[0]: conflict for conflict in others}
     assert set(found) == {"switzerland", "va"}
-    assert {conflict.column for conflict in agreement.conflicts} == {"chol"}
+    assert {conflict.column for conflict in others} == {"chol"}
     assert found["switzerland"].sentence.startswith(
         "All 123 values of column 'chol' at switzerland are 0"
     )
@@ -58,7 +64,7 @@ def test_zeros_that_are_missing_values(tables):
     marks = {"chol": ("0",)}
     profiles = {s: profile(t, 5, HEART_LABEL, marks) for s, t in tables.items()}
     schema, conflicts = agree(profiles, missing_values=marks)
-    assert {(c.problem, c.column, c.sites[0]) for c in conflicts} == {
+    assert {(c.problem, c.column, c.sites[0]) for c in conflicts if c.column == "chol"} == {
         ("all missing", "chol", "switzerland")
     }
     values = np.concatenate([table["chol"].values for table in tables.values()])

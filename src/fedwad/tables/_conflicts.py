@@ -11,10 +11,13 @@ from fedwad.tables._profile import ColumnStatistics
 from fedwad.tables._schema_column import SchemaColumn
 from fedwad.tables._table import is_code, level_of
 
-__all__ = ["Conflict", "conflicts_of", "listed"]
+__all__ = ["Conflict", "StatisticsBySite", "conflicts_of", "listed"]
 
-Found = Mapping[str, ColumnStatistics]
+#: What each site says about a column.
+StatisticsBySite = Mapping[str, ColumnStatistics]
 
+_FEWEST = 10  # values that all are the same for it to be worth a sentence
+_MOSTLY, _SELDOM = 0.9, 0.5  # shares of missing values at one site and at another
 _OFTEN = 0.05  # of a site's values are a sentinel for it to be suspicious
 _OUTLYING = 2.0  # standard deviations of the sites without it
 _POWERS = (10.0, 100.0, 1000.0, 1e4, 1e6)
@@ -67,9 +70,9 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def conflicts_of(name: str, found: Found, column: SchemaColumn) -> list[Conflict]:
+def conflicts_of(name: str, found: StatisticsBySite, column: SchemaColumn) -> list[Conflict]:
     """What is odd about a column between the sites that have it."""
-    result = [*_all_missing(name, found, column)]
+    result = [*_all_missing(name, found, column), *_mostly_missing(name, found, column)]
     if column.kind == "number":
         suspicious = [*_sentinels(name, found)]
         result += suspicious
@@ -78,12 +81,12 @@ def conflicts_of(name: str, found: Found, column: SchemaColumn) -> list[Conflict
         result += _units(name, {s: v for s, v in found.items() if s not in named})
     if column.kind == "category":
         result += _constant(name, found, len(found))
-        result += _spellings(name, found)
-        result += _codings(name, found)
+        spellings = [*_spellings(name, found)]
+        result += spellings or _codings(name, found)
     return result
 
 
-def _all_missing(name: str, found: Found, column: SchemaColumn) -> Iterator[Conflict]:
+def _all_missing(name: str, found: StatisticsBySite, column: SchemaColumn) -> Iterator[Conflict]:
     if column.kind in ("ignored", "label"):
         return
     for site, s in found.items():
@@ -92,7 +95,19 @@ def _all_missing(name: str, found: Found, column: SchemaColumn) -> Iterator[Conf
             yield Conflict(name, (site,), "all missing", sentence)
 
 
-def _sentinels(name: str, found: Found) -> Iterator[Conflict]:
+def _mostly_missing(name: str, found: StatisticsBySite, column: SchemaColumn) -> Iterator[Conflict]:
+    """A column that some sites hardly have a value of, and another one mostly has."""
+    if column.kind in ("ignored", "label"):
+        return
+    shares = {site: s.missing / (s.count + s.missing) for site, s in found.items()}
+    sites = [site for site, share in shares.items() if _MOSTLY < share < 1.0]
+    if sites and min(shares.values()) < _SELDOM:
+        listing = listed([f"{shares[site]:.1%} of the rows of {site}" for site in sites])
+        sentence = f"Column '{name}' is missing in {listing}."
+        yield Conflict(name, tuple(sites), "mostly missing", sentence)
+
+
+def _sentinels(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
     """Values such as 0 or 99 that are frequent here, absent elsewhere, and far from the rest."""
     for site, s in found.items():
         for value, number in zip(s.frequent, s.frequent_counts, strict=True):
@@ -114,17 +129,17 @@ def _sentinels(name: str, found: Found) -> Iterator[Conflict]:
                 )
 
 
-def _constant(name: str, found: Found, sites: int) -> Iterator[Conflict]:
+def _constant(name: str, found: StatisticsBySite, sites: int) -> Iterator[Conflict]:
     if sites < 2:
         return
     for site, s in found.items():
-        if s.count > 1 and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
+        if s.count >= _FEWEST and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
             value = s.levels[0] if s.levels else level_of(s.mean)
             sentence = f"All {s.count} values of column '{name}' at {site} are {value}."
             yield Conflict(name, (site,), "constant", sentence)
 
 
-def _units(name: str, found: Found) -> Iterator[Conflict]:
+def _units(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
     """Each site against the one in the middle: the same shape on another scale."""
     known = {site: s for site, s in found.items() if s.count > 1 and s.std > 0}
     if len(known) < 2:
@@ -194,24 +209,30 @@ def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
     )
 
 
-def _spellings(name: str, found: Found) -> Iterator[Conflict]:
-    """Levels that differ in nothing but the case of letters."""
+def _spellings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
+    """Levels that differ in nothing but the case of letters; a sentence for each pair of sites."""
     spelled: dict[str, dict[str, str]] = {}
     for site, s in found.items():
         for level in s.levels:
             spelled.setdefault(" ".join(level.lower().split()), {}).setdefault(level, site)
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for ways in spelled.values():
         if len(ways) > 1:
             (one, here), (two, there) = list(ways.items())[:2]
-            yield Conflict(
-                name,
-                tuple(dict.fromkeys((here, there))),
-                "spelling",
-                f"Column '{name}' has '{one}' at {here} and '{two}' at {there}; spell it one way.",
-            )
+            pairs.setdefault((here, there), []).append((one, two))
+    for (here, there), levels in pairs.items():
+        ones, twos = (
+            listed([f"'{level}'" for level in side]) for side in zip(*levels, strict=True)
+        )
+        yield Conflict(
+            name,
+            tuple(dict.fromkeys((here, there))),
+            "spelling",
+            f"Column '{name}' has {ones} at {here} and {twos} at {there}; spell levels one way.",
+        )
 
 
-def _codings(name: str, found: Found) -> Iterator[Conflict]:
+def _codings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
     """Sites that share no level, or whose codes are those of another site moved by one."""
     full = {site: s for site, s in found.items() if len(s.levels) > 1}
     sites = list(full)

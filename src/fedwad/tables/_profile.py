@@ -36,6 +36,8 @@ _LONGEST_LEVEL = 100
 _DOMINANT = 0.9  # of a sum of squares is one value, which then follows from the sum
 _IDENTIFIER = re.compile(
     r"(?i:(^|[_\W])(ids?|p(at)?id|pidnum|mrn|ssn|uuid|guid|e?mail|phone)($|[_\W]))|[a-z]I[dD]$"
+    r"|(?i:^(patient|person|subject|sample|specimen|record|case|row|line)[_\W]*(no|nr|num|number)$)"
+    r"|^Unnamed: \d+$"
 )
 
 

@@ -248,7 +248,8 @@ class Schema:
         ]
         if self.label is not None:
             lines.append(f"Label: '{self.label}'.")
-        ignored = [f"'{name}' ({reason})" for name, reason in self.ignored.items()]
+        named = {conflict.column for conflict in self.conflicts}  # in a sentence of its own
+        ignored = [f"'{name}' ({r})" for name, r in self.ignored.items() if name not in named]
         if ignored:
             more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
             lines.append(f"Ignored: {', '.join(ignored[:5])}{more}.")

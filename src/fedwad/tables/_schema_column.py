@@ -20,6 +20,7 @@ KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ign
 #: The level that stands for all that are not listed.
 OTHER = "other"
 _LOST = "missing"
+_SHOWN = 16  # characters of a level in a table of columns
 #: What may become of a missing value, by the kind of column.
 MISSING_RULES: dict[str, tuple[str, ...]] = {
     "number": ("refuse", "indicator", "mean"),
@@ -132,10 +133,12 @@ class SchemaColumn:
         """One line about it."""
         if self.numeric:
             unit = " days since 1970" if self.kind == "date" else ""
-            return f"(x - {self.centre:.6g}) / {self.scale:.6g}{unit}"
+            sign = "+" if self.centre < 0 else "-"
+            return f"(x {sign} {abs(self.centre):.6g}) / {self.scale:.6g}{unit}"
         if self.kind == "category":
-            shown = ", ".join(self.levels[:6]) + (", ..." if len(self.levels) > 6 else "")
-            return f"{len(self.levels)} levels ({shown}), lambda {self.weight:.4g}"
+            shown = ", ".join(_short(level) for level in self.levels[:6])
+            more = ", ..." if len(self.levels) > 6 else ""
+            return f"{len(self.levels)} levels ({shown}{more}), lambda {self.weight:.4g}"
         return self.reason
 
     def describe(self, mean: NDArray[np.float64]) -> dict[str, float]:
@@ -148,3 +151,7 @@ class SchemaColumn:
         present = 1.0 - lost
         value = self.centre + self.scale * float(mean[0]) / present if present > 0 else math.nan
         return {"mean": value, **({_LOST: lost} if self.missing == "indicator" else {})}
+
+
+def _short(level: str) -> str:
+    return level if len(level) <= _SHOWN else f"{level[: _SHOWN - 3]}..."
