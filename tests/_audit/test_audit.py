@@ -73,7 +73,7 @@ def test_a_closed_policy_refuses_everything():
     result = fedwad.audit(POINTS, Policy())
     assert not result.leaks
     assert all(row.answered == 0 and "not allowed" in row.verdict(60) for row in result.rows)
-    assert result.verdict("fedwad").endswith("all 7 attacks were refused.")
+    assert result.verdict("fedwad").endswith("all 9 attacks were refused.")
     assert result.verdict("coreset").endswith("the one attack was refused.")
 
 

@@ -22,6 +22,7 @@ from fedwad.federation import (
     Request,
     SummaryRequest,
     TransportRequest,
+    accept_data,
     local,
     pack,
     payload_bytes,
@@ -229,7 +230,11 @@ def test_other_labels_are_other_data_to_the_ledger():
     rules = Policy(["moments"], classes=True, max_queries=1, min_cell_size=1)
     ledger, labels = Ledger(), np.arange(100) % 2
     Client(Dataset(DATA.measure, labels), rules, ledger).answer(MomentsRequest("diag"))
-    other = Client(Dataset(DATA.measure, np.arange(100) // 50), rules, ledger)
+    changed = Dataset(DATA.measure, np.arange(100) // 50)
+    with pytest.raises(FederationError, match="data changed"):
+        Client(changed, rules, ledger)
+    assert accept_data(changed, rules, ledger)
+    other = Client(changed, rules, ledger)
     with pytest.raises(PolicyError, match="all 1 queries"):
         other.answer(MomentsRequest("diag"))
 
@@ -246,6 +251,8 @@ def test_under_other_rules_or_about_other_data_a_question_is_another(change):
     ledger, rules = Ledger(), Policy(["moments"], max_queries=1)
     Client(DATA, rules, ledger).answer(MomentsRequest())
     other = Dataset(Measure(DATA.measure.points + 1))
+    if change == "data":
+        accept_data(other, rules, ledger)
     client = (
         Client(DATA, replace(rules, min_cell_size=9), ledger)
         if change == "policy"

@@ -27,6 +27,7 @@ class Row:
     score : how many records were reconstructed
     leaks : whether that is more than a fresh sample from the same population would give
     untried : why the requests do not fit the data, so that nothing was tried; otherwise empty
+    count : number of records that it was tried on; 0 if that is the number of the whole audit
     """
 
     method: str
@@ -37,9 +38,12 @@ class Row:
     score: Score
     leaks: bool
     untried: str = ""
+    count: int = 0
 
     def verdict(self, count: int) -> str:
-        """The outcome in a few words."""
+        """The outcome in a few words. `count` records were attacked, unless the row says another
+        number."""
+        count = self.count or count
         if self.untried:
             return f"not tried: {self.untried}"
         if not math.isfinite(self.score.closest):

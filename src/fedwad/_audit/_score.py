@@ -14,6 +14,7 @@ __all__ = ["Score", "Yardstick"]
 
 _EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
 _ROWS = 512
+_MOST = 5000  # records whose nearest neighbours are found
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,15 @@ class Yardstick:
 
     def __init__(self, points: Floats) -> None:
         self._points = points
-        apart = np.sqrt(_closest(points, points, own=True)[0])
+        chosen = np.arange(len(points))
+        if len(points) > _MOST:  # the others are represented by these
+            chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MOST])
+        apart = np.sqrt(_closest(points[chosen], points, own=chosen)[0])
         apart[apart <= 1e-9 * _size(points)] = 0.0  # copies
         positive = apart[apart > 0]
         self.typical = float(np.median(positive)) if len(positive) else 1.0
-        self.baseline = self._score(apart)
+        each, found = len(points) / len(chosen), self._score(apart)
+        self.baseline = Score(round(each * found.exact), round(each * found.near), found.closest)
 
     def score(self, guesses: Floats) -> Score:
         """The score of at most as many guesses as there are records; more would be no
@@ -76,19 +81,23 @@ def _size(points: Floats) -> float:
     return float(np.abs(points - points.mean(axis=0)).max()) or 1.0
 
 
-def _closest(points: Floats, others: Floats, own: bool = False) -> tuple[Floats, np.ndarray]:
-    """Squared distance to, and number of, the closest of the others; with `own` each point is not
-    its own neighbour."""
+def _closest(
+    points: Floats, others: Floats, own: np.ndarray | None = None
+) -> tuple[Floats, np.ndarray]:
+    """Squared distance to, and number of, the closest of the others.
+
+    `own` gives the place of each point among the others, where it is not its own neighbour.
+    """
     squares, which = np.empty(len(points)), np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), _ROWS):
         block = slice(start, start + _ROWS)
         cost = ground_cost(points[block], others)
-        if own:
-            cost[np.arange(len(cost)), start + np.arange(len(cost))] = np.inf
+        if own is not None:
+            cost[np.arange(len(cost)), own[block]] = np.inf
         which[block] = cost.argmin(axis=1)
         # Again from the difference itself: an expanded square has no digits left where guess and
         # record agree.
         squares[block] = ((points[block] - others[which[block]]) ** 2).sum(axis=1)
-    if own and len(points) == 1:
+    if own is not None and len(others) == 1:
         squares[:] = np.inf
     return squares, which

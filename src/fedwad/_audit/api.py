@@ -14,6 +14,7 @@ from fedwad._audit._atoms import by_slabs
 from fedwad._audit._blocks import repeated_blocks, solved_blocks
 from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
+from fedwad._audit._orders import moments_by_distances, tents
 from fedwad._audit._permuted import permuted
 from fedwad._audit._private import averaged_releases, known_others, one_release
 from fedwad._audit._profiles import rows_given_away
@@ -57,6 +58,8 @@ class _Attack:
     methods: tuple[str, ...]
     asks: str
     run: Callable[[AttackSession, np.random.Generator], Floats]
+    #: Whether it takes few messages and guesses, so that it is tried on all records.
+    on_all: bool = False
 
 
 _ATTACKS = (
@@ -89,7 +92,27 @@ _ATTACKS = (
         "averaging of repeats", ("fedwad", "hub"), "the same round twenty times", repeated_rounds
     ),
     _Attack("drawing from one summary", ("summary",), "one summary", one_summary),
-    _Attack("rare features", ("summary",), "one summary with its covariance", rare_features),
+    _Attack(
+        "rare features",
+        ("summary",),
+        "one summary with its covariance",
+        rare_features,
+        on_all=True,
+    ),
+    _Attack(
+        "moments by distances",
+        ("fedwad", "hub"),
+        "distances of order 4 to coinciding points",
+        moments_by_distances,
+        on_all=True,
+    ),
+    _Attack(
+        "tents",
+        ("fedwad", "hub"),
+        "distances of order 1 to coinciding points, for one feature",
+        tents,
+        on_all=True,
+    ),
     _Attack(
         "differencing of summaries",
         ("summary",),
@@ -135,7 +158,8 @@ def audit(
     Parameters
     ----------
     data : array (n, d), a pair (X, y), a data frame, or the path of a .npy, .npz, .csv, .tsv,
-        .parquet or .xlsx file. Of more than 1000 records a random 1000 are attacked.
+        .parquet or .xlsx file. Of more than 1000 records a random 1000 are attacked; attacks that
+        take few messages are tried on all records.
     policy : Policy or the path of one; by default the open policy, which answers everything, as in
         the paper's protocol
     method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "private" or, of tables,
@@ -178,14 +202,16 @@ def audit(
     if method == "schema" and not isinstance(held, RawTable):
         raise InputError("The data are no table with named columns, so they send no profile.")
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
+    everything = Dataset(Measure(whole.measure.points), whole.labels)
+    on_all = Yardstick(everything.measure.points) if len(everything.measure) > _MOST else yardstick
     rows: list[Row] = []
     guesses: dict[tuple[str, str], Floats] = {}
     for k, (kind, attack) in enumerate(tasks):
         if callback is not None:
             callback(f"{kind}: {attack.name}", k, len(tasks))
-        session = AttackSession(part, rules, _KINDS[kind])
+        session = AttackSession(everything if attack.on_all else part, rules, _KINDS[kind])
         found = attack.run(session, np.random.default_rng([seed, k]))
-        rows.append(_row(kind, attack, session, found, yardstick))
+        rows.append(_row(kind, attack, session, found, on_all if attack.on_all else yardstick))
         if len(found):
             guesses[kind, attack.name] = yardstick.nearest(shown, found)
     if "schema" in wanted and isinstance(held, RawTable):
@@ -228,6 +254,7 @@ def _row(
         score,
         _beyond_chance(score, yardstick.baseline),
         session.unfit[-1] if is_untried else "",
+        session.count,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from fedwad._coreset.result import CoresetRound
 from fedwad._distance.rounds import FedWaDLoop
-from fedwad.errors import InputError
+from fedwad.errors import FederationError, InputError
 from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply, TransportReply
 from fedwad.ot import Floats, Measure, Plan, Summary, solve
 
@@ -120,19 +120,35 @@ class Direct:
 
     def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
         request = CellsRequest(self.run, coreset, 2.0, "spherical")
-        replies = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
+        came = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
+        replies = _on_all_points(metered, came, len(coreset))
         gradient, loss, min_cell_size = np.zeros_like(coreset.points), 0.0, math.inf
-        for name, reply in replies.items():
+        for reply in replies.values():
             summary, distance = reply.summary, reply.distance or 0.0
-            if not isinstance(summary, Summary) or summary.means.shape != coreset.points.shape:
-                raise InputError(
-                    f"{name} has fewer samples than the coreset has points; take a smaller size."
-                )
+            assert isinstance(summary, Summary)  # noqa: S101
             towards = 2 * coreset.weights[:, None] * (coreset.points - summary.means)
             gradient += towards / (2 * distance or 1.0) / len(replies)
             loss += distance / len(replies)
             min_cell_size = min(min_cell_size, summary.min_cell_size)
         return Pull(loss, gradient, tuple(replies), int(min_cell_size))
+
+
+def _on_all_points(
+    metered: MeteredFederation, replies: Mapping[str, SummaryReply], size: int
+) -> dict[str, SummaryReply]:
+    """The replies with a cell for each of the `size` points; sites without are left out."""
+    found = {name: reply for name, reply in replies.items() if len(reply.summary.weights) == size}
+    for name in replies:
+        if name not in found:
+            metered.leave_out(
+                name,
+                InputError(
+                    f"{name} has fewer samples than the coreset has points; take a smaller size."
+                ),
+            )
+    if not found:
+        raise FederationError("No site has as many samples as the coreset has points.")
+    return found
 
 
 def _on_support(plan: Plan, t: float) -> Measure:

@@ -21,7 +21,6 @@ from fedwad.federation import (
     SummaryReply,
     SummaryRequest,
     client_key,
-    same_features,
 )
 from fedwad.ot import (
     Atoms,
@@ -106,8 +105,9 @@ def ask_summaries(
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
-    same_features({name: summary.dimension for name, summary in summaries.items()})
-    return summaries
+    return metered.agreeing(
+        summaries, {name: summary.dimension for name, summary in summaries.items()}
+    )
 
 
 def distilled(
@@ -175,5 +175,5 @@ def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moment
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    same_features({name: len(reply.mean) for name, reply in replies.items()})
-    return list(replies.values())
+    agreed = metered.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    return list(agreed.values())

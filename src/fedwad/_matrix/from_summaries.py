@@ -12,7 +12,6 @@ from fedwad.federation import (
     SummaryReply,
     SummaryRequest,
     client_key,
-    same_features,
 )
 from fedwad.methods import Summary
 from fedwad.ot import (
@@ -34,9 +33,10 @@ def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Fo
     request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
     replies = line.ask(dict.fromkeys(task.names, request), SummaryReply, tolerate=True, at_least=2)
     task.report(Progress("asking sites", len(task.names), len(task.names)))
+    dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
+    replies = line.agreeing(replies, dimensions)
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
-    same_features({name: reply.summary.dimension for name, reply in replies.items()})
     pairs = pairs_of(len(sites))
     upper = upper_bounds(
         summaries, task.p, task.n_jobs, counted("bounding distances", len(pairs), task)
@@ -77,7 +77,7 @@ def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Foun
         at_least=2,
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
-    same_features({name: len(reply.mean) for name, reply in replies.items()})
+    replies = line.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
     pairs = pairs_of(len(replies))

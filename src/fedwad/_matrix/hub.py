@@ -19,7 +19,6 @@ from fedwad.federation import (
     Moments,
     MomentsRequest,
     SummaryReply,
-    same_features,
 )
 from fedwad.methods import Hub
 from fedwad.ot import (
@@ -49,7 +48,8 @@ def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
     replies = metered.ask(
         dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
+    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    replies = metered.agreeing(replies, dimensions, task.classes)
     support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
     names, support, history = _rounds(metered, task, method, tuple(replies), support, run)

@@ -28,7 +28,6 @@ from fedwad.federation import (
     SummaryReply,
     TransportReply,
     error_of,
-    same_features,
 )
 from fedwad.methods import Pairs
 from fedwad.ot import Floats, LabelledSummary, Measure, Summary, solve
@@ -46,7 +45,8 @@ def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Fou
     replies = metered.ask(
         dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
     )
-    same_features({name: len(reply.mean) for name, reply in replies.items()}, task.classes)
+    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    replies = metered.agreeing(replies, dimensions, task.classes)
     names, loops = tuple(replies), _loops(replies, task, method)
     history = []
     for number in range(1, method.rounds + 1):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import fedwad
+from fedwad.cli.accept_data import accept
 from fedwad.cli.audit import audit
 from fedwad.cli.budget import show_budget
 from fedwad.cli.coreset import coreset
@@ -46,6 +47,7 @@ _node = typer.Typer(
     help="For data holders: check what a node would answer, and run one.", no_args_is_help=True
 )
 _node.command()(check)
+_node.command("accept-data")(accept)
 _node.command()(flower)
 _node.command()(flare)
 app.add_typer(_node, name="node")

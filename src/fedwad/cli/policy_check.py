@@ -53,7 +53,7 @@ class Trial:
 def try_requests(client: Client) -> list[Trial]:
     """Try one request of each kind, and several of the kinds that the policy allows.
 
-    They include requests that no policy should allow. The client's ledger stays as it is.
+    They include requests that no policy should allow. Each is tried as if it were the first.
     """
     first = [("describe", DescribeRequest()), ("schema", SchemaRequest())]
     trials = [_try(client, name, request) for name, request in first]

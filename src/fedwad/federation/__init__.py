@@ -22,7 +22,7 @@ from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
-from fedwad.federation.node import load_site_data, open_client
+from fedwad.federation.node import accept_data, load_site_data, open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
 from fedwad.federation.raw import RawTable, as_dataset
@@ -123,6 +123,7 @@ __all__ = [
     "TrainRequest",
     "TransportReply",
     "TransportRequest",
+    "accept_data",
     "agreed_between",
     "agreed_names",
     "agreed_schema",

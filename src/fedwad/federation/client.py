@@ -58,6 +58,7 @@ class Client:
     ) -> None:
         self.ledger = Ledger() if ledger is None else ledger
         self._context = ClientContext(data, Policy() if policy is None else policy, self.ledger)
+        self._check_version()
 
     @property
     def data(self) -> Dataset:
@@ -165,6 +166,17 @@ class Client:
                 reply, samples = type(admitted.request).execute(admitted.request, self._context)
                 return self._release(admitted, reply, samples)
 
+    def _check_version(self) -> None:
+        """Raise FederationError if the ledger is about another version of the data.
+
+        Replies about two versions differ by the records that joined or left.
+        """
+        if self.ledger.data_version not in ("", self._context.digest):
+            raise FederationError(
+                "The data changed since the first query in this site's ledger; its operator decides"
+                " with `fedwad node accept-data` whether they are asked about."
+            )
+
     def _admit(self, request: Request) -> Admitted:
         """The request as it may be executed; else an error, and a line in the ledger.
 
@@ -172,6 +184,7 @@ class Client:
         """
         kind, context = kind_of(request), self._context
         try:
+            self._check_version()
             request = _validated(request, kind)
             key = self._key(request)
             known = self.ledger.known(key)

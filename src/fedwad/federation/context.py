@@ -25,10 +25,11 @@ from fedwad.ot import (
 )
 from fedwad.tables import Schema
 
-__all__ = ["ClientContext"]
+__all__ = ["MAX_CALIBRATED", "ClientContext"]
 
 _MIN_CELL_SIZE = 10
-_LARGEST_CALIBRATED = 1e60
+#: Numbers beyond are not calibrated.
+MAX_CALIBRATED = 1e60
 
 
 class ClientContext:
@@ -155,7 +156,7 @@ class ClientContext:
     def _in_range(self) -> bool:
         """Whether fourth powers of the numbers, which variances of squares need, can be stored."""
         measure = self.data.measure
-        return measure.max_abs(np.zeros(measure.dimension)) < _LARGEST_CALIBRATED
+        return measure.max_abs(np.zeros(measure.dimension)) < MAX_CALIBRATED
 
     def smallest_class(self, classes: Classes) -> int:
         """Effective number of samples (Kish) in the smallest class of this view.

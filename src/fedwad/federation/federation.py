@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
+from fedwad.federation.agreement import same_features
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
+from fedwad.federation.needs import Classes
 from fedwad.federation.replies import check_reply, payload_bytes
+from fedwad.federation.requests.labels import LabelName, agreed_names
 from fedwad.tables import Schema
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
 Question = Request | Bundle
 Answer = Reply | BundleReply | Failure
 R = TypeVar("R", bound=Reply | BundleReply)
+T = TypeVar("T")
 
 _SILENT = Failure("silent", "no reply came; check that the site is running.")
 
@@ -75,6 +80,8 @@ class MeteredFederation:
         self._federation = federation
         schema: Schema | None = getattr(federation, "schema", None)
         self.traffic = Traffic() if schema is None else Traffic(*schema.cost)
+        #: Clients of this process cannot lie, so what they disagree on is a mistake of the caller.
+        self._trusted = bool(getattr(federation, "in_process", False))
         self.failed: dict[str, str] = {}
 
     @property
@@ -122,6 +129,53 @@ class MeteredFederation:
             if record:
                 self.failed[name] = printable(failure.sentence)
         return replies
+
+    def agreeing(
+        self, replies: Mapping[str, T], dimensions: Mapping[str, int], classes: Classes = "ignored"
+    ) -> dict[str, T]:
+        """The replies of the sites with as many features as most have; the others have failed.
+
+        InputError if no two sites agree, if as many sites have one number as another, and in any
+        case of disagreement where all sites are in this process.
+        """
+        outvoted = () if self._trusted else _outvoted(dimensions)
+        if not outvoted:
+            same_features(dimensions, classes)
+        for name in outvoted:
+            self.failed[name] = "it has another number of features than most sites."
+        return {name: reply for name, reply in replies.items() if name not in outvoted}
+
+    def label_names(
+        self, replies: Mapping[str, T], names: Mapping[str, tuple[LabelName, ...]]
+    ) -> tuple[dict[str, T], tuple[LabelName, ...]]:
+        """The replies of the sites whose labels are of the type that most have, and all names.
+
+        InputError as in `agreeing`.
+        """
+        kinds = {name: type(labels[0]).__name__ for name, labels in names.items()}
+        outvoted = () if self._trusted else _outvoted(kinds)
+        for name in outvoted:
+            self.failed[name] = "its labels are of another type than those of most sites."
+        kept = {name: reply for name, reply in replies.items() if name not in outvoted}
+        return kept, agreed_names({name: names[name] for name in kept})
+
+    def leave_out(self, name: str, problem: InputError) -> None:
+        """Go on without a site whose reply cannot be used, although it is well formed.
+
+        The problem is raised where all sites are in this process, because there it is a mistake
+        of the caller.
+        """
+        if self._trusted:
+            raise problem
+        self.failed[name] = printable(str(problem))
+
+
+def _outvoted(values: Mapping[str, Hashable]) -> tuple[str, ...]:
+    """The sites whose value differs from the one that most have; none if no value leads."""
+    (most, votes), *others = Counter(values.values()).most_common()
+    if not others or votes < 2 or others[0][1] == votes:
+        return ()
+    return tuple(name for name, value in values.items() if value != most)
 
 
 def _expected(request: Question, answer: Answer, expected: type[R]) -> R | Failure:

@@ -28,6 +28,8 @@ __all__ = ["LocalFederation", "as_federation", "local"]
 class LocalFederation:
     """Clients in this process. Those asked in one round work in parallel threads."""
 
+    in_process = True
+
     def __init__(
         self,
         clients: Mapping[str, Client],

@@ -9,15 +9,19 @@ import numpy as np
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
-from fedwad.federation.context import ClientContext
+from fedwad.federation.context import MAX_CALIBRATED, ClientContext
 from fedwad.federation.needs import Needs
 from fedwad.ot import Measure
 
-__all__ = ["Reply", "Request"]
+__all__ = ["MAX_ABS", "MAX_CALIBRATED", "MAX_COUNT", "Reply", "Request"]
 
 _LONGEST_RUN = 64
 _LONGEST_WORD = 1000
 _SUMS_TO_ONE = 1e-9
+#: Largest number of samples that a site can have.
+MAX_COUNT = 10**12
+#: Largest coordinate or distance in a reply; data are at most 1e100.
+MAX_ABS = 1e95
 
 
 class Reply:
@@ -143,7 +147,7 @@ def check_weights(weights: Any, count: int) -> None:
 
 def check_distance(distance: Any) -> None:
     """Raise InputError unless this is a distance or None."""
-    proper = distance is None or (isinstance(distance, float) and 0 <= distance < np.inf)
+    proper = distance is None or (isinstance(distance, float) and 0 <= distance <= MAX_ABS)
     require(proper, "a distance is not a finite number.")
 
 
@@ -156,15 +160,17 @@ def check_words(*words: Any) -> None:
 
 
 def is_count(number: Any) -> bool:
-    """Whether this is a positive whole number."""
-    return (
-        isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
-    )
+    """Whether this is a positive whole number that a site can have counted to."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and bool(1 <= number <= MAX_COUNT)
 
 
-def is_finite(array: Any, ndim: int | None = None) -> bool:
-    """Whether this is an array of finite float64 numbers, with `ndim` axes if given."""
+def is_finite(array: Any, ndim: int | None = None, most: float = MAX_ABS) -> bool:
+    """Whether this is an array of float64 numbers up to `most`, with `ndim` axes if given.
+
+    Larger numbers would overflow when the server squares them.
+    """
     proper = (
         isinstance(array, np.ndarray) and array.dtype == np.float64 and ndim in (None, array.ndim)
     )
-    return bool(proper and np.isfinite(array).all())
+    return bool(proper and (np.abs(array) <= most).all())

@@ -9,14 +9,15 @@ from pathlib import Path
 from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
+from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
-from fedwad.federation.ledger import FileLedger
+from fedwad.federation.ledger import FileLedger, Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import read_raw
 from fedwad.tables import Schema
 
-__all__ = ["load_site_data", "open_client"]
+__all__ = ["accept_data", "load_site_data", "open_client"]
 
 
 def open_client(
@@ -50,6 +51,20 @@ def open_client(
     if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)
+
+
+def accept_data(data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> bool:
+    """Let these data be asked about under a ledger with replies about an earlier version.
+
+    Return whether they are a new version. Whoever has replies about both versions can subtract
+    them: the sum of the records that joined or left is then known, and a single one exactly.
+    """
+    digest = ClientContext(data, policy, Ledger()).digest
+    with ledger.lock():
+        if ledger.data_version in ("", digest):
+            return False
+        ledger.accept_data(digest)
+    return True
 
 
 def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
@@ -25,6 +27,9 @@ __all__ = [
 ]
 
 
+R = TypeVar("R", bound=Reply | BundleReply | Failure)
+
+
 class RemoteFederation(ABC):
     """Clients that answer messages. An engine adds `exchange`, which carries bytes and knows
     nothing of their content.
@@ -38,7 +43,7 @@ class RemoteFederation(ABC):
             raise FederationError("No site is connected; start the nodes first.")
         self._names = tuple(names)
         self._timeout = timeout
-        self._features: tuple[str, str] | None = None
+        self._features: dict[str, str] = {}
         #: What sites have said about themselves before the run; each is used once.
         self.descriptions: dict[str, Description] = {}
 
@@ -72,11 +77,18 @@ class RemoteFederation(ABC):
         request_id = os.urandom(8).hex()
         messages = {name: pack(Envelope(request, request_id)) for name, request in requests.items()}
         came = self.exchange(messages, self._timeout)
-        return {
+        answers = {
             name: self._unpack(name, came[name], request_id) for name in requests if name in came
         }
+        if any(isinstance(answer, EncodeReply) for answer in answers.values()):
+            # columns have other names from now on, also at sites that were not asked yet
+            self._features = {
+                name: self._features[name] for name in answers if name in self._features
+            }
+        return {name: self._comparable(name, answer) for name, answer in answers.items()}
 
     def _unpack(self, name: str, came: bytes | Failure, request_id: str) -> Answer:
+        """What this site answered, if it can be used. The names of its features are noted."""
         if isinstance(came, Failure):
             return came
         try:
@@ -93,22 +105,41 @@ class RemoteFederation(ABC):
         if envelope.request_id != request_id and not isinstance(message, Failure):
             return Failure("garbage", "an answer to another request came; it may be late.")
         if isinstance(message, Failure):
-            return message
-        return self._comparable(name, envelope.features, message)
-
-    def _comparable(self, name: str, features: str, message: Reply | BundleReply) -> Answer:
-        """The reply, or a failure if this site's features have other names than those of the
-        first."""
-        if isinstance(message, Description | SchemaReply) or not features:
-            return message
-        if self._features is None or isinstance(message, EncodeReply):
-            self._features = name, features
-        first, expected = self._features
-        if features != expected:
-            return Failure(
-                "input", f"its features have other names than those of '{first}'; make them agree."
-            )
+            return _of_one_site(message)
+        if not isinstance(message, Description | SchemaReply) and envelope.features:
+            if isinstance(message, EncodeReply):
+                self._features[name] = envelope.features
+            elif self._features.setdefault(name, envelope.features) != envelope.features:
+                return Failure("garbage", "its features changed during the run; start it again.")
+        if isinstance(message, BundleReply):
+            return BundleReply(tuple(_of_one_site(reply) for reply in message.replies))
         return message
+
+    def _comparable(self, name: str, answer: Answer) -> Answer:
+        """The answer, or a failure if this site's features have other names than those of most.
+
+        Where as many sites have one set of names as another, nobody can say who is wrong, and the
+        request fails.
+        """
+        own = self._features.get(name)
+        if own is None or isinstance(answer, Failure | Description | SchemaReply | EncodeReply):
+            return answer
+        (most, votes), *others = Counter(self._features.values()).most_common()
+        if own == most:
+            return answer
+        if others[0][1] < votes:
+            return Failure("garbage", "its features have other names than those of most sites.")
+        first = next(site for site, features in self._features.items() if features == most)
+        return Failure(
+            "input", f"its features have other names than those of '{first}'; make them agree."
+        )
+
+
+def _of_one_site(answer: R) -> R | Failure:
+    """The answer as the word of one site: it cannot say that the request is wrong for all."""
+    if isinstance(answer, Failure) and answer.code == "input":
+        return Failure("federation", answer.sentence)
+    return answer
 
 
 def describe_message() -> bytes:

@@ -149,9 +149,13 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._release(federation, DP.of(self.privacy))
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
         metered = MeteredFederation(federation)
-        replies = metered.ask(dict.fromkeys(federation.names, request), Prototypes, tolerate=True)
+        names = sorted(federation.names)  # the order in which sites are listed has no effect
+        came = metered.ask(dict.fromkeys(names, request), Prototypes, tolerate=True)
+        named, _ = metered.label_names(came, {name: one.names for name, one in came.items()})
+        dimensions = {name: one.points.shape[1] for name, one in named.items()}
+        replies = metered.agreeing(named, dimensions)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
-        return dict(sorted(replies.items()))  # the order in which sites are listed has no effect
+        return replies
 
     def _release(self, federation: Federation, guarantee: DP) -> dict[str, Prototypes]:
         names = guarantee.class_names
@@ -162,7 +166,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         metered = MeteredFederation(federation)
         request = PrivateRequest.of(completed_guarantee(federation, guarantee))
-        replies = metered.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
+        came = metered.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
+        replies = metered.agreeing(came, {name: len(one.mean) for name, one in came.items()})
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         found = {}
         for client, reply in sorted(replies.items()):

@@ -19,10 +19,8 @@ from fedwad.federation import (
     Labels,
     LabelsRequest,
     MeteredFederation,
-    agreed_names,
     as_federation,
     choose_sites,
-    same_features,
 )
 from fedwad.learning._options import Algorithm, TrainingOptions
 from fedwad.learning._result import TrainingResult
@@ -100,7 +98,8 @@ def train_with(
     labels = _group_labels(groups, names)
     metered = MeteredFederation(federation)
     described = metered.ask(dict.fromkeys(names, DescribeRequest()), Description, tolerate=True)
-    features = _common_features(described)
+    described = _comparable(metered, described)
+    features = next(iter(described.values())).features
     classes = _class_names(metered, described) if classes is None else tuple(classes)
     network = _network(options, features, len(classes))
     personal = tuple(name for name in network.names if name in network.personal_names)
@@ -175,22 +174,29 @@ def _check_labels(labels: NDArray[Any], names: tuple[str, ...]) -> dict[str, int
     return {name: int(label) for name, label in zip(names, labels, strict=True)}
 
 
-def _common_features(described: Mapping[str, Description]) -> int:
-    """The number of features, which must be the same everywhere."""
-    expected = same_features({name: reply.features for name, reply in described.items()})
-    for name, reply in described.items():
+def _comparable(
+    metered: MeteredFederation, described: Mapping[str, Description]
+) -> dict[str, Description]:
+    """The sites with labels and with the same number of features."""
+    dimensions = {name: reply.features for name, reply in described.items()}
+    agreed = metered.agreeing(described, dimensions)
+    for name, reply in agreed.items():
         if not reply.labelled:
-            raise InputError(
+            problem = (
                 f"The data of {name} have no labels; training needs them, as (X, y) or a column."
             )
-    return expected
+            metered.leave_out(name, InputError(problem))
+    found = {name: reply for name, reply in agreed.items() if reply.labelled}
+    if not found:
+        raise InputError("No site has labels; training needs them.")
+    return found
 
 
 def _class_names(
     metered: MeteredFederation, described: Mapping[str, Description]
 ) -> tuple[LabelName, ...]:
     replies = metered.ask(dict.fromkeys(described, LabelsRequest()), Labels, tolerate=True)
-    return agreed_names({name: reply.names for name, reply in replies.items()})
+    return metered.label_names(replies, {name: one.names for name, one in replies.items()})[1]
 
 
 def _network(options: TrainingOptions, features: int, classes: int) -> Network:

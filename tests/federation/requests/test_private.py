@@ -16,6 +16,7 @@ from fedwad.federation import (
     Policy,
     PrivateReply,
     PrivateRequest,
+    accept_data,
     pack,
     read,
     read_ledger,
@@ -88,7 +89,9 @@ def test_the_budget_survives_restarts_and_changed_data(tmp_path):
     assert np.array_equal(again.answer(asked(1.2)).mean, first.mean)  # kept beside the ledger
     with pytest.raises(PolicyError):
         again.answer(asked(1.2, clip_norm=6.0))
-    changed = node(1.5, FileLedger(path), data=np.vstack([DATA[1:], [[9.0, 9.0, 9.0]]]))
+    new = np.vstack([DATA[1:], [[9.0, 9.0, 9.0]]])
+    accept_data(read(new), again.policy, FileLedger(path))
+    changed = node(1.5, FileLedger(path), data=new)
     with pytest.raises(PolicyError):  # the others are in both
         changed.answer(asked(1.2))
     assert sum(entry.mu > 0 for entry in read_ledger(path)) == 1

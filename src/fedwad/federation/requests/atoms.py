@@ -19,7 +19,7 @@ import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.federation.message import MAX_ABS, Reply, Request, is_count, is_finite, require
 from fedwad.federation.needs import Needs
 from fedwad.ot import Floats, Measure, ground_cost
 
@@ -63,7 +63,7 @@ class CellSums(Reply):
         )
         parts = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.crossing, 2))
         require(
-            all(is_finite(part, dimensions) for part, dimensions in parts),
+            all(is_finite(part, dimensions, MAX_ABS**2) for part, dimensions in parts),
             "its sums are not finite.",
         )
         size = len(self.masses)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from fedwad.federation.message import is_count, is_finite, require
+from fedwad.federation.message import MAX_COUNT, is_count, is_finite, require
 from fedwad.ot import Calibration
 
 __all__ = ["check_calibration"]
@@ -19,6 +17,7 @@ _NUMBERS = (
     "spread_noise",
 )
 _SUM = 1e-6
+_LARGEST_SQUARE = 1e125  # squares of it are finite
 _MOST_SPLITS, _LARGEST_GAMMA = 1000, 10.0
 
 
@@ -26,7 +25,7 @@ def check_calibration(found: Calibration, dimension: int) -> None:
     """Raise InputError unless the numbers of splits can be used."""
     numbers = [getattr(found, name) for name in _NUMBERS]
     require(
-        all(type(value) is float and np.isfinite(value) and value >= 0 for value in numbers),
+        all(type(value) is float and 0 <= value <= _LARGEST_SQUARE for value in numbers),
         "a number of its splits is negative or not finite.",
     )
     require(
@@ -34,7 +33,7 @@ def check_calibration(found: Calibration, dimension: int) -> None:
         "counts of its splits are not positive whole numbers.",
     )
     require(
-        type(found.size) is float and 1 <= found.size < np.inf,
+        type(found.size) is float and 1 <= found.size <= MAX_COUNT,
         "the size of its splits is wrong.",
     )
     require(

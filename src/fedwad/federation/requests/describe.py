@@ -14,6 +14,7 @@ __all__ = ["WANTED", "DescribeRequest", "Description", "digest_of"]
 
 #: What a table without a schema says of it.
 WANTED = "wanted"
+_MOST_FEATURES = 10**7
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Description(Reply):
             "its name or contact holds control characters.",
         )
         counted = is_count(self.features) or (self.features == 0 and self.schema == WANTED)
+        require(self.features <= _MOST_FEATURES, "it has too many features.")
         require(counted and type(self.labelled) is bool, "features are not counted.")
 
 

@@ -24,6 +24,7 @@ Weights = NDArray[np.float32]
 
 _LONGEST_NAME = 200
 _MOST_LAYERS = 1000
+_LARGEST_WEIGHT = 1e9  # beyond, a training has diverged
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +151,9 @@ class NetworkFields:
 
 
 def is_weights(weights: Any) -> bool:
-    """Whether these are finite float32 numbers in one row."""
+    """Whether these are float32 numbers of a usual size in one row."""
     proper = type(weights) is np.ndarray and weights.dtype == np.float32 and weights.ndim == 1
-    return bool(proper and np.isfinite(weights).all())
+    return bool(proper and (np.abs(weights) <= _LARGEST_WEIGHT).all())
 
 
 def plain_number(value: Any, name: str, least: float, most: float) -> float:

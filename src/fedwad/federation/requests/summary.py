@@ -8,8 +8,11 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from fedwad._checks import check_whole
+from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
+    MAX_ABS,
+    MAX_CALIBRATED,
     Reply,
     Request,
     check_distance,
@@ -51,8 +54,13 @@ class SummaryReply(Reply):
     def check_values(self) -> None:
         check_distance(self.distance)
         if self.calibration is not None:
-            require(isinstance(self.summary, Summary), "a calibration of classes is unknown.")
+            if not isinstance(self.summary, Summary):
+                raise InputError("a calibration of classes is unknown.")
             check_calibration(self.calibration, self.summary.dimension)
+            require(
+                is_finite(self.summary.means, 2, MAX_CALIBRATED),
+                "numbers of this size are not calibrated.",
+            )
         if isinstance(self.summary, LabelledSummary):
             check_weights(self.summary.weights, len(self.summary.parts))
             for part in self.summary.parts:
@@ -150,7 +158,8 @@ def _check_summary(summary: Any) -> None:
     check_weights(summary.weights, len(summary.means))
     d = summary.dimension
     require(
-        is_finite(summary.covariance) and summary.covariance.shape in ((), (d,), (d, d)),
+        is_finite(summary.covariance, most=MAX_ABS**2)
+        and summary.covariance.shape in ((), (d,), (d, d)),
         "the covariance is not finite or has another shape.",
     )
     diagonal = np.diag(summary.covariance) if summary.covariance.ndim == 2 else summary.covariance
@@ -158,13 +167,14 @@ def _check_summary(summary: Any) -> None:
     if summary.factors is not None:
         shape = np.shape(summary.factors)
         require(
-            is_finite(summary.factors, 2) and shape[1] == d == len(diagonal),
+            is_finite(summary.factors, 2) and shape[0] <= shape[1] == d == len(diagonal),
             "factors of the covariance are not finite or have another shape.",
         )
     require(
         is_count(summary.count) and is_count(summary.min_cell_size),
         "counts are not positive whole numbers.",
     )
+    require(summary.min_cell_size <= summary.count, "it has larger cells than samples.")
     check_distance(summary.within_std)
     if summary.p == 2:
         trace = summary.variance

@@ -1,0 +1,54 @@
+"""`fedwad node accept-data DATA POLICY`: let a new version of the data be asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli.console import guarded, screen
+from fedwad.errors import InputError
+from fedwad.federation import Columns, FileLedger, Policy, accept_data, load_site_data
+
+__all__ = ["accept"]
+
+
+@guarded
+def accept(
+    data: Annotated[
+        Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
+    ],
+    policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
+    label_column: LabelColumn = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    schema: SchemaFile = "auto",
+    ledger: Annotated[
+        Path | None, typer.Option(help="The node's ledger; next to the policy when left out.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept without a question.")] = False,
+) -> None:
+    """Let data that changed since the first query be asked about.
+
+    Whoever has replies about two versions of the data can subtract them. The sum of the records
+    that joined or left is then known. If it is a single record, it is known exactly.
+    """
+    rules = Policy.load(policy)
+    place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
+    if not place.exists():
+        raise InputError(f"There is no ledger {place}, so any data can be asked about.")
+    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
+    record = FileLedger(place)
+    screen.print(
+        f"{record.queries} queries were answered about the data so far. Whoever has those replies"
+        " and new ones can subtract them: the sum of the records that joined or left is then"
+        " known, and a single one exactly. Under an epsilon the budget goes on over all versions.",
+        soft_wrap=True,
+        markup=False,
+    )
+    if not yes:
+        typer.confirm("Let the data as they are now be asked about?", abort=True)
+    new = accept_data(held, rules, record)
+    screen.print("Accepted." if new else "These are the data that the ledger is about already.")
