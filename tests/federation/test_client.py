@@ -65,8 +65,9 @@ def test_every_kind_of_request_is_known_to_policies():
         assert {
             kind for kind in base.__subclasses__() if kind.__module__.startswith("fedwad.")
         } == set(registry)
-    assert len({request.kind for request in kinds.REQUESTS}) == len(kinds.REQUESTS)
-    assert Policy.open().allow == KINDS == tuple(request.kind for request in kinds.REQUESTS)
+    # A private release and a private schema are one kind: both are paid for out of the budget.
+    found = tuple(dict.fromkeys(request.kind for request in kinds.REQUESTS))
+    assert Policy.open().allow == KINDS == found
 
 
 def test_every_reply_is_recorded_with_its_size():
