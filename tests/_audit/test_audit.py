@@ -153,3 +153,18 @@ def test_images_are_shown_as_images(records, tmp_path):
     assert (tmp_path / "a.html").read_text().count("data:image/png;base64,") == 8 * (
         1 + len(result.samples.guesses)
     )
+
+
+def test_a_table_is_shown_by_its_columns_in_their_own_units(tmp_path):
+    path = fedwad.datasets.load("heart")["va"]
+    rules = Policy(["summary"], max_distinct_replies=1)
+    result = fedwad.audit(path, rules, "summary", label_column="num")
+    write_audit(result, tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    shown = page[page.index("keep it with the data") :]
+    for column in ("age", "chol", "thal"):
+        assert f"<bdi>{column}</bdi>" in shown
+    ages = {row.split(",")[0] for row in path.read_text().splitlines()[1:]}
+    found = re.findall(r"<bdi>age</bdi></th><td[^>]*>(\d+)</td>", shown)
+    assert len(found) == 3
+    assert set(found) <= ages

@@ -216,3 +216,15 @@ def test_a_check_does_not_take_a_mistyped_ledger_for_an_empty_one(site):
     )
     assert done.returncode == 2
     assert "There is no folder nowhere for the ledger a.jsonl" in done.stderr
+
+
+def test_a_check_shows_the_budget_of_a_private_policy(site):
+    site.policy.write_text('name = "paris"\nallow = ["describe", "private"]\nepsilon = 2.5\n')
+    arguments = ["node", "check", site.data, site.policy, "--label-column", "diagnosis"]
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "epsilon 2.5" in done.stdout
+    assert "not a privacy guarantee" not in done.stdout
+    assert json.loads(run(*arguments, "--json").stdout)["epsilon"] == 2.5
+    site.policy.write_text('name = "paris"\nallow = ["describe", "summary"]\n')
+    assert "not a privacy guarantee" in run(*arguments).stdout

@@ -1,5 +1,6 @@
 """The policies in docs/ allow their task, and nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,17 @@ TASKS = {
     "hub": lambda fed: fedwad.matrix(fed, method="hub"),
     "private": lambda fed: fedwad.matrix(fed, privacy=fedwad.DP(3, clip_norm=5)),
     "coreset": lambda fed: fedwad.coreset(fed, 10),
+    "training": lambda fed: train(fed),
 }
+
+
+def train(fed, rounds=2):
+    """Clusters from summaries by class, then training within them."""
+    pytest.importorskip("torch", reason="the extra `learn` is not installed")
+    from fedwad import learning
+
+    groups = fedwad.matrix(fed, labels=True).cluster(2)
+    return learning.train(fed, groups=groups, rounds=rounds, fraction_train=1.0)
 
 
 def federation(name):
@@ -96,7 +107,7 @@ def _questions():
         }
 
 
-@pytest.mark.parametrize("name", sorted(set(TASKS) - {"private"}))
+@pytest.mark.parametrize("name", sorted(set(TASKS) - {"private", "training"}))
 def test_a_ready_policy_ends_after_its_answers(name):
     client = Client(DATA, Policy.load(FOLDER / f"{name}.toml"))
     asked = 0
@@ -108,6 +119,15 @@ def test_a_ready_policy_ends_after_its_answers(name):
                 break
         asked += 1
     assert client.ledger.queries == client.policy.max_queries == asked
+
+
+def test_the_policy_of_training_ends_with_its_queries(monkeypatch):
+    rules = replace(Policy.load(FOLDER / "training.toml"), max_queries=6)
+    monkeypatch.setattr(Policy, "load", lambda _: rules)
+    fed = federation("training")
+    with pytest.raises(PolicyError, match="has answered all"):
+        train(fed, rounds=10)
+    assert fed.ledgers["a"].queries == 6
 
 
 def test_the_private_policy_ends_with_its_budget():

@@ -11,6 +11,7 @@ from fedwad._audit._score import Score
 from fedwad._files import Saved
 from fedwad.errors import InputError
 from fedwad.ot import Floats
+from fedwad.tables import Schema
 
 __all__ = ["AuditResult", "Row", "Samples"]
 
@@ -59,10 +60,12 @@ class Row:
 @dataclass(frozen=True, eq=False)
 class Samples:
     """A few records and the closest guess of each attack, arrays (k, d). They are never saved with
-    a result."""
+    a result. `features` and `schema` say what their columns mean, if that is known."""
 
     records: Floats
     guesses: Mapping[tuple[str, str], Floats]
+    features: tuple[str, ...] | None = None
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +171,9 @@ def _verdict(rows: list[Row], count: int) -> str:
     if len(untried) == len(rows):
         return f"nothing was tried, so nothing is known. {untried[0]}"
     if not any(math.isfinite(row.score.closest) for row in rows):
+        if not any(row.refused for row in rows):
+            found = "the one attack" if alone else f"none of {len(rows)} attacks"
+            return f"{found} found {'nothing' if alone else 'anything'} to reconstruct from."
         return f"{'the one attack was' if alone else f'all {len(rows)} attacks were'} refused."
     who = "the one attack got no" if alone else f"none of {len(rows)} attacks got"
     return f"{who} more than a fresh draw would give; that is no proof."

@@ -224,7 +224,7 @@ def audit(
         features=points.shape[1],
         of=len(whole.measure),
         seed=seed,
-        samples=Samples(shown, guesses),
+        samples=Samples(shown, guesses, whole.features, whole.schema),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -64,6 +65,8 @@ def check(
             {
                 "policy": asdict(rules),
                 "queries": record.queries,
+                "epsilon": rules.epsilon,
+                "delta": rules.delta,
                 "requests": [asdict(trial) for trial in trials],
                 "warning": warning,
                 "untried": untried(rules),
@@ -73,7 +76,7 @@ def check(
     screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
     screen.print(_table(trials))
     _print_refusals(trials)
-    _print_limits(rules, record.queries)
+    _print_limits(rules, record)
     if warning:
         screen.print(f"[bold red]Warning:[/] {escape(warning)}", soft_wrap=True)
 
@@ -106,7 +109,8 @@ def _print_refusals(trials: Sequence[Trial]) -> None:
         screen.print(f"Refused {refused}: {reason}", soft_wrap=True, markup=False)
 
 
-def _print_limits(policy: Policy, queries: int) -> None:
+def _print_limits(policy: Policy, record: Ledger) -> None:
+    queries = record.queries
     if untried(policy):
         screen.print(
             f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED}", soft_wrap=True
@@ -117,9 +121,26 @@ def _print_limits(policy: Policy, queries: int) -> None:
             f"Of {kind} at most {replies} will ever be sent; others are withheld.", soft_wrap=True
         )
     limit = "no limit" if policy.max_queries is None else f"limit {policy.max_queries}"
-    screen.print(
-        f"Queries answered so far: {queries} ({limit}).\n"
-        "A policy is good hygiene, not a privacy guarantee: it limits how many queries a server"
-        " gets answered and how many samples each number averages.",
-        soft_wrap=True,
+    screen.print(f"Queries answered so far: {queries} ({limit}).")
+    if policy.epsilon is not None:
+        screen.print(_guarantee(policy, record), soft_wrap=True)
+    elif "private" not in policy.allow:
+        screen.print(
+            "A policy is good hygiene, not a privacy guarantee: it limits how many queries a"
+            " server gets answered and how many samples each number averages.",
+            soft_wrap=True,
+        )
+
+
+def _guarantee(policy: Policy, record: Ledger) -> str:
+    """What differential privacy guarantees under this policy, and what is left of its budget."""
+    from fedwad.privacy import epsilon_of
+
+    if math.isinf(record.spent):
+        return "Differential privacy: the guarantee has ended, see the warning."
+    spent = epsilon_of(record.spent, policy.delta) if record.spent else 0.0
+    return (
+        f"Differential privacy: all releases together keep epsilon {policy.epsilon:g} at delta"
+        f" {policy.delta:g} for each record, over the life of the data, if the clipping norm and"
+        f" the schema were chosen without the data. Spent so far: epsilon {spent:.3g}."
     )

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-
-import numpy as np
 
 from fedwad._audit import AuditResult, Row
 from fedwad._words import counted
 from fedwad.errors import InputError
-from fedwad.ot import Floats
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._pairs import table
+from fedwad.report.page._records import records_and_guesses
 from fedwad.report.page._sent import facts
 from fedwad.report.page._text import escape, tag
 
 __all__ = ["write_audit"]
-
-_SMALLEST_IMAGE = 36  # pixels; records with fewer features are not images
-_SIDE = 64
-_NUMBERS = 6
 
 
 def write_audit(
@@ -46,7 +37,7 @@ def write_audit(
         )
     sections = [Section("The verdict", _verdicts(result)), Section("The attacks", _attacks(result))]
     if result.samples is not None:
-        sections.append(Section("Records, and what came back", _beside(result)))
+        sections.append(Section("Records, and what came back", records_and_guesses(result.samples)))
     sections += [
         Section("How it was made", _made(result), "left"),
         Section("How to read it", _reading(), "right"),
@@ -133,51 +124,6 @@ def _numbers(row: Row) -> list[str]:
 
 def _share(closest: float) -> str:
     return f"{closest:.2f}" if math.isfinite(closest) else ""
-
-
-def _beside(result: AuditResult) -> str:
-    samples = result.samples
-    assert samples is not None  # noqa: S101
-    lines: list[tuple[str, Floats]] = [("your records", samples.records)]
-    for row in result.rows:
-        guesses = samples.guesses.get((row.method, row.attack))
-        if guesses is not None:
-            lines.append((f"{row.method}: {row.attack}", guesses))
-    draw = _drawing(samples.records)
-    body = [[escape(name), *map(draw, points)] for name, points in lines]
-    head = ["", *(f"record {k + 1}" for k in range(len(samples.records)))]
-    warning = tag("p", "This page shows records: keep it with the data.", class_="warning")
-    return warning + tag(
-        "div", table(head, body, "The closest guess to each record"), class_="scroller"
-    )
-
-
-def _drawing(records: Floats) -> Callable[[Floats], str]:
-    """How records are shown: as images if they can be images, otherwise as numbers."""
-    features = records.shape[1]
-    side = math.isqrt(features)
-    if side * side != features or features < _SMALLEST_IMAGE or (records < 0).any():
-        return lambda record: escape(_in_numbers(record))
-    low, high = float(records.min()), float(records.max())
-    return lambda record: _image(record, side, low, high)
-
-
-def _image(pixels: Floats, side: int, low: float, high: float) -> str:
-    """One record as a small picture, dark on light."""
-    from PIL import Image
-
-    shade = np.clip((pixels.reshape(side, side) - low) / (high - low or 1.0), 0, 1)
-    picture = Image.fromarray((255 - np.rint(255 * shade)).astype(np.uint8))
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-    size = f'width="{_SIDE}" height="{_SIDE}"'
-    return f'<img src="{source}" {size} alt="" style="image-rendering: pixelated">'
-
-
-def _in_numbers(record: Floats) -> str:
-    text = ", ".join(f"{number:.4g}" for number in record[:_NUMBERS])
-    return text + (", ..." if len(record) > _NUMBERS else "")
 
 
 def _made(result: AuditResult) -> str:
