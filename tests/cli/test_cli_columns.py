@@ -168,7 +168,7 @@ def test_the_hint_leads_to_a_distance_without_the_column(folder):
         ),
         (
             ["audit", "without/paris.csv", "--drop", "u", "--drop", "v", "--drop", "kind"],
-            "without/paris.csv has no columns left after --drop u --drop v --drop kind; keep at least one.",
+            "without/paris.csv has no columns left after dropping 'u', 'v', 'kind'; keep at least one.",
         ),
         (
             ["distance", "paris.npy", "paris.npz", "--drop", "u"],

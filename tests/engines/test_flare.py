@@ -241,7 +241,7 @@ def test_a_simulation_says_why_a_site_cannot_be_opened(tmp_path):
         InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\); its columns are id, u"
     ):
         flare.simulate(DISTANCE, data, drop=["name", "ID"])
-    with pytest.raises(InputError, match=r"'name' of .*paris\.csv holds .*drop it \(--drop name\)"):
+    with pytest.raises(InputError, match=r"'name' of .*paris\.csv holds .*drop it \(drop: name\)"):
         flare.simulate(DISTANCE, data, drop="id", schema=None)
 
 

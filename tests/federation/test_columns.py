@@ -155,7 +155,7 @@ def test_as_if_the_table_had_never_had_them(data, rows, ending):
 def test_a_saved_row_index_can_be_dropped(tmp_path):
     TABLE.to_csv(tmp_path / "a.csv")
     with pytest.raises(
-        InputError, match="a column without a name, number 1; name it, or drop it with --drop ''"
+        InputError, match=r"a column without a name, number 1; name it, or drop it \(drop: ''\)"
     ):
         read(tmp_path / "a.csv", columns=Columns("kind"))
     same(
@@ -244,23 +244,23 @@ def test_a_pair_of_a_table_and_labels():
         (
             None,
             list(FULL),
-            r"a\.csv has no columns left after --drop patient_id --drop u .*; keep at least one\.$",
+            r"a\.csv has no columns left after dropping 'patient_id', 'u', .*; keep at least one\.$",
         ),
         ("kind", [*OTHERS, "u", "v"], r"a\.csv has no columns of numbers"),
         (
             "kind",
             [],
-            r"drop them \(--drop patient_id --drop visit\), or name one as the label column\.$",
+            r"drop them \(drop: patient_id, visit\), or name one as the label column\.$",
         ),
         (
             "kind",
             ["patient_id", "visit"],
-            r"'account' .* 6 missing values .*, or drop the column \(--drop account\)\.$",
+            r"'account' .* 6 missing values .*, or drop the column \(drop: account\)\.$",
         ),
         (
             None,
             OTHERS,
-            r"'kind' .* string values; .* drop it \(--drop kind\), or name it as the label column\.$",
+            r"'kind' .* string values; .* drop it \(drop: kind\), or name it as the label column\.$",
         ),
     ],
 )
@@ -271,7 +271,7 @@ def test_wrong_drops_get_one_sentence(tmp_path, label, drop, sentence):
 
 
 def test_the_option_is_named_as_a_shell_takes_it():
-    with pytest.raises(InputError, match=r"--drop 'last name'\)"):
+    with pytest.raises(InputError, match=r"drop: 'last name'\)"):
         read(TABLE.rename(columns={"kind": "last name"}))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
@@ -37,6 +38,7 @@ __all__ = [
     "round_progress",
     "screen",
     "warn_small_cells",
+    "with_options",
 ]
 
 _FEW = 10
@@ -57,7 +59,8 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         try:
             return command(*args, **kwargs)
         except FedwadError as error:
-            errors.print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
+            sentence = with_options(str(error))
+            errors.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             errors.print("Interrupted; no result was written.")
@@ -65,6 +68,21 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
 
     wrapper.__doc__ = _unwrapped(command.__doc__)
     return wrapper
+
+
+def with_options(sentence: str) -> str:
+    """A sentence of the library with the options that do on the command line what it advises.
+
+    >>> with_options("Column 'ca' has no values; drop it (drop: ca, 'last name').")
+    "Column 'ca' has no values; drop it (--drop ca --drop 'last name')."
+    >>> with_options("All values are 0; say so (missing: chol=0).")
+    'All values are 0; say so (--missing chol=0).'
+    """
+
+    def options(found: re.Match[str]) -> str:
+        return f"({' '.join(f'--{found[1]} {word}' for word in found[2].split(', '))})"
+
+    return re.sub(r"\((drop|missing): (.*?)\)(?=[,.;]|$)", options, sentence)
 
 
 def _unwrapped(text: str | None) -> str:

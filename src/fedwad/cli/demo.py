@@ -14,6 +14,7 @@ from fedwad._words import bytes_in_words, counted
 from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, Story, tell
 from fedwad.cli.console import errors, guarded, print_json, screen
 from fedwad.cli.groups import check_ending
+from fedwad.cli.sites import conflict_sentences
 
 __all__ = ["demo"]
 
@@ -58,7 +59,7 @@ def _write(story: Story, report: Path) -> None:
         clusters=story.clusters,
         command="fedwad demo",
         schema=story.schema,
-        warnings=[conflict.sentence for conflict in story.schema.conflicts],
+        warnings=conflict_sentences(story.schema),
         title="Do four hospitals see the same patients?",
     )
 
@@ -67,7 +68,7 @@ def _as_dict(story: Story, report: Path) -> dict[str, Any]:
     return {
         "matrix": story.matrix.to_dict(),
         "clusters": story.clusters.tolist(),
-        "warnings": [conflict.sentence for conflict in story.schema.conflicts],
+        "warnings": conflict_sentences(story.schema),
         "ledgers": {
             name: [asdict(entry) for entry in entries] for name, entries in story.ledgers.items()
         },
@@ -88,7 +89,7 @@ def _show(story: Story, report: Path) -> None:
     matrix = story.matrix
     part("Do four hospitals see the same patients?", *matrix_answer(matrix))
     part("How different are they, and is there an odd one out?", *health_sentences(matrix))
-    conflicts = [conflict.sentence for conflict in story.schema.conflicts]
+    conflicts = conflict_sentences(story.schema)
     part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
     part("What was compared", *compared_matrix(matrix, story.schema))
     screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from fedwad.cli.console import screen
 from fedwad.federation import Dataset
 from fedwad.ot import Floats
-from fedwad.tables import dropping
 
 __all__ = ["shares", "warn_dominant_column"]
 
@@ -32,8 +32,8 @@ def warn_dominant_column(sites: Iterable[Dataset]) -> None:
         part = "nearly all" if found[largest] > 0.995 else f"{found[largest]:.0%}"
         screen.print(
             f"Warning: column '{names[largest]}' has {part} of the variance of these data, so it"
-            f" decides the answer. Drop it if it is not a measurement ({dropping(names[largest])}),"
-            " or scale the columns by public numbers.",
+            f" decides the answer. Drop it if it is not a measurement"
+            f" (--drop {shlex.quote(names[largest])}), or scale the columns by public numbers.",
             soft_wrap=True,
             markup=False,
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedwad._words import printable
-from fedwad.cli.console import errors
+from fedwad.cli.console import errors, with_options
 from fedwad.errors import InputError
 from fedwad.federation import (
     FORMATS,
@@ -121,12 +121,14 @@ def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
 
 def conflict_sentences(schema: Schema | None) -> list[str]:
     """Return the sentences that `show_conflicts` prints, for a page."""
-    return [] if schema is None else [conflict.sentence for conflict in schema.conflicts]
+    found = () if schema is None else schema.conflicts
+    return [with_options(printable(conflict.sentence)) for conflict in found]
 
 
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict."""
     for conflict in schema.conflicts[:_MOST_WARNINGS]:
-        errors.print(f"Warning: {printable(conflict.sentence)}", soft_wrap=True, markup=False)
+        sentence = with_options(printable(conflict.sentence))
+        errors.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
     if len(schema.conflicts) > _MOST_WARNINGS:
         errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")

@@ -60,9 +60,7 @@ class Journal:
         self._kept = _read(self.path) if resume else []
         self.replayed = 0
         if not resume and self.path.exists():
-            raise InputError(
-                f"{self.path} exists; resume it (--resume), name another file, or remove it."
-            )
+            raise InputError(f"{self.path} exists; resume it, name another file, or remove it.")
         try:
             self._file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600), "r+b")
             self._file.seek(_length(self._kept))

@@ -10,7 +10,7 @@ from fedwad.errors import InputError
 from fedwad.tables._csv import read_csv
 from fedwad.tables._excel import read_excel
 from fedwad.tables._frames import is_frame, read_frame
-from fedwad.tables._table import Table, dropping
+from fedwad.tables._table import Table
 
 __all__ = ["FORMATS", "read_table"]
 
@@ -161,7 +161,7 @@ def _check_wanted(table: Table, drop: Sequence[str], label: str | None) -> None:
 def _without(table: Table, drop: Sequence[str]) -> Table:
     kept = tuple(column for column in table.columns if column.name not in drop)
     if not kept:
-        after = f" left after {dropping(*drop)}" if drop else " of values"
+        after = f" left after dropping {', '.join(map(repr, drop))}" if drop else " of values"
         raise InputError(f"{table.name} has no columns{after}; keep at least one.")
     if len(kept) == len(table.columns):
         return table

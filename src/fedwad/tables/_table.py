@@ -167,8 +167,8 @@ def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> N
 def unnamed_column(table: str, place: int) -> InputError:
     """The error for a column without a name."""
     return InputError(
-        f"{table} has a column without a name, number {place + 1}; name it, or drop it with"
-        " --drop '' (pandas writes the numbers of rows like that, unless index=False)."
+        f"{table} has a column without a name, number {place + 1}; name it, or drop it"
+        f" ({dropping('')}); pandas writes the numbers of rows like that, unless index=False."
     )
 
 
@@ -198,8 +198,12 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def dropping(*names: str) -> str:
-    """The option that drops these columns, as a shell takes it."""
-    return " ".join(f"--drop {shlex.quote(name)}" for name in names)
+    """What drops these columns: the command line makes its options of it.
+
+    >>> dropping("age", "last name")
+    "drop: age, 'last name'"
+    """
+    return f"drop: {', '.join(map(shlex.quote, names))}"
 
 
 def small_type(places: Sequence[Any]) -> type[np.signedinteger]:
