@@ -162,7 +162,7 @@ def labelled_sites():
 
 def test_one_release_serves_the_classifier_too():
     sites, names = labelled_sites()
-    policy = Policy(allow=["private"], epsilon=3.0)
+    policy = Policy(allow=["private"], epsilon=3.0, label_names=names)
     fed = fedwad.local(sites, policy)
     guarantee = DP(3, clip_norm=10, labels=names)
     m = fedwad.matrix(fed, privacy=guarantee)

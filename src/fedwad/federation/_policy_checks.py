@@ -10,19 +10,25 @@ from fedwad._checks import check_whole
 from fedwad.errors import InputError
 from fedwad.federation.needs import KINDS
 from fedwad.ot import check_order
+from fedwad.tables import label_text
 
 __all__ = [
     "UNLIMITED",
+    "LabelName",
     "check_line",
     "check_switch",
     "checked_distinct",
     "checked_kinds",
+    "checked_labels",
     "checked_limit",
     "checked_models",
     "checked_orders",
 ]
 
 _LONGEST_LINE = 200
+_LARGEST_NAME = 10**15
+#: The name of a label: a string, a whole number, or true and false.
+LabelName = str | int | bool
 #: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
 UNLIMITED = ("describe", "private")
 _LIMITED = tuple(kind for kind in KINDS if kind not in UNLIMITED)
@@ -62,6 +68,19 @@ def checked_models(models: Any) -> tuple[str, ...]:
     if not all(type(word) is str for word in found):
         raise InputError(f"models is {models!r}; give a list of names such as 'mlp'.")
     return tuple(sorted(set(found)))
+
+
+def checked_labels(names: Any) -> tuple[LabelName, ...]:
+    """The public names of classes; two names that would be read as one label are refused."""
+    found = tuple(names) if isinstance(names, list | tuple) else (None,)
+    texts = [label_text(name) for name in found]
+    kinds = {type(name) for name in found}
+    whole = all(type(name) is not int or abs(name) < _LARGEST_NAME for name in found)
+    if kinds - {str, int, bool} or len(kinds) > 1 or len(set(texts)) < len(texts) or not whole:
+        raise InputError(
+            "label_names must be a list of different words, or of different whole numbers."
+        )
+    return found
 
 
 def checked_orders(orders: Any) -> tuple[float, ...] | None:

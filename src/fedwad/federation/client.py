@@ -27,6 +27,7 @@ __all__ = ["Admitted", "Client"]
 
 _BUNDLE_SECONDS = 600.0  # of work on one bundle; as long as a server waits
 _BUSY = Failure("busy", "the bundle took too long; send the rest again, in smaller bundles.")
+_PRIVATE = "The site could not make this release; its operator finds why in its log."
 _log = logging.getLogger("fedwad.client")
 
 
@@ -252,6 +253,10 @@ class Client:
         try:
             yield
         except BaseException as error:
+            known = isinstance(error, PolicyError | FederationError)  # about budget and ledger
+            if self.policy.is_private and isinstance(error, Exception) and not known:
+                _log.exception("a private release failed")  # this log stays with the client
+                error = FederationError(_PRIVATE)
             lasting = admitted.known is None and isinstance(error, PolicyError)
             self.ledger.record(
                 admitted.kind,
@@ -260,7 +265,7 @@ class Client:
                 request=admitted.key if lasting else "",
                 reason=_reason(error),
             )
-            raise
+            raise error from None
 
     def _release(self, admitted: Admitted, reply: Reply, samples: int | None) -> Reply:
         """Check a reply against the policy and record it.

@@ -20,7 +20,8 @@ class Columns:
 
     A text of `missing` stands for a missing value in every column, or in one: "chol=0".
     `schema` is one that is given, "auto" for one that the sites agree on, or None for columns of
-    numbers as they are; `schema_path` is the file of a given one.
+    numbers as they are; `schema_path` is the file of a given one. With `by_cell` no cell changes
+    how others are read, which differential privacy needs.
     """
 
     label: str | None = None
@@ -28,6 +29,7 @@ class Columns:
     missing: tuple[str, ...] = ()
     schema: Schema | Literal["auto"] | None = None
     schema_path: str = ""
+    by_cell: bool = False
 
     @classmethod
     def of(

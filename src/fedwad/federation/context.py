@@ -23,6 +23,7 @@ from fedwad.ot import (
     calibrate,
     min_cell_size,
 )
+from fedwad.privacy import MOST_FEATURES
 from fedwad.tables import Schema
 
 __all__ = ["MAX_CALIBRATED", "ClientContext"]
@@ -61,9 +62,27 @@ class ClientContext:
         self.table = data if isinstance(data, RawTable) else None
         #: Where the agreed schema is kept for the next process of this node.
         self.schema_file = None if path is None else path.with_suffix(".schema.toml")
-        self._hold(data if isinstance(data, Dataset) else self._recall())
+        self._hold(self._checked(data) if isinstance(data, Dataset) else self._recall())
         self.digest = self.encoded_digest if self.table is None else self.table.digest()
         self.accountant = BudgetAccountant(self.ledger, self.policy, self.digest)
+
+    def _checked(self, data: Dataset) -> Dataset:
+        """Under an epsilon, everything that could make a release fail is found out now.
+
+        The error is for whoever opens the client. Later, refusals depend on public facts only.
+        """
+        if not self.policy.is_private:
+            return data
+        if not data.measure.is_uniform:
+            raise InputError(
+                "The samples have unequal weights; private releases need samples of equal weights."
+            )
+        if data.measure.dimension > MOST_FEATURES:
+            raise InputError(
+                f"The data have {data.measure.dimension} features; private releases take up to"
+                f" {MOST_FEATURES}: reduce them first by a public map, such as a random projection."
+            )
+        return data.classed(tuple(self.policy.label_names))
 
     def _hold(self, data: Dataset | None) -> None:
         self._data = None if data is None else data.canonical()

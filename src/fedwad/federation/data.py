@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedwad.errors import InputError
 from fedwad.federation.needs import Classes
 from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
-from fedwad.tables import Schema
+from fedwad.tables import Schema, label_text
 
 __all__ = ["Dataset", "align_columns"]
 
@@ -77,6 +77,23 @@ class Dataset:
             points, weights, codes = points[order], weights[order], codes[order]
             keys = None if keys is None else keys[order]
         return replace(self, measure=Measure(points, weights), labels=codes, names=names, keys=keys)
+
+    def classed(self, names: tuple[Any, ...]) -> Dataset:
+        """The same data with labels by public names; all other labels are of one class, None.
+
+        Each label is read by itself. Without names there are no labels. InputError if there are
+        names and no labels.
+        """
+        if not names:
+            return replace(self, labels=None, names=(), wrong_labels="")
+        if self.labels is None:
+            raise InputError(
+                "The policy has label_names and the data have no labels; name their column, or give"
+                " (X, y)."
+            )
+        places = {label_text(name): place for place, name in enumerate(names)}
+        codes = [places.get(label_text(value), len(names)) for value in self.labels.tolist()]
+        return replace(self, labels=np.array(codes, dtype=np.int64), names=(*names, None))
 
     def view(self, classes: Classes) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,7 @@ def local(
         raise InputError("Two sites have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
     columns = Columns.of(label_column, drop, missing, schema)
+    columns = replace(columns, by_cell=shared.is_private)
     held = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
     tables = {name: table for name, table in held.items() if isinstance(table, RawTable)}
     if columns.schema == "auto" and tables and len(tables) == len(held):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from fedwad.federation.accountant import guarantee_warning
@@ -69,7 +70,7 @@ def accept_data(data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> boo
 
 def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
     """The data of a node: a table that waits for a schema, or what it is compared by."""
-    held = read_raw(source, columns=columns)
+    held = read_raw(source, columns=replace(columns, by_cell=policy.is_private))
     agreeing = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)
     if isinstance(held, RawTable) and agreeing:
         return held

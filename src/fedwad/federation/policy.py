@@ -14,10 +14,12 @@ from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation._policy_checks import (
     UNLIMITED,
+    LabelName,
     check_line,
     check_switch,
     checked_distinct,
     checked_kinds,
+    checked_labels,
     checked_limit,
     checked_models,
     checked_orders,
@@ -70,6 +72,9 @@ class Policy:
         Asked for more, the client shares this much, and the result says so
     calibration : whether a summary or cells may come with the numbers that the client measures on
         splits of its own rows, from which a server learns the sampling noise
+    label_names : the classes that private releases may be asked by, from public knowledge: words or
+        whole numbers. Every other label, and a missing one, is of a class of its own, which is
+        never shared. Only for a policy with an epsilon
     epsilon, delta : the budget of differential privacy for all releases of kind "private" over the
         client's life; without epsilon there is no private release. A policy with an epsilon allows
         no other replies about the data, because the guarantee covers everything that leaves
@@ -93,6 +98,7 @@ class Policy:
     calibration: bool = True
     epsilon: float | None = None
     delta: float = 1e-5
+    label_names: Collection[LabelName] = ()
     models: Collection[str] = ("mlp", "cnn")
     name: str = ""
     contact: str = ""
@@ -111,6 +117,7 @@ class Policy:
         self._set("max_support", checked_limit(self.max_support, "max_support", 1))
         self._set("max_queries", checked_limit(self.max_queries, "max_queries", 0))
         self._set("max_distinct_replies", checked_distinct(self.max_distinct_replies))
+        self._set("label_names", checked_labels(self.label_names))
         self._check_budget()
 
     def _set(self, name: str, value: Any) -> None:
@@ -118,6 +125,8 @@ class Policy:
 
     def _check_budget(self) -> None:
         if self.epsilon is None or self.epsilon == math.inf:  # no budget, or no guarantee
+            if self.label_names:
+                raise InputError("label_names belong to a policy with an epsilon; remove them.")
             return
         check_budget(self.epsilon, self.delta)
         others = [kind for kind in self.allow if kind not in UNLIMITED]
@@ -263,14 +272,18 @@ class Policy:
             )
 
     @property
+    def is_private(self) -> bool:
+        """Whether it guarantees differential privacy for everything that leaves."""
+        return self.epsilon is not None and math.isfinite(self.epsilon)
+
+    @property
     def level_floor(self) -> int:
         """Fewest rows that a level of a category may have to be encoded under its name.
 
         It is 1 under an epsilon, where noise hides single rows and an encoding that depends on the
         data would undo the guarantee.
         """
-        private = self.epsilon is not None and math.isfinite(self.epsilon)
-        return 1 if private else self.min_cell_size
+        return 1 if self.is_private else self.min_cell_size
 
     def distinct_replies(self, kind: str) -> int | None:
         """How many replies of this kind may differ from each other; None for any number."""

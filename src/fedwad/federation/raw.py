@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,33 @@ from numpy.typing import NDArray
 from fedwad.errors import InputError
 from fedwad.federation.data import Dataset
 from fedwad.ot import Measure
-from fedwad.tables import Profile, Schema, Table, hide_rare, label_values, plain_table, profile
+from fedwad.tables import (
+    Profile,
+    Schema,
+    Table,
+    encode_by_cell,
+    hide_rare,
+    label_texts,
+    label_values,
+    numbers_by_cell,
+    plain_table,
+    profile,
+)
 
 __all__ = ["RawTable", "as_dataset"]
 
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """A table with the name of its label column, or with labels that came beside it."""
+    """A table with the name of its label column, or with labels that came beside it.
+
+    With `by_cell` no cell changes how others are encoded, and none is refused; labels are texts.
+    """
 
     table: Table
     label: str | None = None
     labels: NDArray[Any] | None = None
+    by_cell: bool = False
 
     def __repr__(self) -> str:  # no values, because it may be printed anywhere
         return f"RawTable({self.table.rows} rows, {len(self.table.columns)} columns)"
@@ -35,9 +50,11 @@ class RawTable:
         Levels that fewer than `least` rows have become "other", whatever the schema lists.
         """
         label = self._label(schema)
-        table = hide_rare(self.table, schema, least)
-        points = schema.encode(table)
-        labels = self.labels if label is None else label_values(self.table[label], self.table.name)
+        if self.by_cell:
+            points = encode_by_cell(schema, self.table)
+        else:
+            points = schema.encode(hide_rare(self.table, schema, least))
+        labels = self.labels if label is None else self._label_values(label)
         measure = Measure(points, name=self.table.name)
         return Dataset(measure, labels, schema.names, schema=schema, keys=self._keys())
 
@@ -65,10 +82,24 @@ class RawTable:
         digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
         return np.array(digests, dtype="V16")
 
+    def _label_values(self, label: str) -> NDArray[Any]:
+        column = self.table[label]
+        return label_texts(column) if self.by_cell else label_values(column, self.table.name)
+
     def plain(self) -> Dataset:
         """The data of a table whose columns are numbers, as they are."""
+        if self.by_cell:
+            return self._plain_by_cell()
         plain = plain_table(self.table, self.label)
         labels = plain.labels if self.labels is None else self.labels
+        return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
+
+    def _plain_by_cell(self) -> Dataset:
+        """As `plain`; a feature that is no number is still refused, a label is not."""
+        table, label = numbers_by_cell(self.table, self.label), self.label
+        features = tuple(column for column in table.columns if column.name != label)
+        plain = plain_table(replace(table, columns=features))
+        labels = self.labels if label is None else self._label_values(label)
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
     def profile(self, least: int) -> Profile:

@@ -64,7 +64,12 @@ def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> D
         return _labelled(source, name, columns)
     if is_frame(source) or isinstance(source, Table):
         table = read_table(
-            source, name, missing=columns.missing, drop=columns.drop, label=columns.label
+            source,
+            name,
+            missing=columns.missing,
+            drop=columns.drop,
+            label=columns.label,
+            by_cell=columns.by_cell,
         )
         return _held(table, columns)
     _refuse_drop(columns, name)
@@ -77,7 +82,7 @@ def _held(table: Table, columns: Columns) -> Dataset | RawTable:
     """Columns without names are taken as they are: no schema can name them."""
     marked = tuple(column.without(columns.missing_in(column.name)) for column in table.columns)
     table = replace(table, columns=marked) if columns.missing else table
-    held = RawTable(table, columns.label)
+    held = RawTable(table, columns.label, by_cell=columns.by_cell)
     return held if table.named else held.plain()
 
 
@@ -103,14 +108,20 @@ def _labelled(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
             f"{held.table.rows} samples came with labels of shape {labels.shape}; give one label"
             " per sample."
         )
-    return RawTable(held.table, labels=labels)
+    return RawTable(held.table, labels=labels, by_cell=columns.by_cell)
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
     _refuse_path(path)
     suffix = path.suffix.lower()
     if suffix not in _HINTS:
-        table = read_table(path, missing=columns.missing, drop=columns.drop, label=columns.label)
+        table = read_table(
+            path,
+            missing=columns.missing,
+            drop=columns.drop,
+            label=columns.label,
+            by_cell=columns.by_cell,
+        )
         return _held(table, columns)
     try:
         content = _read_npy(path) if suffix == ".npy" else _read_npz(path)

@@ -12,6 +12,12 @@
 """
 
 from fedwad.tables._agree import Agreement, agree
+from fedwad.tables._by_cell import (
+    encode_by_cell,
+    label_text,
+    label_texts,
+    numbers_by_cell,
+)
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import label_values
 from fedwad.tables._frames import is_frame
@@ -39,9 +45,13 @@ __all__ = [
     "agree",
     "check_profile",
     "dropping",
+    "encode_by_cell",
     "hide_rare",
     "is_frame",
+    "label_text",
+    "label_texts",
     "label_values",
+    "numbers_by_cell",
     "plain_table",
     "profile",
     "read_table",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,16 @@ _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def arrow_column(
-    name: str, array: pa.Array, markers: frozenset[str] = frozenset(), decimal: str = ""
+    name: str,
+    array: pa.Array,
+    markers: frozenset[str] = frozenset(),
+    decimal: str = "",
+    by_cell: bool = False,
 ) -> Column:
-    """A column of an Arrow array of any type; types with no meaning as a column are unusable."""
+    """A column of an Arrow array of any type; types with no meaning as a column are unusable.
+
+    With `by_cell`, texts stay texts.
+    """
     import pyarrow.types as kinds
 
     kind = array.type
@@ -40,9 +48,8 @@ def arrow_column(
     if kinds.is_dictionary(kind):
         return _categorical_column(name, array, markers)
     if kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view":
-        return _text_column(
-            name, array if str(kind) != "string_view" else array.cast("string"), markers, decimal
-        )
+        texts = array if str(kind) != "string_view" else array.cast("string")
+        return _text_column(name, texts, markers, decimal, by_cell)
     if kinds.is_temporal(kind):
         return _temporal(name, array)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
@@ -87,11 +94,15 @@ def _level(value: Any) -> str | None:
     return None if value is None else str(value).strip()
 
 
-def _text_column(name: str, array: pa.Array, markers: frozenset[str], decimal: str) -> Column:
+def _text_column(
+    name: str, array: pa.Array, markers: frozenset[str], decimal: str, by_cell: bool
+) -> Column:
     encoded = array.dictionary_encode()
     codes = _as_numpy(encoded.indices, np.int32).copy()
     codes[_is_missing(encoded.indices)] = -1
-    return text_column(name, codes, encoded.dictionary.to_pylist(), markers, decimal)
+    texts = encoded.dictionary.to_pylist()
+    column = text_column(name, codes, texts, markers, decimal, declared=by_cell)
+    return replace(column, detail=decimal) if by_cell else column
 
 
 def _temporal(name: str, array: pa.Array) -> Column:

@@ -31,8 +31,12 @@ def read_csv(
     markers: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     encoding: str | None = None,
+    by_cell: bool = False,
 ) -> Table:
-    """A table from text separated by commas, semicolons, tabs or bars; the file says which."""
+    """A table from text separated by commas, semicolons, tabs or bars; the file says which.
+
+    With `by_cell`, all columns are texts and no row is left out.
+    """
     data = read_utf8(path, encoding)
     if not data or data.isspace():
         raise InputError(f"{path} is empty; give at least one sample.")
@@ -47,14 +51,18 @@ def read_csv(
         column_names = names
     _check_names(column_names, content, path, drop, headerless)
     decimal = "," if separator in ";\t|" else ""
+    if by_cell:
+        content = _parsed(data, separator, path, headerless, content.column_names)
     columns = tuple(
-        arrow_column(name, _single_chunk(array), markers, decimal)
+        arrow_column(name, _single_chunk(array), markers, decimal, by_cell)
         for name, array in zip(column_names, content.columns, strict=True)
         if name not in drop and not (name == "" and array.null_count == len(array))
     )
-    if decimal:
+    if decimal and not by_cell:
         _refuse_mixed_decimals(columns, content, path)
-    columns, rows, notes = _without_blank_end(columns, content.num_rows, path)
+    rows, notes = content.num_rows, tuple[str, ...]()
+    if not by_cell:
+        columns, rows, notes = _without_blank_end(columns, rows, path)
     if rows == 0:
         raise InputError(f"{path} is empty; give at least one sample.")
     return Table(
@@ -84,7 +92,10 @@ def _is_decimal_comma(piece: str) -> bool:
     return is_number(piece.replace(",", ".", 1))
 
 
-def _parsed(data: bytes, separator: str, path: Path, headerless: bool) -> pa.Table:
+def _parsed(
+    data: bytes, separator: str, path: Path, headerless: bool, texts: Sequence[str] = ()
+) -> pa.Table:
+    """The table that PyArrow reads; columns named in `texts` stay texts."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -104,7 +115,9 @@ def _parsed(data: bytes, separator: str, path: Path, headerless: bool) -> pa.Tab
             ignore_empty_lines=not one_column,  # there, an empty line is a missing value
         ),
         "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True, null_values=_MISSING_SPELLINGS
+            strings_can_be_null=True,
+            null_values=_MISSING_SPELLINGS,
+            column_types=dict.fromkeys(texts, pa.string()),
         ),
     }
     try:

@@ -13,12 +13,13 @@ from fedwad.tables._schema_column import OTHER, SchemaColumn
 from fedwad.tables._table import Column, Table, is_code, list_rows, small_type
 from fedwad.tables._text import is_number
 
-__all__ = ["encode", "label_values"]
+__all__ = ["TRUTH", "encode", "label_values"]
 
 _BLOCK = 8192  # rows: a block of the result stays in the processor's cache
 _LOST, _UNKNOWN = -1, -2
-_TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
-_TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
+#: Words for truth values.
+TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
+TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
 
 Writer = Callable[[slice, NDArray[np.float64]], None]
 
@@ -125,7 +126,7 @@ def _truths(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64
         wrong = ~(np.isnan(column.values) | np.isin(column.values, (0.0, 1.0)))
         values = column.values
     else:
-        lookup = np.array([*(_TRUTH.get(level.lower(), np.inf) for level in column.levels), np.nan])
+        lookup = np.array([*(TRUTH.get(level.lower(), np.inf) for level in column.levels), np.nan])
         values = lookup[column.values]
         wrong = np.isinf(values)
     if wrong.any():

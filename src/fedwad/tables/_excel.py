@@ -19,10 +19,11 @@ def read_excel(
     markers: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     sheet: str | None = None,
+    by_cell: bool = False,
 ) -> Table:
     """A table from one sheet of an Excel file; its first row names the columns."""
     lines = _lines(path, sheet)
-    while lines and all(cell is None for cell in lines[-1]):
+    while lines and not by_cell and all(cell is None for cell in lines[-1]):
         lines.pop()
     if len(lines) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
@@ -34,7 +35,7 @@ def read_excel(
     ]
     check_names([names[place] for place in places], str(path), drop)
     columns = tuple(
-        values_column(names[place], [line[place] for line in lines[1:]], markers)
+        values_column(names[place], [line[place] for line in lines[1:]], markers, by_cell)
         for place in places
         if names[place] not in drop
     )

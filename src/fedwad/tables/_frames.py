@@ -27,6 +27,7 @@ def read_frame(
     markers: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     wanted: Sequence[str] = (),
+    by_cell: bool = False,
 ) -> Table:
     """A table of a data frame in memory; an index that pandas stored is a column only if wanted."""
     import narwhals as nw
@@ -44,14 +45,14 @@ def read_frame(
     if rows == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     columns = tuple(
-        _column(column, title, markers)
+        _column(column, title, markers, by_cell)
         for title, column in zip(names, known.iter_columns(), strict=True)
         if title not in drop
     )
     return Table(name, columns, rows)
 
 
-def _column(series: Any, name: str, markers: frozenset[str]) -> Column:
+def _column(series: Any, name: str, markers: frozenset[str], by_cell: bool) -> Column:
     native = series.to_native()
     if isinstance(getattr(native, "dtype", None), np.dtype) and native.dtype == np.float64:
         array = _pandas_floats(native)
@@ -61,10 +62,10 @@ def _column(series: Any, name: str, markers: frozenset[str]) -> Column:
     try:
         array = series.to_arrow()
     except Exception:  # a column of objects of several types
-        return _objects(series, name, markers)
+        return _objects(series, name, markers, by_cell)
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
-    return arrow_column(name, array, markers)
+    return arrow_column(name, array, markers, by_cell=by_cell)
 
 
 def _pandas_floats(native: Any) -> Any:
@@ -74,14 +75,15 @@ def _pandas_floats(native: Any) -> Any:
     return np.asarray(native)
 
 
-def _objects(series: Any, name: str, markers: frozenset[str]) -> Column:
+def _objects(series: Any, name: str, markers: frozenset[str], by_cell: bool) -> Column:
     values = series.to_list()
     plain = (str, bool, int, float, np.generic, type(None))
     odd = next((v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None)
     if odd is not None and not hasattr(odd, "__float__"):
         kind = type(odd).__name__
         return Column(name, "unusable", np.zeros(len(values), np.int8), detail=f"{kind} values")
-    return values_column(name, [None if _is_na(value) else value for value in values], markers)
+    plain_values = [None if _is_na(value) else value for value in values]
+    return values_column(name, plain_values, markers, by_cell)
 
 
 def _is_na(value: Any) -> bool:

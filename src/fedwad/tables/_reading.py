@@ -28,6 +28,7 @@ def read_table(
     label: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    by_cell: bool = False,
 ) -> Table:
     """A table from the path of a file or from a data frame of pandas, Polars or PyArrow.
 
@@ -40,6 +41,8 @@ def read_table(
     label : a column that must be there, also where pandas stored it as an index
     encoding : of a text file; found out when left out
     sheet : of an Excel file; the first when left out
+    by_cell : leave texts as texts, so that no cell changes how others are read; for
+        `encode_by_cell`, under differential privacy
 
     Examples
     --------
@@ -54,11 +57,11 @@ def read_table(
     if isinstance(source, Table):
         table = source
     elif isinstance(source, str | Path):
-        table = _read_file(Path(source), markers, dropped, wanted, encoding, sheet)
+        table = _read_file(Path(source), markers, dropped, wanted, encoding, sheet, by_cell)
         table = table if name is None else _renamed(table, name)
     elif is_frame(source):
         title = "The table" if name is None else name
-        table = read_frame(source, title, markers, dropped, wanted)
+        table = read_frame(source, title, markers, dropped, wanted, by_cell)
     else:
         raise InputError(
             f"A {type(source).__name__} arrived where a table is read; give the path of a file or a"
@@ -90,14 +93,15 @@ def _read_file(
     wanted: Sequence[str],
     encoding: str | None,
     sheet: str | None,
+    by_cell: bool,
 ) -> Table:
     suffix = _suffix(path)
     _check_path(path, suffix)
     readers: dict[str, Callable[[], Table]] = {
-        ".parquet": lambda: _read_parquet(path, markers, drop, wanted),
-        ".xlsx": lambda: read_excel(path, markers, drop, sheet),
+        ".parquet": lambda: _read_parquet(path, markers, drop, wanted, by_cell),
+        ".xlsx": lambda: read_excel(path, markers, drop, sheet, by_cell),
     }
-    return readers.get(suffix, lambda: read_csv(path, markers, drop, encoding))()
+    return readers.get(suffix, lambda: read_csv(path, markers, drop, encoding, by_cell))()
 
 
 def _suffix(path: Path) -> str:
@@ -123,7 +127,11 @@ def _check_path(path: Path, suffix: str) -> None:
 
 
 def _read_parquet(
-    path: Path, markers: frozenset[str], drop: Sequence[str], wanted: Sequence[str]
+    path: Path,
+    markers: frozenset[str],
+    drop: Sequence[str],
+    wanted: Sequence[str],
+    by_cell: bool,
 ) -> Table:
     from pyarrow import parquet
 
@@ -131,7 +139,7 @@ def _read_parquet(
         content = parquet.read_table(path)
     except Exception:  # PyArrow raises several kinds, and some of their messages quote the data
         raise InputError(f"{path} cannot be read as .parquet; is it complete?") from None
-    return read_frame(content, str(path), markers, drop, wanted)
+    return read_frame(content, str(path), markers, drop, wanted, by_cell)
 
 
 def _renamed(table: Table, name: str) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
@@ -18,6 +19,8 @@ __all__ = [
     "WEAK_MISSING",
     "is_number",
     "looks_missing",
+    "number_in",
+    "read_date",
     "text_column",
     "values_column",
 ]
@@ -49,6 +52,30 @@ def is_number(text: str) -> bool:
     """
     word = text.strip()
     return bool(_POINT.fullmatch(word) or _INFINITE.fullmatch(word))
+
+
+def number_in(text: str, decimal: str = "") -> float:
+    """The number that a cell holds by itself, NaN if it holds none.
+
+    >>> number_in("1.5"), number_in("1,000"), number_in("1,5"), number_in("1,000", ",")
+    (1.5, 1000.0, 1.5, 1.0)
+    """
+    word = text.strip()
+    if is_number(word):
+        return float(word)
+    if decimal == "" and _THOUSANDS.fullmatch(word):
+        return float(word.replace(",", ""))
+    if word[-1:].isdigit() and _COMMA.fullmatch(word):
+        return float(word.replace(".", "").replace(",", "."))
+    return math.nan
+
+
+def read_date(text: str) -> float:
+    """The days since 1970 of a cell by itself, NaN if it holds no date of one meaning."""
+    word = text.strip()
+    fitting = [form for form in _DATES if _date(word, form) is not None]
+    fitting = fitting or [form for form in _EITHER_DATES if _date(word, form) is not None]
+    return _days_in(fitting[0], word) if len(fitting) == 1 else math.nan
 
 
 def looks_missing(text: str, markers: Iterable[str] = ()) -> bool:
@@ -83,9 +110,15 @@ def text_column(
 
 
 def values_column(
-    name: str, values: Sequence[Any], markers: frozenset[str] = frozenset()
+    name: str,
+    values: Sequence[Any],
+    markers: frozenset[str] = frozenset(),
+    by_cell: bool = False,
 ) -> Column:
-    """A column from Python values: numbers, words, dates and truth values, also mixed."""
+    """A column from Python values: numbers, words, dates and truth values, also mixed.
+
+    With `by_cell`, words stay words.
+    """
     plain = [_plain(value) for value in values]
     present = [value for value in plain if value is not None]
     if present and all(isinstance(value, datetime) for value in present):
@@ -93,7 +126,7 @@ def values_column(
     if present and all(type(value) is bool for value in present):
         codes = np.array([-1 if v is None else int(v) for v in plain], dtype=np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
-    return text_column(name, *_coded(plain), markers)
+    return text_column(name, *_coded(plain), markers, declared=by_cell)
 
 
 def _coded(values: Sequence[Any]) -> tuple[NDArray[np.int32], list[str]]:

@@ -187,8 +187,8 @@ def test_requests_that_make_no_sense_are_refused_before_they_cost(request_, sent
     assert client.ledger.spent == 0
 
 
-def test_weighted_samples_and_many_features_are_refused():
-    client = node(data=np.zeros((10, 300)))
+def test_too_many_features_are_refused_by_an_open_policy():
+    client = Client(read(np.zeros((10, 300))), Policy.open())
     with pytest.raises(InputError, match="300 features"):
         client.answer(asked())
 

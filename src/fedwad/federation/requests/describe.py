@@ -64,7 +64,8 @@ class DescribeRequest(Request):
             return Description(*who, 0, labelled, WANTED), None
         data = context.data
         schema = "" if table is None or data.schema is None else digest_of(data.schema)
-        labelled = data.labels is not None
+        private = policy.is_private
+        labelled = bool(policy.label_names) if private else data.labels is not None
         return Description(*who, data.measure.dimension, labelled, schema), None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError, PolicyError
+from fedwad.federation._policy_checks import LabelName
 from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
 from fedwad.federation.message import Reply, Request
@@ -25,9 +26,6 @@ __all__ = [
     "label_names",
     "shared_classes",
 ]
-
-#: The name of a label: a string, a whole number, or true and false.
-LabelName = str | int | bool
 
 _LONGEST_NAME = 200
 _MOST_NAMES = 10_000

@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.errors import InputError
+from fedwad.errors import InputError, PolicyError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
 from fedwad.federation.needs import Needs
+from fedwad.federation.policy import Policy
 from fedwad.federation.requests.labels import LabelName, check_names, label_names
 from fedwad.ot import Floats
 from fedwad.privacy import DP, MOST_FEATURES, Release, mu_of, release, split
+from fedwad.tables import label_text
 
 __all__ = ["PrivateReply", "PrivateRequest"]
 
@@ -129,6 +131,9 @@ class PrivateRequest(Request):
                 "The centre or the cells have another number of features than the data, which have"
                 f" {d}."
             )
+        if context.policy.is_private:  # everything about the data was checked when it was opened
+            self._check_public_names(context.policy)
+            return
         if d > MOST_FEATURES:
             raise InputError(
                 f"The data have {d} features; private releases take up to {MOST_FEATURES}: reduce"
@@ -140,6 +145,13 @@ class PrivateRequest(Request):
             )
         if self.labels:
             label_names(context.data)  # raises if there are none
+
+    def _check_public_names(self, policy: Policy) -> None:
+        known = {(type(name), name) for name in policy.label_names}
+        if not {(type(name), name) for name in self.labels} <= known:
+            raise PolicyError(
+                "Classes were asked for that are not among the label_names of this site's policy."
+            )
 
     def execute(self, context: ClientContext) -> tuple[PrivateReply, None]:
         points = context.data.measure.points
@@ -170,10 +182,9 @@ class PrivateRequest(Request):
         labels are asked for."""
         if not self.labels:
             return None
-        place = {name: index for index, name in enumerate(self.labels)}
-        codes = np.array(
-            [place.get(name, -1) for name in label_names(context.data)], dtype=np.int64
-        )
+        place = {label_text(name): index for index, name in enumerate(self.labels)}
+        names = map(label_text, context.data.names)
+        codes = np.array([place.get(name, -1) for name in names], dtype=np.int64)
         return np.asarray(codes[context.data.known_labels()])
 
 
