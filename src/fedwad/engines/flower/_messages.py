@@ -6,7 +6,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedwad.federation import Failure, encode_failure
 
-__all__ = ["MESSAGE_TYPE", "failure_reply", "unwrap", "wrap"]
+__all__ = ["MESSAGE_TYPE", "failure_reply", "is_unknown", "unwrap", "wrap"]
 
 #: The only type of Flower message that nodes answer.
 MESSAGE_TYPE = "query"
@@ -15,6 +15,7 @@ _RECORD, _PAYLOAD = "fedwad", "payload"
 
 #: Our sentences for Flower's error codes. Flower's own reasons quote exceptions of the client,
 #: which can contain paths and data.
+_UNKNOWN = 3
 _ERRORS = {
     1: "its node could not load the app; check that fedwad is installed there",
     2: "its app failed; see the log of its node",
@@ -42,6 +43,11 @@ def unwrap(message: Message) -> bytes | Failure:
     if type(payload) is bytes:
         return payload
     return Failure("garbage", "its reply is not a fedwad message; its node may run another app.")
+
+
+def is_unknown(message: Message) -> bool:
+    """Whether this says that the SuperLink does not know the message that was sent."""
+    return message.has_error() and message.error.code == _UNKNOWN
 
 
 def failure_reply(message: Message, failure: Failure) -> Message:

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedwad.engines.flower._messages import MESSAGE_TYPE, unwrap, wrap
+from fedwad.engines.flower._messages import MESSAGE_TYPE, is_unknown, unwrap, wrap
+from fedwad.errors import FederationError
 from fedwad.federation import Failure
 
 __all__ = ["FAST_POLL", "SLOW_POLL", "MessageQueue", "nodes_of"]
 
 T = TypeVar("T")
 
+_HANGS = 5.0  # seconds; a call that takes longer waits for a SuperLink that is gone
 FAST_POLL, SLOW_POLL = 0.05, 0.5  # seconds between two polls: at first, and after a while
 
 
@@ -32,6 +34,7 @@ class MessageQueue:
         self._grid, self._group = grid, group
         self._failed: dict[int, Failure] = {}
         self._waiting: dict[str, int] = {}
+        self._answered = False
 
     @property
     def pending(self) -> bool:
@@ -42,6 +45,7 @@ class MessageQueue:
         """Send one message to each of these nodes in one call.
 
         Messages that the SuperLink rejects are reported as failures by the next `collect`.
+        FederationError if it takes none of several.
         """
         seconds = deadline - time.monotonic()
         if not payloads or seconds <= 0:
@@ -54,8 +58,10 @@ class MessageQueue:
             accepted = set(
                 _call_until(deadline, lambda: self._grid.push_messages(list(messages.values())))
             )
-        except Exception:
-            accepted = set()
+        except Exception:  # whichever way it failed, it was not a site
+            raise link_lost() from None
+        if not accepted and len(messages) > 1:
+            raise link_lost()
         for node, message in messages.items():
             if message.metadata.message_id in accepted:
                 self._waiting[message.metadata.message_id] = node
@@ -63,31 +69,46 @@ class MessageQueue:
                 self._failed[node] = Failure("silent", "the SuperLink rejected the message.")
 
     def collect(self, deadline: float) -> dict[int, bytes | Failure]:
-        """The replies since the last call, without second replies and those of other nodes."""
+        """The replies since the last call, without second replies and those of other nodes.
+
+        FederationError if the SuperLink fails, or knows none of the messages any more.
+        """
         answers: dict[int, bytes | Failure] = dict(self._failed)
         self._failed = {}
-        for reply in self._pull(deadline, answers):
+        replies = self._pull(deadline)
+        unknown = {one.metadata.reply_to_message_id for one in replies if is_unknown(one)}
+        if unknown and unknown >= set(self._waiting) and not self._answered:
+            raise link_lost()
+        for reply in replies:
             node = self._waiting.get(reply.metadata.reply_to_message_id)
             if node is None or (not reply.has_error() and reply.metadata.src_node_id != node):
                 continue
             del self._waiting[reply.metadata.reply_to_message_id]
             answers[node] = unwrap(reply)
+            self._answered = True
         return answers
 
-    def _pull(self, deadline: float, answers: dict[int, bytes | Failure]) -> list[Message]:
-        """Replies from the SuperLink. If it fails, all waiting nodes get a Failure in `answers`."""
+    def _pull(self, deadline: float) -> list[Message]:
+        """Replies from the SuperLink."""
         if not self._waiting:
             return []
-        sent = list(self._waiting)
+        sent, since = list(self._waiting), time.monotonic()
         try:
             return list(_call_until(deadline, lambda: self._grid.pull_messages(sent)))
         except TimeoutError:
+            if time.monotonic() - since > _HANGS:  # Flower tries again for ever
+                raise link_lost() from None
             return []
         except Exception:  # the run was stopped, or the SuperLink has failed
-            failure = Failure("silent", "the SuperLink stopped passing on replies.")
-            answers |= dict.fromkeys(self._waiting.values(), failure)
-            self._waiting = {}
-            return []
+            raise link_lost() from None
+
+
+def link_lost() -> FederationError:
+    """The error for a SuperLink that failed; it says nothing about any site."""
+    return FederationError(
+        "The link to the sites was lost: the SuperLink stopped passing on messages, or was"
+        " restarted; see its log, and start the run again."
+    )
 
 
 def nodes_of(grid: Grid, deadline: float) -> list[Any]:
