@@ -140,7 +140,7 @@ def check_private(privacy: Any, method: Method, p: float, classes: Classes) -> D
 
 
 def as_sites(a: Any, b: Any) -> tuple[Site, Site]:
-    """Return two sites of one federation, or the sites that two data sets become."""
+    """Return two sites of one federation, or the sites that two datasets become."""
     if isinstance(a, Site) and isinstance(b, Site):
         if a.federation is not b.federation:
             raise InputError("The two sites belong to different federations; take both from one.")

@@ -24,7 +24,7 @@ from fedwad.federation import (
 from fedwad.tables import Schema
 
 __all__ = [
-    "agreed_on",
+    "agree_on_schema",
     "conflict_sentences",
     "find_files",
     "read_files",
@@ -93,11 +93,11 @@ def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, D
     held = {name: read_raw(path, columns=columns) for name, path in files.items()}
     schema = columns.schema
     if schema == "auto":
-        schema = agreed_on(held, columns)
+        schema = agree_on_schema(held, columns)
     return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
 
 
-def agreed_on(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
+def agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
     """Return the schema that tables agree on; None if some of the data are arrays."""
     tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
     if len(tables) < len(held) or not tables:

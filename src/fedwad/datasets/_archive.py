@@ -11,7 +11,7 @@ __all__ = ["Archive", "Digits"]
 
 
 class Archive(Protocol):
-    """Images and labels of one data set, split by split; nothing is read before it is asked for."""
+    """Images and labels of one dataset, split by split; nothing is read before it is asked for."""
 
     @property
     def place(self) -> str:
@@ -19,7 +19,7 @@ class Archive(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are there, in their order; an unsplit data set has the one split
+        """The splits that are there, in their order; an unsplit dataset has the one split
         "all"."""
 
     def labels(self, split: str) -> NDArray[Any]:

@@ -22,7 +22,7 @@ class Remote:
 
 
 def cache(data: str) -> Path:
-    """The folder that keeps the files of a data set, below the cache folder of the operating
+    """The folder that keeps the files of a dataset, below the cache folder of the operating
     system."""
     import pooch
 
@@ -30,7 +30,7 @@ def cache(data: str) -> Path:
 
 
 def fetch(data: str, remote: Remote, alternative: str) -> Path:
-    """The file of a data set in the cache, downloaded from the first place that has the right one.
+    """The file of a dataset in the cache, downloaded from the first place that has the right one.
 
     `alternative` is the file that a folder named by FEDWAD_DATA would hold instead.
     """

@@ -1,4 +1,4 @@
-"""Data sets in a folder of .npz files, the one that FEDWAD_DATA names.
+"""Datasets in a folder of .npz files, the one that FEDWAD_DATA names.
 
 A file holds `x_train, y_train, x_test, y_test`, or only one of the two splits. CIFAR-10 comes as
 JPEGs that share one header: `jpeg_header`, the scans of a split one after the other in
@@ -20,7 +20,7 @@ from fedwad.errors import InputError
 
 __all__ = ["FILES", "FolderArchive"]
 
-#: The file of each data set.
+#: The file of each dataset.
 FILES = {
     "mnist": "mnist.npz",
     "fashion_mnist": "fashion_mnist.npz",
@@ -33,7 +33,7 @@ _END_OF_JPEG = b"\xff\xd9"
 
 
 class FolderArchive:
-    """One data set in one .npz file whose images have the given side."""
+    """One dataset in one .npz file whose images have the given side."""
 
     def __init__(self, folder: str, name: str, side: int) -> None:
         self._path, self._side, self._jpeg = (

@@ -1,4 +1,4 @@
-"""Loading a data set by its name."""
+"""Loading a dataset by its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["NAMES", "load"]
 
 @dataclass(frozen=True)
 class _Layout:
-    """How images of a data set are stored and usually used."""
+    """How images of a dataset are stored and usually used."""
 
     side: int
     usual: int
@@ -44,7 +44,7 @@ _CHUNK = (
     4096  # images brought to numbers at a time, so that little memory is needed besides the result
 )
 
-#: The data sets that `load` knows.
+#: The datasets that `load` knows.
 NAMES = ("heart", *_LAYOUTS)
 
 

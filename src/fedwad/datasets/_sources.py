@@ -1,4 +1,4 @@
-"""The public sources of the data sets, and how to read their formats.
+"""The public sources of the datasets, and how to read their formats.
 
 The checksums are SHA-256 of the files as published. Those of MNIST, Fashion-MNIST and the test
 split of KMNIST were computed from their bytes; those of KMNIST's training split and of USPS are
@@ -37,7 +37,7 @@ def _idx(places: tuple[str, ...], *sums: str) -> dict[str, Remote]:
 
 _LIBSVM = ("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/",)
 
-#: Where each data set is, and under which checksum: a file for each array, or for each split, or
+#: Where each dataset is, and under which checksum: a file for each array, or for each split, or
 #: for all.
 SOURCES: dict[str, dict[str, Remote]] = {
     "mnist": _idx(
@@ -91,7 +91,7 @@ SOURCES: dict[str, dict[str, Remote]] = {
 
 
 class PublicArchive:
-    """One data set from its public source, through the cache."""
+    """One dataset from its public source, through the cache."""
 
     splits = ("train", "test")
 

@@ -32,7 +32,7 @@ _PRINTED = ("vanilla", _AFFINITY)  # those of the paper's numbers that the pictu
 
 
 def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
-    """One figure for each data set: accuracy by number of clients, algorithm by algorithm, with and
+    """One figure for each dataset: accuracy by number of clients, algorithm by algorithm, with and
     without groups."""
     figures = {}
     for data in [name for name in DATA if pick(rows, data=name)]:
@@ -115,7 +115,7 @@ def _average(cells: Sequence[_Cell]) -> float:
 
 
 def judge(rows: Sequence[Row]) -> list[Claim]:
-    """The paper's claims about boosting, for each data set that was measured."""
+    """The paper's claims about boosting, for each dataset that was measured."""
     return [claim for data in DATA if pick(rows, data=data) for claim in _claims(rows, data)]
 
 

@@ -97,5 +97,5 @@ def _read() -> dict[tuple[str, str, str, int, str], Printed]:
     return found
 
 
-#: By data set, structure, algorithm, number of clients and way.
+#: By dataset, structure, algorithm, number of clients and way.
 PAPERS = _read()

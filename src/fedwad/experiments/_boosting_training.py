@@ -66,7 +66,7 @@ class _Group:
 
 
 def run_all(runs: Sequence[Run], device: torch.device) -> None:
-    """Train all runs, of the same data set and with the same network, and fill in their
+    """Train all runs, of the same dataset and with the same network, and fill in their
     accuracies."""
     data, word = runs[0].setting.data, _word(runs[0])
     dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)

@@ -40,7 +40,7 @@ _STRUCTURES: tuple[Structure, ...] = ("groups", "none")
 _SEEDS = {"mnist": 5, "cifar10": 3}
 _CLIENTS = (10, 20, 40, 100)
 _SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the first
-#: Trained as the authors' code does: a data set, its numbers of clients, how, and with which
+#: Trained as the authors' code does: a dataset, its numbers of clients, how, and with which
 #: structure.
 _AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
     ("mnist", (20,), "softmax", "groups"),

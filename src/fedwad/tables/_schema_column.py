@@ -19,7 +19,7 @@ KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ign
 
 #: The level that stands for all that are not listed.
 OTHER = "other"
-_LOST = "missing"
+_MISSING = "missing"
 _SHOWN = 16  # characters of a level in a table of columns
 #: What may become of a missing value, by the kind of column.
 MISSING_RULES: dict[str, tuple[str, ...]] = {
@@ -106,11 +106,11 @@ class SchemaColumn:
     @property
     def encoded_names(self) -> tuple[str, ...]:
         """The encoded columns that it becomes."""
-        lost = (f"{self.name}={_LOST}",) if self.missing in ("indicator", "level") else ()
+        missing = (f"{self.name}={_MISSING}",) if self.missing in ("indicator", "level") else ()
         if self.numeric:
-            return (self.name, *lost)
+            return (self.name, *missing)
         if self.kind == "category":
-            return (*(f"{self.name}={level}" for level in self.levels), *lost)
+            return (*(f"{self.name}={level}" for level in self.levels), *missing)
         return ()
 
     @property
@@ -144,13 +144,13 @@ class SchemaColumn:
     def describe(self, mean: NDArray[np.float64]) -> dict[str, float]:
         """A mean of this column's encoded values in own units, or as shares of levels."""
         if self.kind == "category":
-            names = (*self.levels, *((_LOST,) if self.missing == "level" else ()))
+            names = (*self.levels, *((_MISSING,) if self.missing == "level" else ()))
             shares = (mean / self.level_size).tolist()
             return dict(zip(names, shares, strict=True))
-        lost = float(mean[1]) if self.missing == "indicator" else 0.0
-        present = 1.0 - lost
+        missing = float(mean[1]) if self.missing == "indicator" else 0.0
+        present = 1.0 - missing
         value = self.centre + self.scale * float(mean[0]) / present if present > 0 else math.nan
-        return {"mean": value, **({_LOST: lost} if self.missing == "indicator" else {})}
+        return {"mean": value, **({_MISSING: missing} if self.missing == "indicator" else {})}
 
 
 def _short(level: str) -> str:
