@@ -134,6 +134,7 @@ def test_errors_are_one_sentence_and_status_2(files, arguments, sentence):
     assert done.stdout == ""
 
 
+@pytest.mark.slow  # as `make demo`
 def test_demo_answers_first_and_ends_with_a_page(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

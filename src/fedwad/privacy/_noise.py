@@ -13,11 +13,11 @@ from fedwad.privacy._denoise import DenoisedMoments
 
 __all__ = ["Effect", "noise_effect"]
 
-_WIDTH = 1.96  # standard deviations to both sides that contain 95%
-_MOST_BIAS = 0.9  # largest share of a squared distance that is subtracted
+_Z = 1.96  # standard deviations to both sides that contain 95%
+_MAX_BIAS = 0.9  # largest share of a squared distance that is subtracted
 # Typical error of an estimate from moments without noise, as a share of a squared distance (8% of a
 # distance).
-_MODEL = 0.16
+_SUMMARY_ERROR = 0.16
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,11 @@ class Effect:
         """
         squares = values**2
         share = np.clip(self.populations / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
-        off = np.minimum(share * self.bias, _MOST_BIAS * squares)
-        right = squares - off
-        width = _WIDTH * self.deviation + off / 2 + _MODEL * right
-        low, high = np.sqrt(np.maximum(right - width, 0.0)), np.sqrt(right + width)
-        return np.sqrt(right), low, high
+        bias = np.minimum(share * self.bias, _MAX_BIAS * squares)
+        corrected = squares - bias
+        width = _Z * self.deviation + bias / 2 + _SUMMARY_ERROR * corrected
+        low, high = np.sqrt(np.maximum(corrected - width, 0.0)), np.sqrt(corrected + width)
+        return np.sqrt(corrected), low, high
 
 
 def noise_effect(
