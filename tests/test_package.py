@@ -1,6 +1,7 @@
 """The package as a whole: light to import, all names there, rooms in order."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,14 @@ def room(module: str) -> int:
     parts = module.split(".")
     names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next(ROOMS.index(name) for name in names if name in ROOMS)
+
+
+def test_the_table_for_contributors_has_each_room_in_order():
+    table = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    places = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `src/")]
+    names = [name for place in places for name in re.findall(r"`(?:src/fedwad/)?([^`]+)`", place)]
+    found = [name.removesuffix(".py").strip("/").replace("/", ".") for name in names]
+    assert [name for name in found if name != "local"] == ROOMS
 
 
 def test_each_package_has_a_folder_of_tests_of_its_name():
