@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedwad._audit._curve import Curve, a_line
+from fedwad._audit._curve import Curve, random_direction
 from fedwad._audit._session import AttackSession
 from fedwad.federation import AtomsRequest, CellSums
 from fedwad.ot import Floats
@@ -27,7 +27,7 @@ def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
     found: list[Floats] = []
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
-        direction = a_line(session.features, rng)
+        direction = random_direction(session.features, rng)
         width = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # half the range of the slabs
         for _ in range(max(1, queries // _LINES)):
             atoms = max(2, min(session.max_support, max(2, (2 * session.max_support) // 3)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedwad.ot import Floats
 
-__all__ = ["Curve", "a_line"]
+__all__ = ["Curve", "random_direction"]
 
 
 class Curve:
@@ -46,7 +46,7 @@ class Curve:
         return found
 
 
-def a_line(features: int, rng: np.random.Generator) -> Floats:
+def random_direction(features: int, rng: np.random.Generator) -> Floats:
     """A random unit vector."""
     direction = rng.standard_normal(features)
     return np.asarray(direction / np.linalg.norm(direction))

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from fedwad._audit._curve import Curve, a_line
+from fedwad._audit._curve import Curve, random_direction
 from fedwad._audit._session import AttackSession
 from fedwad.ot import Floats, Measure
 
@@ -54,7 +54,7 @@ def _attack(
     asked = 0
     for _ in range(_LINES):
         curve = Curve(session.count, session.features)
-        direction = a_line(session.features, rng)
+        direction = random_direction(session.features, rng)
         for cells in queries():
             if session.is_spent or asked >= _QUERIES:
                 break

@@ -62,9 +62,9 @@ def schema(
     """
     if epsilon is not None or draft is not None:
         columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
-        return _privately(data, columns, epsilon, delta)
+        return _private_schema(data, columns, epsilon, delta)
     columns = Columns.of(label_column, drop, missing, "auto")
-    agreed = _marked(agreed_schema(_federation(data, columns)), columns)
+    agreed = _with_missing_values(agreed_schema(_federation(data, columns)), columns)
     warn_conflicts(agreed)
     return agreed
 
@@ -80,10 +80,10 @@ def _draft(epsilon: Any, draft: Any) -> Any:
     return draft
 
 
-def _privately(data: Any, columns: Columns, epsilon: Any, delta: float) -> Schema:
+def _private_schema(data: Any, columns: Columns, epsilon: Any, delta: float) -> Schema:
     if hasattr(data, "ask"):
         _refuse_settings(columns)
-        found = private_schema(data, _given(columns), epsilon, delta)
+        found = private_schema(data, _draft_of(columns), epsilon, delta)
     else:
         sources = data if isinstance(data, Mapping) else _files(data)
         found = private_between(sources, columns, epsilon, delta)
@@ -95,14 +95,14 @@ def private_between(
     sources: Mapping[str, Any], columns: Columns, epsilon: float, delta: float
 ) -> Schema:
     """The private schema of tables on this machine; `columns` has its draft."""
-    draft = _given(columns)
+    draft = _draft_of(columns)
     check_draft(draft)
     check_budget(epsilon, delta)
     federation = local(sources, None, columns.label, columns.drop, draft, columns.missing)
     return private_schema(federation, draft, epsilon, delta)
 
 
-def _given(columns: Columns) -> Schema:
+def _draft_of(columns: Columns) -> Schema:
     if not isinstance(columns.schema, Schema):
         raise InputError("draft must be a schema file, or a Schema that was read from one.")
     return columns.schema
@@ -135,15 +135,15 @@ def _files(data: str | Path | Iterable[str | Path]) -> dict[str, Path]:
 
 def _raw_federation(sources: Mapping[str, Any], columns: Columns) -> LocalFederation:
     held = {str(name): read_raw(source, str(name), columns) for name, source in sources.items()}
-    return _of_tables(held)
+    return _federation_of_tables(held)
 
 
 def agreed_between(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema:
     """The schema of tables that were read as `columns` says; InputError if one is an array."""
-    return _marked(agreed_schema(_of_tables(held)), columns)
+    return _with_missing_values(agreed_schema(_federation_of_tables(held)), columns)
 
 
-def _marked(schema: Schema, columns: Columns) -> Schema:
+def _with_missing_values(schema: Schema, columns: Columns) -> Schema:
     """The schema with the values that stand for missing ones, so that its file says them too."""
     marks = {column.name: columns.missing_in(column.name) for column in schema.used}
     return schema.edited(
@@ -151,7 +151,7 @@ def _marked(schema: Schema, columns: Columns) -> Schema:
     )
 
 
-def _of_tables(held: Mapping[str, Dataset | RawTable]) -> LocalFederation:
+def _federation_of_tables(held: Mapping[str, Dataset | RawTable]) -> LocalFederation:
     for name, data in held.items():
         if isinstance(data, Dataset):
             raise InputError(

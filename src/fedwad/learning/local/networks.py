@@ -21,8 +21,8 @@ from fedwad.learning.local._layers import Image, MaxPool, Patches
 
 __all__ = ["BUILT_IN", "Network", "build", "device"]
 
-_PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-_drawing = Lock()  # initial weights come from PyTorch's one generator
+_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_generator_lock = Lock()  # initial weights come from PyTorch's one generator
 
 
 def mlp(features: int, classes: int) -> nn.Module:
@@ -139,28 +139,28 @@ class Network:
 
 
 def build(
-    word: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None
+    model: str, features: int, classes: int, seed: int = 0, personal: Sequence[str] | None = None
 ) -> Network:
     """A network with random initial weights; the same seed gives the same weights.
 
     Parameters
     ----------
-    word : "mlp", "cnn", or "package.module:function". The function takes the numbers of features
+    model : "mlp", "cnn", or "package.module:function". The function takes the numbers of features
         and classes and returns a `torch.nn.Module` that maps rows (n, features) to logits (n,
         classes).
     personal : names of layers or parameters that stay with each client; the last layer by default,
         none when empty
     """
-    factory = BUILT_IN.get(word) or _imported(word)
-    with _drawing, torch.random.fork_rng(devices=[]):
+    factory = BUILT_IN.get(model) or _imported(model)
+    with _generator_lock, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _made(factory, word, features, classes)
+        module = _make_module(factory, model, features, classes)
     parameters = dict(module.named_parameters())
     if not parameters or any(p.dtype != torch.float32 for p in parameters.values()):
-        raise InputError(f"The model {word!r} must have parameters, all of float32.")
+        raise InputError(f"The model {model!r} must have parameters, all of float32.")
     if any(True for _ in module.buffers()):
         raise InputError(
-            f"The model {word!r} keeps running statistics, which cannot be averaged between"
+            f"The model {model!r} keeps running statistics, which cannot be averaged between"
             " clients; take GroupNorm or LayerNorm instead of BatchNorm."
         )
     chosen = _personal(tuple(parameters), personal)
@@ -179,36 +179,38 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _imported(word: str) -> Callable[[int, int], Any]:
-    if not isinstance(word, str) or not _PLACE.fullmatch(word):
+def _imported(model: str) -> Callable[[int, int], Any]:
+    if not isinstance(model, str) or not _IMPORT_PATH.fullmatch(model):
         raise InputError(
-            f"There is no model {word!r}; choose {', '.join(BUILT_IN)}, or give"
+            f"There is no model {model!r}; choose {', '.join(BUILT_IN)}, or give"
             " 'package.module:function'."
         )
-    place, name = word.split(":")
+    place, name = model.split(":")
     try:
         factory = getattr(importlib.import_module(place), name)
     except Exception:
         raise InputError(
-            f"The model {word!r} cannot be imported here; install its package."
+            f"The model {model!r} cannot be imported here; install its package."
         ) from None
     if not callable(factory):
-        raise InputError(f"{word!r} is not a function that makes a model.")
+        raise InputError(f"{model!r} is not a function that makes a model.")
     return cast("Callable[[int, int], Any]", factory)
 
 
-def _made(factory: Callable[[int, int], Any], word: str, features: int, classes: int) -> nn.Module:
+def _make_module(
+    factory: Callable[[int, int], Any], model: str, features: int, classes: int
+) -> nn.Module:
     try:
         module = factory(features, classes)
     except InputError:
         raise
     except Exception:
         raise InputError(
-            f"The model {word!r} cannot be made for {features} features and {classes} classes."
+            f"The model {model!r} cannot be made for {features} features and {classes} classes."
         ) from None
     if not isinstance(module, nn.Module):
         raise InputError(
-            f"{word!r} made a {type(module).__name__}; it must make a torch.nn.Module."
+            f"{model!r} made a {type(module).__name__}; it must make a torch.nn.Module."
         )
     return module
 
