@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,12 +119,8 @@ def _mmd(x: Array, y: Array, rng: np.random.Generator, permutations: int = 199) 
 
 def _heart() -> Array:
     """The complete rows of one hospital, standardised."""
-    file = Path(os.environ.get("FEDWAD_DATA", "data")) / "heart" / "cleveland.csv"
-    if not file.exists():  # the bundled copy
-        table = fedwad.datasets.load("heart")["cleveland"]
-        rows = np.array(table.iloc[:, :13].to_numpy(), dtype=float)
-    else:
-        rows = np.genfromtxt(file, delimiter=",", skip_header=1)[:, :13]
+    file = fedwad.datasets.load("heart")["cleveland"]
+    rows = np.genfromtxt(file, delimiter=",", skip_header=1)[:, :13]
     rows = rows[np.isfinite(rows).all(axis=1)]
     return np.asarray((rows - rows.mean(axis=0)) / rows.std(axis=0))
 
