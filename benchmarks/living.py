@@ -1,6 +1,7 @@
-"""Living with a federation, measured: `python -m benchmarks.living health|odd|join|watch ...`.
+"""Living with a federation, measured: `python -m benchmarks.living NAME [--runs N] [--jobs N]`.
 
-Each table takes --runs and --jobs; processes share the runs.
+Names: health, odd, speed, alarms, delay, peers; `watch` is the last four. Peers need environments
+of their own: `--peer Evidently=/path/to/python --peer NannyML=/path/to/python`.
 """
 
 from __future__ import annotations
@@ -8,26 +9,36 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
+from typing import Any
 
-from benchmarks import living_health
+from benchmarks import living_health, living_watch
 from benchmarks.__main__ import show
 
 TABLES = {
     "health": living_health.dirichlet,
     "odd": living_health.odd,
+    "speed": living_watch.speed,
+    "alarms": living_watch.alarms,
+    "delay": living_watch.delay,
+    "peers": living_watch.peers,
 }
+WATCH = ("speed", "alarms", "delay", "peers")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="+", choices=list(TABLES))
+    parser.add_argument("tables", nargs="+", choices=[*TABLES, "watch"])
     parser.add_argument("--runs", type=int, default=0, help="repetitions; each table has a default")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     given = parser.parse_args()
-    found = {}
-    for name in given.tables:
-        found[name] = TABLES[name](given.runs, given.jobs)
+    pythons = dict(one.split("=", 1) for one in given.peer)
+    found: dict[str, Any] = {}
+    for name in [part for one in given.tables for part in (WATCH if one == "watch" else (one,))]:
+        table = partial(TABLES[name], pythons=pythons) if name == "peers" else TABLES[name]
+        found[name] = table(given.runs, given.jobs)
         if not given.json:
             show(f"{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", found[name])
     if given.json:

@@ -39,6 +39,7 @@ ROOMS = [
     "federation",
     "_explain",
     "_distance",
+    "_drift",
     "clusters",
     "_matrix",
     "_coreset",

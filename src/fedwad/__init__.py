@@ -18,6 +18,8 @@ from fedwad._distance.api import distance
 from fedwad._distance.permutation import PermutationTestResult, permutation_test
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
+from fedwad._drift.reference import Reference
+from fedwad._drift.result import DriftResult
 from fedwad._explain.explanation import Explanation
 from fedwad._matrix.api import matrix
 from fedwad._matrix.result import MatrixResult
@@ -48,6 +50,7 @@ __all__ = [
     "CoresetRound",
     "DataWarning",
     "DistanceResult",
+    "DriftResult",
     "Explanation",
     "FederationError",
     "FedwadError",
@@ -57,6 +60,7 @@ __all__ = [
     "PermutationTestResult",
     "Policy",
     "PolicyError",
+    "Reference",
     "Round",
     "Schema",
     "audit",

@@ -19,9 +19,11 @@ from fedwad.cli.node import check
 from fedwad.cli.node_engines import flare, flower
 from fedwad.cli.permutation import permutation
 from fedwad.cli.plan import plan
+from fedwad.cli.reference import reference
 from fedwad.cli.reproduce import reproduce
 from fedwad.cli.schema import schema
 from fedwad.cli.train import train
+from fedwad.cli.watch import watch
 
 __all__ = ["app"]
 
@@ -37,6 +39,8 @@ app.command()(schema)
 app.command()(matrix)
 app.command()(cluster)
 app.command("test")(permutation)
+app.command()(reference)
+app.command()(watch)
 app.command()(coreset)
 app.command()(plan)
 app.command()(audit)

@@ -18,6 +18,7 @@ from fedwad.federation.federation import (
     choose_sites,
 )
 from fedwad.federation.journal import Journal
+from fedwad.federation.kept import Kept, KeptFederation, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
@@ -92,6 +93,8 @@ __all__ = [
     "Federation",
     "FileLedger",
     "Journal",
+    "Kept",
+    "KeptFederation",
     "LabelName",
     "Labels",
     "LabelsRequest",
@@ -130,6 +133,7 @@ __all__ = [
     "align_columns",
     "as_dataset",
     "as_federation",
+    "check_kept",
     "choose_sites",
     "client_key",
     "completed_guarantee",

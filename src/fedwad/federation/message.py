@@ -151,6 +151,11 @@ def check_distance(distance: Any) -> None:
     require(proper, "a distance is not a finite number.")
 
 
+def check_switch(value: Any) -> None:
+    """Raise InputError unless this is true or false."""
+    require(type(value) is bool, "a switch is neither true nor false.")
+
+
 def check_words(*words: Any) -> None:
     """Raise InputError unless these are strings of a reasonable length."""
     require(

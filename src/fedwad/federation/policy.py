@@ -72,6 +72,8 @@ class Policy:
         Asked for more, the client shares this much, and the result says so
     calibration : whether a summary or cells may come with the numbers that the client measures on
         splits of its own rows, from which a server learns the sampling noise
+    keep : whether summaries and block means may be kept in a file after the run: a matrix that
+        newcomers join, or a reference for drift. The site says so in its replies; it cannot check
     label_names : the classes that private releases may be asked by, from public knowledge: words or
         whole numbers. Every other label, and a missing one, is of a class of its own, which is
         never shared. Only for a policy with an epsilon
@@ -96,6 +98,7 @@ class Policy:
     classes: bool = False
     covariance_type: Literal["full", "lowrank", "diag", "spherical"] = "full"
     calibration: bool = True
+    keep: bool = False
     epsilon: float | None = None
     delta: float = 1e-5
     label_names: Collection[LabelName] = ()
@@ -106,7 +109,7 @@ class Policy:
     def __post_init__(self) -> None:
         self._set("allow", checked_kinds(self.allow))
         self._set("models", checked_models(self.models))
-        for option in ("exact_interpolant", "uniform_support", "classes", "calibration"):
+        for option in ("exact_interpolant", "uniform_support", "classes", "calibration", "keep"):
             check_switch(getattr(self, option), option)
         for option in ("name", "contact"):
             check_line(getattr(self, option), option)
@@ -148,6 +151,7 @@ class Policy:
             uniform_support=False,
             orders=None,
             classes=True,
+            keep=True,
             epsilon=math.inf,
             models=("*",),
             name=name,

@@ -99,7 +99,9 @@ def embedded(z: Floats, scale: Floats) -> Floats:
     Projections are of rows in the units of the data, where a distance is measured too.
     """
     unit = float(np.sqrt((scale**2).mean()))
-    powers = [z ** _POWERS[name] for name, _ in segments_of(z.shape[1]) if name in _POWERS]
+    powers = [z]
+    for _ in range(sum(name in _POWERS for name, _ in segments_of(z.shape[1])) - 1):
+        powers.append(powers[-1] * z)
     along = z @ (scale[:, None] / unit * directions(z.shape[1]))
     return np.concatenate([*powers, along**2], axis=1)
 
@@ -138,6 +140,7 @@ def block_means(
     order, rng = data_order(measure, "blocks", keys)
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)
+    points = points[: EACH * rows * (2**SIZES - 1)]  # all that blocks can hold
     constant = scale <= 1e-9 * np.abs(centre)
     scale = np.where(constant, 1.0, scale)
     values = embedded(np.where(constant, 0.0, (points - centre) / scale), scale)

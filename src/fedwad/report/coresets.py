@@ -12,9 +12,8 @@ from fedwad._coreset.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.flat import flattened
-from fedwad.report.pictures import _figure as new_figure
-from fedwad.report.pictures import _tidy as tidy
-from fedwad.report.pictures import _write as write_figure
+from fedwad.report.pictures import new_figure, tidy
+from fedwad.report.pictures import write_picture as write_figure
 
 __all__ = ["coreset_curves", "coreset_picture", "image_shape"]
 

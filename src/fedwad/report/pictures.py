@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "eigengap", "rendered"]
+__all__ = ["convergence", "eigengap", "new_figure", "rendered", "tidy", "write_picture"]
 
 _PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -25,14 +25,14 @@ _ENDINGS = (".png", ".svg", ".pdf")
 
 def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
     """Draw a distance by round: the paper's estimate, our bounds and estimate, the exact value."""
-    figure = _figure(6.4, 4.2)
+    figure = new_figure(6.4, 4.2)
     _draw_convergence(figure.subplots(), result, exact)
-    _write(figure, path)
+    write_picture(figure, path)
 
 
 def eigengap(suggestion: Suggestion, path: str | Path) -> None:
     """Draw the smallest Laplacian eigenvalues: k before the largest gap suggest k clusters."""
-    figure = _figure(6.4, 4.2)
+    figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
     inside = numbers <= suggestion.k
@@ -52,11 +52,12 @@ def eigengap(suggestion: Suggestion, path: str | Path) -> None:
     )
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
-    _tidy(axes)
-    _write(figure, path)
+    tidy(axes)
+    write_picture(figure, path)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -86,14 +87,16 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
-    _tidy(axes)
+    tidy(axes)
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """Remove what is not needed."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _write(figure: Figure, path: str | Path) -> None:
+def write_picture(figure: Figure, path: str | Path) -> None:
+    """Write the figure; InputError for an unknown ending."""
     path = Path(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(

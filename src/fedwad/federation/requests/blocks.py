@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.federation.message import Reply, Request, check_switch, is_count, is_finite, require
 from fedwad.ot import Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
@@ -19,7 +19,8 @@ class BlocksReply(Reply):
     """Means of public functions over blocks of rows, and the units that they are in.
 
     The first `counts[0]` blocks have `rows` rows each, the next `counts[1]` twice as many, and so
-    on. A block has at most half as many numbers as its rows have.
+    on. A block has at most half as many numbers as its rows have. `keep` says whether the site
+    allows the reply to be kept in a file.
     """
 
     rows: int
@@ -27,6 +28,7 @@ class BlocksReply(Reply):
     means: Floats
     centre: Floats
     scale: Floats
+    keep: bool = False
 
     @property
     def blocks(self) -> Blocks:
@@ -34,6 +36,7 @@ class BlocksReply(Reply):
         return Blocks(self.rows, tuple(self.counts), self.means, self.centre, self.scale)
 
     def check_values(self) -> None:
+        check_switch(self.keep)
         require(is_count(self.rows), "the size of a block is not a positive whole number.")
         require(
             is_finite(self.means, 2) and 0 < len(self.means) <= _MOST_BLOCKS,
@@ -74,6 +77,12 @@ class BlocksRequest(Request):
     def execute(self, context: ClientContext) -> tuple[BlocksReply, int]:
         data = context.data
         found = block_means(data.measure, context.floor, data.keys)
-        return BlocksReply(
-            found.rows, found.counts, found.means, found.centre, found.scale
-        ), found.rows
+        reply = BlocksReply(
+            found.rows,
+            found.counts,
+            found.means,
+            found.centre,
+            found.scale,
+            context.policy.keep,
+        )
+        return reply, found.rows

@@ -16,6 +16,7 @@ from fedwad.federation.message import (
     Reply,
     Request,
     check_distance,
+    check_switch,
     check_weights,
     is_count,
     is_finite,
@@ -44,14 +45,17 @@ _SAME_TRACE = 1e-6
 class SummaryReply(Reply):
     """A summary, and the distance to the support that made its cells (None for k-means cells).
 
-    `calibration` is None where it was not asked for, is withheld, or cannot be measured.
+    `calibration` is None where it was not asked for, is withheld, or cannot be measured. `keep`
+    says whether the site allows the reply to be kept in a file.
     """
 
     summary: Summary | LabelledSummary
     distance: float | None
     calibration: Calibration | None = None
+    keep: bool = False
 
     def check_values(self) -> None:
+        check_switch(self.keep)
         check_distance(self.distance)
         if self.calibration is not None:
             if not isinstance(self.summary, Summary):
@@ -119,7 +123,8 @@ class SummaryRequest(Request):
             found = None
             if self.calibration and self.p == 2:
                 found = context.calibration(self.cells, covariance_type)
-            return SummaryReply(summary, None, found), summary.min_cell_size
+            kept = context.policy.keep
+            return SummaryReply(summary, None, found, kept), summary.min_cell_size
         labels = context.data.known_labels()
         summary = summarise_classes(
             context.data.measure,

@@ -1,0 +1,46 @@
+"""A comparison as a file for the textfile collector of Prometheus' node exporter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["metrics"]
+
+_GAUGES = {
+    "distance": "Estimated distance between new data and the reference.",
+    "noise": "Distance that two samples of one population have by chance.",
+    "population": "Distance between the populations, sampling noise taken away.",
+    "pvalue": "P-value of the permutation test.",
+    "level": "Level at which this comparison counts as drift.",
+    "drift": "1 if drift was found, else 0.",
+    "test": "Number of this comparison with the reference.",
+    "rows": "Rows of the new data.",
+}
+
+
+def metrics(numbers: dict[str, Any], reference: str, site: str) -> str:
+    """Text in the exposition format of Prometheus; unknown numbers are left out.
+
+    Examples
+    --------
+    >>> print(metrics({"drift": 1}, "paris", "may"), end="")
+    # HELP fedwad_drift 1 if drift was found, else 0.
+    # TYPE fedwad_drift gauge
+    fedwad_drift{reference="paris",site="may"} 1
+    """
+    labels = f'{{reference="{_escaped(reference)}",site="{_escaped(site)}"}}'
+    lines = []
+    for name, text in _GAUGES.items():
+        if numbers.get(name) is not None:
+            metric = "fedwad_drift" if name == "drift" else f"fedwad_drift_{name}"
+            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} gauge"]
+            lines.append(f"{metric}{labels} {_number(numbers[name])}")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool | int) else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,271 @@
+"""A reference: what one site's data were like, saved without rows, to watch for drift against."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedwad._blas import single_threaded_blas
+from fedwad._distance.api import distance
+from fedwad._distance.result import DistanceResult
+from fedwad._drift.history import History
+from fedwad._drift.result import DriftResult
+from fedwad._drift.schema import for_new_data
+from fedwad._drift.spending import level_at
+from fedwad._drift.test import compare_blocks
+from fedwad._files import Saved
+from fedwad.errors import InputError
+from fedwad.federation import (
+    AgreedFederation,
+    BlocksReply,
+    BlocksRequest,
+    Kept,
+    KeptFederation,
+    MeteredFederation,
+    Policy,
+    Site,
+    SummaryReply,
+    SummaryRequest,
+    check_kept,
+    local,
+    same_features,
+)
+from fedwad.methods import Summary
+from fedwad.tables import Schema
+
+__all__ = ["Reference"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reference(Saved):
+    """What one site's data were like: a summary, means over blocks of rows and the schema.
+
+    It holds no rows. What it holds left the site through its policy, which must allow that it is
+    kept (`keep = true`), and is in its ledger.
+
+    Attributes
+    ----------
+    site : str
+        Name of the site.
+    summary, blocks : Kept
+        The requests that the site answered, and its replies.
+    features : tuple of str or None
+        Names of the features.
+    schema : Schema or None
+        What made the features of a table.
+
+    Examples
+    --------
+    >>> import numpy as np, fedwad
+    >>> rng = np.random.default_rng(0)
+    >>> reference = fedwad.Reference.from_data(rng.normal(size=(500, 3)), name="last year")
+    >>> reference
+    <reference of last year: 500 rows, 3 features, 40 blocks>
+    >>> reference.compare(rng.normal(size=(400, 3))).drift
+    False
+    >>> reference.compare(rng.normal(0.5, 1, (400, 3))).drift
+    True
+    """
+
+    _format: ClassVar[str] = "fedwad reference 1"
+    _noun: ClassVar[str] = "reference"
+
+    site: str
+    summary: Kept
+    blocks: Kept
+    features: tuple[str, ...] | None = None
+    schema: Schema | None = None
+
+    @classmethod
+    def from_data(
+        cls,
+        source: Any,
+        name: str = "reference",
+        *,
+        cells: int = 10,
+        seed: int = 0,
+        policy: Policy | None = None,
+        label_column: str | None = None,
+        drop: str | Iterable[str] = (),
+        schema: Schema | str | Path | None = "auto",
+        missing: str | Iterable[str] | Mapping[str, Iterable[str]] = (),
+    ) -> Reference:
+        """Ask a site for a summary and for means over blocks, and keep both.
+
+        Parameters
+        ----------
+        source : data (an array, a data frame, a path), which become a local site; or a site of a
+            federation, `fed["paris"]`, whose own policy then decides
+        name : name of the local site
+        cells, seed : of the summary
+        policy : what a local site answers; open by default
+        label_column, drop, schema, missing : what the columns of a table are, see `fedwad.local`
+        """
+        if isinstance(source, Site):
+            place = source
+        else:
+            fed = local({name: source}, policy, label_column, drop, schema, missing)
+            place = fed[name]
+            if schema == "auto" and fed.schema is not None:
+                place = AgreedFederation(fed, for_new_data(fed.schema), [name])[name]
+        method = Summary(cells=cells)
+        line = MeteredFederation(place.federation)
+        asked = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
+        with single_threaded_blas():
+            reply = line.ask({place.name: asked}, SummaryReply)[place.name]
+            check_kept(place.name, reply)
+            blocks = line.ask({place.name: BlocksRequest()}, BlocksReply)[place.name]
+        check_kept(place.name, blocks)
+        return cls(
+            place.name,
+            Kept(asked.validate(), reply),
+            Kept(BlocksRequest(), blocks),
+            getattr(place.federation, "features", None),
+            getattr(place.federation, "schema", None),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        summary, means = self._reply.summary, self._means
+        return (
+            f"<reference of {self.site}: {summary.count} rows, {summary.dimension} features,"
+            f" {len(means.means)} blocks>"
+        )
+
+    @property
+    def _reply(self) -> SummaryReply:
+        assert isinstance(self.summary.reply, SummaryReply)  # noqa: S101
+        return self.summary.reply
+
+    @property
+    def _means(self) -> BlocksReply:
+        assert isinstance(self.blocks.reply, BlocksReply)  # noqa: S101
+        return self.blocks.reply
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, by which a history knows the reference."""
+        return hashlib.sha256(json.dumps(self.to_dict()).encode("utf-8")).hexdigest()
+
+    def compare(
+        self,
+        new: Any,
+        alpha: float = 0.01,
+        *,
+        name: str = "new",
+        history: str | Path | None = None,
+        seed: int = 0,
+        label_column: str | None = None,
+        drop: str | Iterable[str] = (),
+        missing: str | Iterable[str] | Mapping[str, Iterable[str]] = (),
+    ) -> DriftResult:
+        """Compare new data with the reference: distance, p-value, columns, drift or none.
+
+        Parameters
+        ----------
+        new : data, which become a local site and are encoded as the reference was; or a site
+        alpha : probability of a false alarm: of this comparison, or with `history` over all
+            comparisons with this reference together, however many
+        name : name of the new data in the result
+        history : path of a file of JSON lines to which the comparison is added. Comparison k is
+            made at level alpha 12 / ((k + 11) (k + 12)); these levels sum to alpha. The same data
+            again are not counted again
+        seed : of the permutations and of the estimate
+        label_column, drop, missing : what the columns of a table are, see `fedwad.local`
+        """
+        if not 0 < alpha < 1:
+            raise InputError(f"alpha is {alpha!r}; give a number between 0 and 1, such as 0.01.")
+        place = self._new_site(new, name, label_column, drop, missing)
+        log = None if history is None else History(history, self.digest)
+        line = MeteredFederation(place.federation)
+        with single_threaded_blas():
+            summary, blocks = self._ask(line, place.name)
+            found = self._distance(place.name, summary)
+            data = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
+            number = 1 if log is None else log.number_of(data)
+            level = alpha if log is None else level_at(alpha, number)
+            test = compare_blocks(self._means.blocks, blocks.blocks, level, seed)
+        result = DriftResult(
+            distance=replace(found, traffic=line.traffic),
+            pvalue=test.pvalue,
+            smallest=test.smallest,
+            alpha=alpha,
+            level=level,
+            test=number,
+            blocks=test.blocks,
+            data=data,
+            reference=self.digest,
+        )
+        if log is not None:
+            log.append(result.line())
+        return result
+
+    def _new_site(
+        self, new: Any, name: str, label_column: str | None, drop: Any, missing: Any
+    ) -> Site:
+        """The site to compare, encoded as the reference was."""
+        if isinstance(new, Site):
+            return new
+        schema = self.schema
+        fed = local({name: new}, None, label_column, drop, schema, missing)
+        if fed.features != self.features:
+            raise InputError(
+                f"The features of {name} have other names than those of the reference;"
+                " compare the same columns."
+            )
+        return fed[name]
+
+    def _ask(self, line: MeteredFederation, name: str) -> tuple[SummaryReply, BlocksReply]:
+        """The two messages of the new data: the requests that the reference answered."""
+        summary = line.ask({name: self.summary.request}, SummaryReply)[name]
+        same_features({self.site: self._reply.summary.dimension, name: summary.summary.dimension})
+        return summary, line.ask({name: self.blocks.request}, BlocksReply)[name]
+
+    def _distance(self, name: str, summary: SummaryReply) -> DistanceResult:
+        """The distance between both, from the two summaries alone."""
+        asked = self.summary.request
+        assert isinstance(asked, SummaryRequest)  # noqa: S101
+        own = self.site if self.site != name else f"{self.site} (reference)"
+        kept = {own: [self.summary], name: [Kept(asked, summary)]}
+        fed = KeptFederation(kept, None, self.features, self.schema)
+        return distance(fed[own], fed[name], cells=asked.cells, seed=asked.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists, which `save` writes."""
+        return {
+            "site": self.site,
+            "features": None if self.features is None else list(self.features),
+            "schema": None if self.schema is None else self.schema.to_toml(),
+            "summary": self.summary.to_dict(),
+            "blocks": self.blocks.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Reference:
+        """Make a reference from what `to_dict` returned; InputError for anything else."""
+        try:
+            features, schema = content["features"], content["schema"]
+            found = cls(
+                site=str(content["site"]),
+                summary=Kept.from_dict(content["summary"]),
+                blocks=Kept.from_dict(content["blocks"]),
+                features=None if features is None else tuple(map(str, features)),
+                schema=None if schema is None else Schema.from_toml(schema),
+            )
+            if found._reply.summary.dimension != len(found._means.centre):
+                raise ValueError("about other features")
+        except (InputError, KeyError, TypeError, ValueError, AttributeError, AssertionError):
+            raise InputError(
+                "This is not the content of a reference; parts are missing or were changed."
+            ) from None
+        return found

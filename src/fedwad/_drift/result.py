@@ -1,0 +1,133 @@
+"""The result of comparing new data with a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedwad._distance.result import DistanceResult
+from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.parts import Known
+from fedwad._files import Saved
+from fedwad.errors import InputError
+
+__all__ = ["DriftResult"]
+
+_NUMBERS = ("pvalue", "smallest", "alpha", "level", "test", "data", "reference")
+_MOST_CAUSES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class DriftResult(Saved):
+    """New data beside a reference: whether they still come from its population.
+
+    Attributes
+    ----------
+    distance : DistanceResult
+        Between the reference and the new data.
+    pvalue : float
+        Of the hypothesis that both have one population, by permuting blocks of rows.
+    level : float
+        The largest p-value that counts as drift here. With a history the levels of all comparisons
+        with the reference sum to `alpha`.
+    alpha : float
+    test : int
+        Number of this comparison with the reference, 1 without a history.
+    smallest : float
+        The smallest p-value that so few blocks can give.
+    blocks : tuple of two int
+        Number of blocks of the reference and of the new data.
+    data, reference : str
+        Digests of the new data's blocks and of the reference.
+    """
+
+    _format: ClassVar[str] = "fedwad drift 1"
+    _noun: ClassVar[str] = "comparison with a reference"
+
+    distance: DistanceResult
+    pvalue: float
+    smallest: float
+    alpha: float
+    level: float
+    test: int
+    blocks: tuple[int, int]
+    data: str
+    reference: str
+
+    @property
+    def drift(self) -> bool:
+        """Whether drift was found: the p-value is at most `level`."""
+        return self.pvalue <= self.level
+
+    @property
+    def judged(self) -> bool:
+        """Whether the new data have enough blocks for a p-value as small as `level`."""
+        return self.smallest <= self.level
+
+    def explain(self) -> Explanation:
+        """Return which columns differ, and how."""
+        evidence = known_evidence(self.distance.evidence, 2.0)
+        known = Known(self.distance.value, self.distance.population, self.drift)
+        return explain_pair(evidence, (0, 1), self.distance.sites, known, None)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        before, after = self.distance.sites
+        chance = "" if self.distance.noise is None else f", by chance {self.distance.noise:.3g}"
+        numbers = f"p = {self.pvalue:.2g} at level {self.level:.2g}; distance"
+        numbers += f" {self.distance.value:.3g}{chance}"
+        if not self.judged:
+            return f"{after} has too few rows to judge drift from {before} ({numbers})."
+        if not self.drift:
+            return f"No evidence that {after} has drifted from {before} ({numbers})."
+        causes = self.explain().causes[:_MOST_CAUSES]
+        where = f", mostly in {', '.join(causes)}" if causes else ""
+        return f"Drift: {after} differs from {before} by more than chance{where} ({numbers})."
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DriftResult) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{self.sentence.removesuffix('.')}>"
+
+    def line(self) -> dict[str, Any]:
+        """Return the line of a history: what a plot over time needs."""
+        d = self.distance
+        numbers = {"value": d.value, "noise": d.noise, "population": d.population}
+        interval = d.population_interval
+        return {
+            "data": self.data,
+            "test": self.test,
+            "site": d.sites[1],
+            "rows": d.rows[1] if d.rows else None,
+            "pvalue": self.pvalue,
+            "level": self.level,
+            "drift": self.drift,
+            **numbers,
+            "population_interval": None if interval is None else list(interval),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists, which `save` writes."""
+        content = {name: getattr(self, name) for name in _NUMBERS}
+        return content | {"blocks": list(self.blocks), "distance": self.distance.to_dict()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> DriftResult:
+        """Make a result from what `to_dict` returned; InputError for anything else."""
+        try:
+            found = {name: content[name] for name in _NUMBERS}
+            if not 0 < found["pvalue"] <= 1:
+                raise ValueError("not a p-value")
+            one, two = map(int, content["blocks"])
+            plain = DistanceResult.from_dict(content["distance"])
+            return cls(distance=plain, blocks=(one, two), **found)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                "This is not the content of a comparison; parts are missing or were changed."
+            ) from None

@@ -1,0 +1,104 @@
+"""`fedwad reference SITE`: keep what a site's data are like, to watch for drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import fedwad
+from fedwad._drift.schema import for_new_data
+from fedwad.cli.columns import TableOptions
+from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.groups import Json, Seed, check_ending, grouped
+from fedwad.cli.sites import find_files, show_conflicts
+from fedwad.errors import InputError
+from fedwad.federation import AgreedFederation, LocalFederation, Site, open_client, prepare
+
+__all__ = ["one_file", "reference"]
+
+
+@guarded
+@grouped
+def reference(
+    site: Annotated[
+        str,
+        typer.Argument(help="The site's data: .npy, .npz, .csv or .parquet.", show_default=False),
+    ],
+    tables: TableOptions,
+    out: Annotated[
+        Path, typer.Option(help="Write the reference to this .json file.", show_default=False)
+    ],
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="The site's policy, which must allow summary and blocks and have keep = true;"
+            " everything is answered when left out.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The site's ledger; by default beside the policy.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """What are a site's data like now? A reference for `fedwad watch`, without rows.
+
+    It holds a summary, means over blocks of rows and the schema. Both messages pass through the
+    site's policy and ledger like any other.
+    """
+    check_ending(out, ".json", "--out")
+    if ledger is not None and policy is None:
+        raise InputError("--ledger was given without --policy; give both, or neither.")
+    name, path = one_file(site)
+    columns = tables.columns
+    if policy is None:
+        made = fedwad.Reference.from_data(
+            path,
+            name,
+            seed=seed,
+            label_column=columns.label,
+            drop=columns.drop,
+            schema=columns.schema,
+            missing=columns.missing,
+        )
+    else:
+        made = fedwad.Reference.from_data(_site(path, policy, ledger, tables), seed=seed)
+    made.save(out)
+    if made.schema is not None:
+        show_conflicts(made.schema)
+    if as_json:
+        print_json({"site": made.site, "out": str(out), "digest": made.digest})
+        return
+    screen.print(f"Wrote {made!r} to {out}; it has no rows.", markup=False, soft_wrap=True)
+    screen.print(f"Next: fedwad watch NEW --reference {out} --history log.jsonl", markup=False)
+
+
+def one_file(source: str) -> tuple[str, Path]:
+    """Return the one file that a source names, and its name; InputError for several."""
+    files = find_files([source])
+    if len(files) != 1:
+        raise InputError(f"{source} holds {len(files)} files; give one file.")
+    return next(iter(files.items()))
+
+
+def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -> Site:
+    """Return the site behind its policy and ledger, with its table encoded."""
+    client = open_client(
+        path,
+        policy,
+        ledger,
+        tables.label_column,
+        tables.drop or (),
+        tables.missing or (),
+        tables.schema,
+    )
+    name = client.policy.name or path.stem
+    alone = LocalFederation({name: client})
+    agreed = prepare(alone)
+    if isinstance(agreed, AgreedFederation):
+        return AgreedFederation(alone, for_new_data(agreed.schema), [name])[name]
+    return LocalFederation({name: client}, client.data.features, client.data.schema)[name]

@@ -1,0 +1,153 @@
+"""`fedwad watch NEW --reference REF`: have the data drifted since the reference?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import fedwad
+from fedwad._drift.history import History
+from fedwad._drift.prometheus import metrics
+from fedwad._files import write_atomically
+from fedwad.cli.columns import Drop, LabelColumn, Missing
+from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.explain import Explain, explained_json, show_explanation
+from fedwad.cli.groups import Json, Report, Save, Seed, check_ending
+from fedwad.cli.reference import one_file
+from fedwad.errors import InputError
+
+__all__ = ["watch"]
+
+_DRIFT = 3  # exit code
+
+Lines = list[dict[str, Any]]
+
+
+@guarded
+def watch(
+    new: Annotated[
+        str,
+        typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False),
+    ],
+    reference: Annotated[
+        Path, typer.Option(help="A file of `fedwad reference`.", show_default=False)
+    ],
+    alpha: Annotated[
+        float,
+        typer.Option(
+            help="Probability of a false alarm; with --history over all comparisons together."
+        ),
+    ] = 0.01,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            help="Add the comparison to this .jsonl file, and count those before.",
+            show_default=False,
+        ),
+    ] = None,
+    prometheus: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a .prom file for the textfile collector of Prometheus.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the history into a .png, .svg or .pdf file.", show_default=False),
+    ] = None,
+    label_column: LabelColumn = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    explain: Explain = False,
+    seed: Seed = 0,
+    save: Save = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Have the data drifted since the reference was made? The exit code is 3 if so.
+
+    The new data stay here. They are encoded as the reference was. With --history the levels of all
+    comparisons with the reference sum to alpha, so repeated comparisons raise no more false alarms.
+    """
+    check_ending(save, ".json", "--save")
+    check_ending(report, ".html", "--report")
+    check_ending(history, ".jsonl", "--history")
+    if not 0 < alpha < 1:
+        raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.01.")
+    before = fedwad.Reference.load(reference)
+    name, path = one_file(new)
+    result = before.compare(
+        path,
+        alpha,
+        name=name,
+        history=history,
+        seed=seed,
+        label_column=label_column,
+        drop=drop or (),
+        missing=missing or (),
+    )
+    lines = [result.line()] if history is None else History(history, before.digest).lines
+    if save is not None:
+        result.save(save)
+    _draw(result, lines, plot, report)
+    content = _content(result)
+    if prometheus is not None:
+        write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
+    if as_json:
+        print_json(content)
+    else:
+        _show(result, history is not None, report, explain)
+    if result.drift:
+        raise typer.Exit(_DRIFT)
+
+
+def _draw(result: fedwad.DriftResult, lines: Lines, plot: Path | None, report: Path | None) -> None:
+    if plot is not None:
+        from fedwad.report import drift_history
+
+        drift_history(lines, plot)
+    if report is not None:
+        from fedwad.report import write_drift
+
+        write_drift(result, lines, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
+
+
+def _content(result: fedwad.DriftResult) -> dict[str, Any]:
+    """Return what --json prints."""
+    found = result.line() | {"alpha": result.alpha, "judged": result.judged}
+    return (
+        found
+        | {
+            "distance": found.pop("value"),
+            "sentence": result.sentence,
+            "sites": list(result.distance.sites),
+            "blocks": list(result.blocks),
+            "smallest": result.smallest,
+        }
+        | explained_json(result.explain())
+    )
+
+
+def _show(result: fedwad.DriftResult, counted: bool, report: Path | None, everything: bool) -> None:
+    screen.print(result.sentence, markup=False, soft_wrap=True)
+    if result.drift:
+        show_explanation(result.explain(), everything)
+    if counted:
+        screen.print(
+            f"Comparison {result.test} with this reference: false alarms over all of them have"
+            f" probability {result.alpha:g} at most.",
+            soft_wrap=True,
+        )
+    if not result.judged:
+        screen.print(
+            f"The smallest p-value that is possible here is {result.smallest:.2g}. Compare more"
+            " rows at a time, or make a new reference.",
+            soft_wrap=True,
+        )
+    if report is not None:
+        screen.print(f"Report: {report}", markup=False)

@@ -1,0 +1,139 @@
+"""Replies that sites allow to be kept, as plain JSON, and a federation that answers from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.federation.bundle import Bundle
+from fedwad.federation.codec import digest
+from fedwad.federation.failures import Failure
+from fedwad.federation.federation import Answer, Federation, Question, Site, site
+from fedwad.federation.message import Request
+from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
+from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
+from fedwad.ot import Calibration, Summary
+from fedwad.tables import Schema
+
+__all__ = ["Kept", "KeptFederation", "check_kept"]
+
+_TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (SummaryRequest, SummaryReply, BlocksRequest, BlocksReply, Summary, Calibration)
+}
+_TUPLES = ("counts",)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A request and the reply of one site to it, which its policy allows to be kept."""
+
+    request: Request
+    reply: SummaryReply | BlocksReply
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return named numbers and lists."""
+        return {"request": _plain(self.request), "reply": _plain(self.reply)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Kept:
+        """Read what `to_dict` wrote, and check it like a reply that arrives.
+
+        ValueError, KeyError or TypeError for anything else; InputError for numbers that are no
+        reply.
+        """
+        request, reply = _built(content["request"]), _built(content["reply"])
+        if not isinstance(request, Request) or not isinstance(reply, SummaryReply | BlocksReply):
+            raise TypeError("not a request and its reply")
+        request = request.validate()
+        reply.check_values()
+        request.check(reply)
+        return cls(request, reply)
+
+
+def check_kept(name: str, *replies: SummaryReply | BlocksReply) -> None:
+    """Raise InputError unless the site allows these replies to be kept."""
+    if not all(reply.keep for reply in replies):
+        raise InputError(
+            f"{name} does not allow what it sends to be kept in a file; its policy needs"
+            " keep = true."
+        )
+
+
+class KeptFederation:
+    """Sites that were asked before, whose kept replies answer again, beside sites to be asked.
+
+    A kept site answers only the requests that it has answered before. Nothing is sent to it.
+    """
+
+    def __init__(
+        self,
+        kept: Mapping[str, list[Kept]],
+        live: Federation | None = None,
+        features: tuple[str, ...] | None = None,
+        schema: Schema | None = None,
+    ) -> None:
+        self._kept = {
+            name: {digest(one.request): one.reply for one in replies}
+            for name, replies in kept.items()
+        }
+        self._live = live
+        #: Names of the features, and the schema that made them of tables, if they are known.
+        self.features = features
+        self.schema = schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self._kept, *(() if self._live is None else self._live.names))
+
+    def __getitem__(self, name: str) -> Site:
+        return site(self, name)
+
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Answer for kept sites, and ask the others."""
+        others = {name: one for name, one in requests.items() if name not in self._kept}
+        answers: dict[str, Answer] = {
+            name: self._again(name, request)
+            for name, request in requests.items()
+            if name in self._kept
+        }
+        if others and self._live is not None:
+            answers |= self._live.ask(others)
+        return answers
+
+    def _again(self, name: str, request: Question) -> Answer:
+        found = None if isinstance(request, Bundle) else self._kept[name].get(digest(request))
+        if found is None:
+            return Failure("policy", "what was kept of it answers another request.")
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types; arrays are lists in a small object."""
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if is_dataclass(value):
+        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {"type": type(value).__name__, **named}
+    if isinstance(value, tuple):
+        return list(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _built(value: Any) -> Any:
+    if not isinstance(value, dict):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("not finite")
+        return value
+    if set(value) == {"array"}:
+        return np.array(value["array"], dtype=np.float64)
+    kind = _TYPES[value["type"]]
+    parts = {name: _built(part) for name, part in value.items() if name != "type"}
+    if set(parts) != {field.name for field in fields(kind)}:
+        raise ValueError("other fields than it has")
+    return kind(**{k: tuple(v) if k in _TUPLES else v for k, v in parts.items()})
