@@ -98,3 +98,16 @@ def test_power_law_and_gamma():
     assert fit_gamma(kappas, shares, 1 - 0.4 * shares**3.5) == pytest.approx(3.5, abs=0.1)
     assert fit_gamma(np.array([]), np.array([]), np.array([])) == 2.0
     assert Calibration(10, 4.0, 4.0, 0, 1, 10, 1, 1, 2).exponent > 0
+
+
+def test_cells_of_a_shared_support_are_compared_with_such_cells():
+    """Noise is the same; the error of the estimate is that of cells of the support."""
+    from sklearn.datasets import load_digits
+
+    images = load_digits().data
+    data = images[np.random.default_rng(0).permutation(len(images))[:400]]
+    support = images[np.random.default_rng(1).permutation(len(images))[:40]]
+    shared = calibrate(Measure(data), 40, min_cell_size=5, support=support)
+    own = calibrate(Measure(data), 40, min_cell_size=5)
+    assert shared.noise == pytest.approx(own.noise, rel=0.05)
+    assert shared.noise < shared.synthetic != own.synthetic

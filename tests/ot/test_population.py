@@ -113,3 +113,22 @@ def test_the_estimate_of_a_summary_becomes_the_exact_distance():
     a, b = (calibrate(Measure(x)) for x in parts)
     truth, raw = wasserstein(*parts), estimate(*summaries).value
     assert abs(calibrated_value(raw, a, b, 300, 300) / truth - 1) < min(0.05, raw / truth - 1)
+
+
+def test_the_interval_reaches_over_fluctuations_of_cluster_weights():
+    """Six separate clusters: the truth is about what the samples show, and the noise of weights is
+    no part of it."""
+    from fedwad.ot import beyond_chance, estimate
+
+    rng = np.random.default_rng(0)
+    centres, shares = 4 * rng.normal(size=(6, 20)), np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])
+    truth = wasserstein(centres, centres, a=shares, b=shares[::-1]) ** 2
+    data = [
+        Measure(centres[rng.choice(6, 300, p=w)] + rng.normal(size=(300, 20)))
+        for w in (shares, shares[::-1])
+    ]
+    summaries = [summarise(one) for one in data]
+    value = estimate(*summaries).value
+    table = np.array([[0.0, value], [value, 0.0]])
+    found = beyond_chance(table, summaries, [calibrate(one) for one in data])
+    assert found.lower[0, 1] ** 2 < truth < found.upper[0, 1] ** 2

@@ -18,6 +18,7 @@ from fedwad.federation.raw import RawTable
 from fedwad.ot import (
     Calibration,
     CovarianceType,
+    Floats,
     LabelledMeasure,
     Measure,
     calibrate,
@@ -157,19 +158,24 @@ class ClientContext:
             self._views[classes] = self.data.view(classes)
         return self._views[classes]
 
-    def calibration(self, cells: int, covariance_type: CovarianceType) -> Calibration | None:
+    def calibration(
+        self, cells: int, covariance_type: CovarianceType, support: Floats | None = None
+    ) -> Calibration | None:
         """What splits of the rows show; None if the policy withholds it or there are few rows.
 
-        A half has at least as many rows as a cell must have.
+        A half has at least as many rows as a cell must have. With `support`, cells are those of
+        transport to it.
         """
         count, key = len(self.data.measure), (cells, covariance_type)
         fewest = max(_MIN_CELL_SIZE, self.policy.min_cell_size)
         if not self.policy.calibration or count < 2 * fewest or not self._in_range():
             return None
+        measure = self.data.measure
+        if support is not None:
+            return calibrate(measure, min(cells, 10), covariance_type, fewest, support=support)
         if key not in self._calibrations:
-            # Cells of a support may be smaller than those of k-means; a half has half the rows.
-            smallest = max(1, min(fewest, count // (2 * cells)))
-            self._calibrations[key] = calibrate(self.data.measure, cells, covariance_type, smallest)
+            smallest = max(1, min(fewest, count // (2 * cells)))  # a half has half the rows
+            self._calibrations[key] = calibrate(measure, cells, covariance_type, smallest)
         return self._calibrations[key]
 
     def _in_range(self) -> bool:

@@ -100,6 +100,7 @@ def calibrate(
     covariance_type: CovarianceType = "auto",
     min_cell_size: int = 10,
     features: bool = True,
+    support: Floats | None = None,
 ) -> Calibration:
     """Measure the sampling noise of a sample, and the server's error, on splits of its own rows.
 
@@ -107,7 +108,8 @@ def calibrate(
     most MAX_HALF rows; the numbers for more rows are extrapolated. Below 2 MIN_HALF rows the
     error of the estimator is not measured: `synthetic` is then equal to `noise`, which
     leaves estimates as they are. Below four rows the exponent is a default. A single row has no
-    noise that could be measured, and gets zero.
+    noise that could be measured, and gets zero. With `support`, cells are those of transport to
+    these points, which a server shares between sites, and not of k-means.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def calibrate(
         return Calibration(
             1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, _GAMMA, features=_even(measure, features)
         )
-    splits = Splits.of(measure, cells, covariance_type, min_cell_size)
+    splits = Splits.of(measure, cells, covariance_type, min_cell_size, support)
     halves = list(splits.halves())
     squares = [splits.transport(*half) for half in halves]
     exact = np.array([square.sum() for square in squares])

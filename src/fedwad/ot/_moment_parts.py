@@ -27,12 +27,15 @@ class Site:
     covariance : array (d, d), (d,)
         Covariance (population form), or the variances alone, which ignores that features correlate.
     calibration : Calibration
+    weight_noise : float
+        Squared distance that chance fluctuations of the weights of cells make at this count.
     """
 
     count: float
     mean: Floats
     covariance: Floats
     calibration: Calibration
+    weight_noise: float = 0.0
 
     @property
     def variances(self) -> Floats:

@@ -126,6 +126,7 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     high = (
         np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
     )
+    high += _averaged_out(sites, null, value2)
     low, high = np.minimum(low, square), np.maximum(high, square)
     off = ~np.eye(len(sites), dtype=bool)
 
@@ -156,6 +157,19 @@ def _null(
     own = np.diag(table)
     pair = (own[:, None] + table) / 2  # of i at both sizes
     return np.asarray(np.sqrt(pair * pair.T))
+
+
+def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
+    """Noise of the weights of clusters that may be no part of a distance far from equality.
+
+    If cells are separate clusters, their weights fluctuate by chance and make self-distances large.
+    Far from equality an optimal transport depends on weights linearly, so these fluctuations
+    average out, and taking them away takes too much. If cells are parts of one cluster they do not.
+    A summary does not say which, so an interval reaches from one to the other.
+    """
+    roots = np.sqrt([site.weight_noise for site in sites])
+    near = np.where(value2 > 0, np.minimum(1.0, null / np.where(value2 > 0, value2, 1.0)), 1.0)
+    return np.asarray(np.minimum(np.outer(roots, roots), null) * (1 - near))
 
 
 def _overlap(calibrations: Sequence[Calibration]) -> Floats:

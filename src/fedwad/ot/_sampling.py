@@ -8,12 +8,14 @@ import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
-from fedwad.ot._measure import Floats
+from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._population import Populations, Site, populations
+from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
 __all__ = ["beyond_chance"]
 
+_DRAWS = 8  # of the weights of cells
 _LARGEST_WORK = 2e8  # pairs times entries of a covariance; beyond, its diagonal is taken
 
 AnySummary = Summary | LabelledSummary
@@ -73,10 +75,35 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
     return [
-        Site(summary.count, summary.mean, covariance, calibration)
+        Site(summary.count, summary.mean, covariance, calibration, weight_noise(summary))
         for (summary, calibration), covariance in zip(known, covariances, strict=True)
         if calibration is not None and isinstance(summary, Summary)
     ]
+
+
+def weight_noise(summary: Summary) -> float:
+    """Squared distance between cell means whose weights are drawn twice for as many rows.
+
+    Examples
+    --------
+    >>> from fedwad.ot import Measure, summarise
+    >>> clusters = np.repeat([[0.0], [8.0]], 200, axis=0)
+    >>> clusters += np.random.default_rng(0).normal(size=(400, 1))
+    >>> 1.0 < weight_noise(summarise(Measure(clusters), cells=2)) < 4.0
+    True
+    """
+    if len(summary.weights) < 2:
+        return 0.0
+    rng = np.random.default_rng(0)
+    shares = summary.weights / summary.weights.sum()
+    found = []
+    for _ in range(_DRAWS):
+        one, two = (rng.multinomial(summary.count, shares) / summary.count for _ in range(2))
+        a, b = one > 0, two > 0
+        found.append(
+            solve(Measure(summary.means[a], one[a]), Measure(summary.means[b], two[b])).cost
+        )
+    return float(np.mean(found))
 
 
 def _spread(found: Populations, known: Sequence[int], estimates: Floats) -> Populations:

@@ -42,15 +42,23 @@ class Splits:
     covariance_type: CovarianceType
     min_cell_size: int
     size: int
+    support: Floats | None = None
 
     @classmethod
     def of(
-        cls, measure: Measure, cells: int, covariance_type: CovarianceType, min_cell_size: int
+        cls,
+        measure: Measure,
+        cells: int,
+        covariance_type: CovarianceType,
+        min_cell_size: int,
+        support: Floats | None = None,
     ) -> Splits:
         order, rng = data_order(measure, "calibration")
         small, large = MAX_HALF
         size = min(len(measure) // 2, large, small + len(measure) // 15)
-        return cls(measure, order, rng, cells, covariance_type, min_cell_size, size)
+        if support is not None:
+            support = support[rng.permutation(len(support))]
+        return cls(measure, order, rng, cells, covariance_type, min_cell_size, size, support)
 
     def halves(self) -> Iterator[tuple[Indices, Indices]]:
         for _ in range(int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
@@ -108,11 +116,9 @@ class Splits:
         return [float(np.mean([square(size) for _ in range(draws)])) for size in sizes]
 
     def _synthetic(self, part: Measure) -> Synthetic:
-        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0, _KMEANS_ITERATIONS)
-        groups = int(labels.max()) + 1
-        weights = np.asarray(np.bincount(labels, part.weights, groups), dtype=np.float64)
-        means = group_sums(part.weights[:, None] * part.points, labels, groups) / weights[:, None]
-        factor = (part.points - means[labels]) * np.sqrt(part.weights)[:, None]
+        weights, means, factor = (
+            self._kmeans_cells(part) if self.support is None else self._support_cells(part)
+        )
         known = (weights, means, np.zeros(part.dimension), len(part), 0.0, 2.0, self.min_cell_size)
         if self.covariance_type == "spherical":
             level = np.sqrt((factor**2).sum() / part.dimension)
@@ -124,6 +130,27 @@ class Splits:
         if len(factor) > part.dimension:
             factor = np.asarray(np.linalg.qr(factor, mode="r"))
         return Synthetic(Summary(*known), None, factor)
+
+    def _kmeans_cells(self, part: Measure) -> tuple[Floats, Floats, Floats]:
+        """Weights and means of cells, and a factor of the covariance within them."""
+        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0, _KMEANS_ITERATIONS)
+        groups = int(labels.max()) + 1
+        weights = np.asarray(np.bincount(labels, part.weights, groups), dtype=np.float64)
+        means = group_sums(part.weights[:, None] * part.points, labels, groups) / weights[:, None]
+        return weights, means, (part.points - means[labels]) * np.sqrt(part.weights)[:, None]
+
+    def _support_cells(self, part: Measure) -> tuple[Floats, Floats, Floats]:
+        """The same of the cells of a support that both parts share.
+
+        It has fewer points, so that cells have as many rows as those of all rows have.
+        """
+        assert self.support is not None  # noqa: S101
+        count = max(1, round(len(self.support) * len(part) / len(self.measure)))
+        plan = solve(part, Measure(self.support[:count]))
+        weights = np.asarray(np.bincount(plan.cols, plan.mass, count), dtype=np.float64)
+        points = part.points[plan.rows]
+        means = group_sums(plan.mass[:, None] * points, plan.cols, count) / weights[:, None]
+        return weights, means, (points - means[plan.cols]) * np.sqrt(plan.mass)[:, None]
 
     def unequal_mixtures(self) -> Iterator[tuple[Indices, Indices]]:
         """Pairs of parts with unequal fractions of two groups of cells that lie apart."""

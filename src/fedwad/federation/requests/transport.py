@@ -151,7 +151,7 @@ class CellsRequest(Request):
         summary = summarise_plan(plan, covariance_type)
         found = None
         if self.calibration and self.p == 2 and self.classes == "ignored":
-            found = context.calibration(len(self.support), covariance_type)
+            found = context.calibration(len(self.support), covariance_type, self.support.points)
         return SummaryReply(summary, plan.distance, found), min(
             summary.min_cell_size, context.smallest_class(self.classes)
         )
