@@ -93,7 +93,9 @@ def calibrated_square(
     return np.asarray(squares * np.maximum(1 - (1 - kappa) * share**gamma, 0.0))
 
 
-def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
+def populations(
+    squares: Floats, sites: Sequence[Site], variance: Floats | None = None
+) -> Populations:
     """Distances between the populations of N sites from estimated squared distances (N, N).
 
     Parameters
@@ -101,6 +103,9 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     squares : array (N, N)
         Squared distances that were estimated from summaries, before calibration.
     sites : N of Site
+    variance : array (N, N), optional
+        Variance of squared distances far from equality, by the potentials of a transport between
+        cells; at least what means and spreads make is assumed.
     """
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
     value2 = calibrated_square(squares, calibrations, counts)
@@ -117,12 +122,16 @@ def populations(squares: Floats, sites: Sequence[Site]) -> Populations:
     )
     gain = parts.amplification(noise2)
     moments = parts.shift - parts.mean_noise + parts.scale - parts.scale_noise
-    std = np.sqrt(parts.variance + error**2)
+    varied = parts.variance
+    if variance is not None:  # as far as the distance is more than means and spreads
+        part = weight * np.maximum(rest, 0.0) / np.where(value2 > 0, value2, 1.0)
+        varied = np.maximum(varied, np.minimum(part, 1.0) * variance)
+    std = np.sqrt(varied + error**2)
     square = moments + weight * gain * rest
-    known = parts.variance > 0
-    share = np.where(known, parts.null_variance / np.where(known, parts.variance, 1.0), 0.0)
+    known = varied > 0
+    share = np.where(known, parts.null_variance / np.where(known, varied, 1.0), 0.0)
     skewed = _Z + _SKEWNESS * share
-    low = moments + np.maximum(rest - skewed * error, 0.0) - skewed * np.sqrt(parts.variance)
+    low = moments + np.maximum(rest - skewed * error, 0.0) - skewed * np.sqrt(varied)
     high = (
         np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
     )

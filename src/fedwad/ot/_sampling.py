@@ -16,6 +16,7 @@ from fedwad.ot._summary import Summary
 __all__ = ["beyond_chance"]
 
 _DRAWS = 8  # of the weights of cells
+_MOST_SITES = 50
 _LARGEST_WORK = 2e8  # pairs times entries of a covariance; beyond, its diagonal is taken
 
 AnySummary = Summary | LabelledSummary
@@ -58,7 +59,8 @@ def beyond_chance(
         return None
     sites = _sites([(summaries[index], calibrations[index]) for index in known])
     chosen = np.ix_(known, known)
-    found = populations(np.square(estimates[chosen]), sites)
+    variance = _variances([summaries[index] for index in known])
+    found = populations(np.square(estimates[chosen]), sites, variance)
     return found if len(known) == len(summaries) else _spread(found, known, estimates)
 
 
@@ -79,6 +81,29 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
         for (summary, calibration), covariance in zip(known, covariances, strict=True)
         if calibration is not None and isinstance(summary, Summary)
     ]
+
+
+def _variances(summaries: Sequence[AnySummary]) -> Floats | None:
+    """Variance of squared distances by potentials of cells; None where there are many pairs."""
+    count = len(summaries)
+    if count > _MOST_SITES:
+        return None
+    found = np.zeros((count, count))
+    for i in range(count):
+        for j in range(i):
+            found[i, j] = found[j, i] = _variance(summaries[i], summaries[j])
+    return found
+
+
+def _variance(a: AnySummary, b: AnySummary) -> float:
+    """Rows drawn again change a squared distance by the potentials of their cells."""
+    plan = solve(a.cells, b.cells)
+    parts = []
+    for summary, potentials in ((a, plan.f), (b, plan.g)):
+        weights = summary.cells.weights
+        gaps = potentials - weights @ potentials
+        parts.append(float(weights @ gaps**2) / max(summary.count, 1))
+    return sum(parts)
 
 
 def weight_noise(summary: Summary) -> float:
