@@ -123,9 +123,8 @@ def populations(
     gain = parts.amplification(noise2)
     moments = parts.shift - parts.mean_noise + parts.scale - parts.scale_noise
     varied = parts.variance
-    if variance is not None:  # as far as the distance is more than means and spreads
-        part = weight * np.maximum(rest, 0.0) / np.where(value2 > 0, value2, 1.0)
-        varied = np.maximum(varied, np.minimum(part, 1.0) * variance)
+    if variance is not None:  # where the distance is more than means and spreads
+        varied = np.maximum(varied, weight * variance)
     std = np.sqrt(varied + error**2)
     square = moments + weight * gain * rest
     known = varied > 0
