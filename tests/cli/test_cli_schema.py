@@ -1,6 +1,12 @@
 """Raw tables on the command line: `fedwad schema`, and --schema and --missing of the others."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +89,80 @@ def test_errors_are_one_sentence(heart, words, sentence):
     done = run(*(heart if word == "HEART" else word for word in words))
     assert done.returncode == 2
     assert sentence in done.stderr.splitlines()[-1]
+
+
+def test_bad_input_by_hand(tmp_path):
+    """Each gets one sentence, and what can be compared is compared."""
+    rows = "".join(f"{50 + k % 30},{'fm'[k % 2]}\n" for k in range(60))
+    written = {
+        "a.csv": "age,sex\n" + rows,
+        "lacks.csv": "age\n" + "".join(f"{40 + k}\n" for k in range(30)),
+        "levels.csv": "age,sex\n" + rows.replace(",f", ",woman").replace(",m", ",man"),
+        "lost.csv": "age,sex\n" + "?,?\n" * 20,
+        "sexless.csv": "age,sex\n" + "".join(f"{40 + k},\n" for k in range(30)),
+        "zero.csv": "age,sex\n",
+        "one.csv": "age,sex\n50,f\n",
+        "picture.png": "no table",
+    }
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.md").write_text("no table")
+    assert run("schema", "a.csv", "--out", "ok.toml", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "ok.toml").read_text()
+    (tmp_path / "typo.toml").write_text(text.replace("scale = ", "scael = "))
+    (tmp_path / "listed.toml").write_text(text.replace(', "other"', ""))
+    refused = {
+        ("matrix", "a.csv", "a.csv", "--schema", "typo.toml"): "'scael' (but 'scale')",
+        ("matrix", "a.csv", "lacks.csv", "--schema", "ok.toml"): "lacks.csv has no column 'sex'",
+        ("matrix", "a.csv", "levels.csv", "--schema", "listed.toml"): "the schema does not list",
+        ("matrix", "a.csv", "lost.csv"): "20 rows without a value",
+        ("matrix", "a.csv", "sexless.csv", "--schema", "ok.toml"): "30 missing values",
+        ("schema", "a.csv", "zero.csv"): "zero.csv is empty",
+        ("schema", "a.csv", "picture.png"): "ends in '.png'",
+        ("schema", "folder"): "The folder folder has no files that end in",
+        ("schema", "nowhere"): "There is no file or folder nowhere",
+    }
+    for words, sentence in refused.items():
+        done = run(*words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
+        assert sentence in done.stderr
+    compared = {
+        ("matrix", "a.csv", "lacks.csv"): "'sex' is ignored: lacks has no such column",
+        ("matrix", "a.csv", "levels.csv", "--schema", "ok.toml"): "All 60 values of column 'sex'",
+        ("matrix", "a.csv", "sexless.csv"): "All 30 values of column 'sex' at sexless are missing",
+        ("matrix", "a.csv", "one.csv"): "2 of 2 columns compared",
+    }
+    for words, sentence in compared.items():
+        done = run(*words, cwd=tmp_path)
+        assert done.returncode == 0, words
+        assert sentence in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="libraries are listed there")
+def test_an_interrupted_schema_leaves_nothing_behind(tmp_path):
+    lines = [f"{k % 97},{k % 7}.5,{'fm'[k % 2]}" for k in range(20_000)]
+    for k in range(60):
+        (tmp_path / f"site{k}.csv").write_text("\n".join(["a,b,c", *lines]))
+    words = [sys.executable, "-m", "fedwad", "schema", str(tmp_path), "--out", "made.toml"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and "libarrow" not in in_memory(process.pid):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "Interrupted" in err
+    assert "Traceback" not in err
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv"}
+
+
+def in_memory(process):
+    """The libraries that a process has loaded: PyArrow with the first file that it reads."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/maps").read_text()
+    return ""
 
 
 def test_a_public_schema_gives_the_clipping_norm_and_the_centre(heart, schema):

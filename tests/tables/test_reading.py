@@ -192,7 +192,10 @@ def test_quoted_cells_with_separators_and_line_breaks(tmp_path):
     [
         ("a.csv", "", "is empty"),
         ("a.csv", "u,v\n", "is empty"),
-        ("a.csv", "u,v\n,\n,\n", "is empty"),
+        ("a.csv", "u,v\n,\n,\n", "has 2 rows without a value"),
+        ("a.csv", "<!DOCTYPE html>\n<html>\n</html>\n", "is a web page"),
+        ("a.csv", "u,v\n\x00\x01SECRET\x02,2\n", "is not a text file"),
+        ("a.xlsx", "nonsense", "cannot be read as .xlsx"),
         ("a.csv", "u,v\n1,2\n3,4,SECRET\n", "same number of columns"),
         ("a.csv", "u,v\n1,2\n3\n", "cannot be read as .csv"),
         ("a.csv", "u,,v\n0,1,2\n", "a column without a name, number 2"),

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+import fedwad
 import ot
-from fedwad.errors import InputError
+from fedwad.errors import DataWarning, InputError
 from fedwad.tables import Schema, SchemaColumn, agree, profile, read_table
 
 SCHEMA = Schema(
@@ -129,6 +130,31 @@ def test_slips_in_a_file_are_named_in_one_sentence(tmp_path, right, wrong, where
     assert where in sentence
     assert what in sentence
     assert "\n" not in sentence
+
+
+def test_what_does_not_fit_a_given_schema_is_named():
+    schema = Schema(
+        (
+            SchemaColumn("weight", "number", centre=75.0, scale=12.0),
+            SchemaColumn("sex", "category", levels=("f", "m", "other")),
+        )
+    )
+    rng = np.random.default_rng(0)
+    fits = pd.DataFrame({"weight": rng.normal(70, 12, 60), "sex": ["f", "m"] * 30})
+    odd = pd.DataFrame({"weight": fits.weight * 2.2, "sex": ["f", "man", "woman"] * 20})
+    grams = fits.assign(weight=75 + (fits.weight - 75) * 1000)
+    tables = {"a": fits, "b": odd, "c": grams}
+    with pytest.warns(DataWarning) as caught:
+        fed = fedwad.local(tables, schema=schema)
+    assert {(c.problem, c.column, c.sites[0]) for c in fed.schema.conflicts} == {
+        ("units", "weight", "b"),
+        ("unknown levels", "sex", "b"),
+        ("units", "weight", "c"),
+    }
+    sentences = [str(one.message) for one in caught]
+    assert any("40 of 60" in s and "'man' and 'woman'" in s for s in sentences)
+    assert all("\n" not in s for s in sentences)
+    fedwad.local({"a": fits, "b": fits[:30]}, schema=schema)  # warnings are errors
 
 
 def test_files_that_are_not_schemas(tmp_path):

@@ -18,6 +18,7 @@ from fedwad.federation import (
     agreed_between,
     align_columns,
     as_dataset,
+    checked_schema,
     is_readable,
     read_raw,
 )
@@ -88,12 +89,19 @@ def read_sites(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:
 def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, Dataset]:
     """Return the data of these files, encoded by one schema if they are tables.
 
-    A schema that the sites agree on is summarised on standard error, with its conflicts.
+    A schema that the sites agree on is summarised on standard error, with its conflicts. Where a
+    table does not fit a given schema, there is a warning too.
     """
     held = {name: read_raw(path, columns=columns) for name, path in files.items()}
+    tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
+    for note in [note for data in tables.values() for note in data.table.notes]:
+        errors.print(f"Warning: {note}", soft_wrap=True, markup=False)
     schema = columns.schema
     if schema == "auto":
         schema = agree_on_schema(held, columns)
+    elif schema is not None:
+        schema = checked_schema(schema, tables)
+        show_conflicts(schema)
     return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
 
 

@@ -26,7 +26,7 @@ from fedwad.federation.needs import KINDS, Classes, Needs
 from fedwad.federation.node import accept_data, load_site_data, open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
-from fedwad.federation.raw import RawTable, as_dataset
+from fedwad.federation.raw import RawTable, as_dataset, checked_schema
 from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import (
     RemoteFederation,
@@ -134,6 +134,7 @@ __all__ = [
     "as_dataset",
     "as_federation",
     "check_kept",
+    "checked_schema",
     "choose_sites",
     "client_key",
     "completed_guarantee",

@@ -18,7 +18,7 @@ from fedwad.federation.failures import failure_of
 from fedwad.federation.federation import Answer, Federation, Question, Site, site
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
-from fedwad.federation.raw import RawTable, as_dataset
+from fedwad.federation.raw import RawTable, as_dataset, checked_schema
 from fedwad.federation.reading import read_raw
 from fedwad.federation.schemas import agreed_schema, hand_out, warn_conflicts
 from fedwad.tables import Schema
@@ -153,6 +153,9 @@ def local(
         warn_conflicts(federation.schema or Schema(()))
         return federation
     chosen = columns.schema if isinstance(columns.schema, Schema) else None
+    if chosen is not None:
+        chosen = checked_schema(chosen, tables)
+        warn_conflicts(chosen)
     return _encoded(held, chosen, shared)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,13 @@ from fedwad.tables import (
     hide_rare,
     label_texts,
     label_values,
+    misfits,
     numbers_by_cell,
     plain_table,
     profile,
 )
 
-__all__ = ["RawTable", "as_dataset"]
+__all__ = ["RawTable", "as_dataset", "checked_schema"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,15 @@ class RawTable:
             rows.append(codes.ravel())
         sha.update(_in_order(rows).data)
         return sha.hexdigest()
+
+
+def checked_schema(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
+    """A schema from a file, its conflicts those with the tables of these sites.
+
+    They may name levels, so they are for the holders of the tables.
+    """
+    found = tuple(c for name, held in tables.items() for c in misfits(schema, held.table, name))
+    return replace(schema, conflicts=found)
 
 
 def as_dataset(data: Dataset | RawTable, schema: Schema | None, least: int = 1) -> Dataset:

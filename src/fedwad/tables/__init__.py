@@ -21,6 +21,7 @@ from fedwad.tables._by_cell import (
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import label_values
 from fedwad.tables._frames import is_frame
+from fedwad.tables._misfits import misfits
 from fedwad.tables._plain import PlainTable, plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
 from fedwad.tables._profile_checks import check_profile, smallest_group
@@ -51,6 +52,7 @@ __all__ = [
     "label_text",
     "label_texts",
     "label_values",
+    "misfits",
     "numbers_by_cell",
     "plain_table",
     "profile",

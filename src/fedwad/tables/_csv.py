@@ -38,8 +38,7 @@ def read_csv(
     With `by_cell`, all columns are texts and no row is left out.
     """
     data = read_utf8(path, encoding)
-    if not data or data.isspace():
-        raise InputError(f"{path} is empty; give at least one sample.")
+    _refuse_other_content(data, path)
     separator = _separator(_first_line(data), path)
     content = _parsed(data, separator, path, headerless=False)
     names = [name.removeprefix("\ufeff") for name in content.column_names]
@@ -64,10 +63,21 @@ def read_csv(
     if not by_cell:
         columns, rows, notes = _without_blank_end(columns, rows, path)
     if rows == 0:
-        raise InputError(f"{path} is empty; give at least one sample.")
+        without = f"has {content.num_rows} rows without a value" if content.num_rows else "is empty"
+        raise InputError(f"{path} {without}; give at least one sample.")
     return Table(
         str(path), columns, rows, not headerless, notes, tuple(names) if headerless else ()
     )
+
+
+def _refuse_other_content(data: bytes, path: Path) -> None:
+    if not data or data.isspace():
+        raise InputError(f"{path} is empty; give at least one sample.")
+    start = data[: 1 << 16]
+    if b"\0" in start:
+        raise InputError(f"{path} is not a text file; save the table as CSV.")
+    if start.lstrip()[:15].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise InputError(f"{path} is a web page or XML and no table; export or download it again.")
 
 
 def _first_line(data: bytes) -> str:
