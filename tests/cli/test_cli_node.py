@@ -198,7 +198,7 @@ def test_a_check_says_what_it_does_not_try(site):
         "--method",
         "summary",
     )
-    assert "Not attacked: train, evaluate, which this policy allows." in " ".join(
+    assert "Warning: the policy allows train, evaluate." in " ".join(
         done.stdout.split()
     )
 

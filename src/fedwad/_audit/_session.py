@@ -45,6 +45,8 @@ class AttackSession:
         self.clip_norm = float(1.01 * np.sqrt((data.measure.points**2).sum(axis=1)).max()) or 1.0
         #: The records themselves, for attacks that know all records but one.
         self.known = data.measure.points
+        #: The names of classes, which a server that trains must know.
+        self.classes = tuple(self._client.data.names) or (0, 1)
         self.answered = 0
         self.refusals: list[str] = []
         #: Reasons why requests do not fit the data. The policy has no part in them, so they protect

@@ -25,6 +25,7 @@ from fedwad._audit._score import Score, Yardstick
 from fedwad._audit._session import AttackSession
 from fedwad._audit._summaries import many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
+from fedwad._audit._training import counted_tests, inverted_updates
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Dataset, Policy, RawTable, read, read_raw
@@ -33,7 +34,9 @@ from fedwad.tables import Schema
 
 __all__ = ["METHODS", "Method", "audit"]
 
-Method = Literal["fedwad", "hub", "summary", "test", "coreset", "classifier", "private", "schema"]
+Method = Literal[
+    "fedwad", "hub", "summary", "test", "coreset", "classifier", "training", "private", "schema"
+]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 _MOST = 1000  # records; of larger data a random part is audited
@@ -47,6 +50,7 @@ _KINDS: dict[str, frozenset[str]] = {
     "test": frozenset({"blocks"}),
     "coreset": frozenset({"moments", "summary", "atoms"}),
     "classifier": frozenset({"labels", "prototypes"}),
+    "training": frozenset({"train", "evaluate"}),
     "private": frozenset({"private"}),
     "schema": frozenset({"schema"}),
 }
@@ -131,6 +135,15 @@ _ATTACKS = (
         "prototypes of other numbers and seeds",
         many_prototypes,
     ),
+    _Attack(
+        "inverted updates",
+        ("training",),
+        "one round with weights that are a trap",
+        inverted_updates,
+    ),
+    _Attack(
+        "counting by tests", ("training",), "tests of networks that halve the data", counted_tests
+    ),
     _Attack("drawing from one release", ("private",), "one release", one_release),
     _Attack("all other records known", ("private",), "one release", known_others),
     _Attack("averaging, all others known", ("private",), "twenty releases", averaged_releases),
@@ -162,9 +175,9 @@ def audit(
         take few messages are tried on all records.
     policy : Policy or the path of one; by default the open policy, which answers everything, as in
         the paper's protocol
-    method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "private" or, of tables,
-        "schema", where a record counts as reconstructed if a value comes back that fewer than ten
-        records have; all by default
+    method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "training" (of labelled
+        data, with PyTorch), "private" or, of tables, "schema", where a record counts as
+        reconstructed if a value comes back that fewer than ten records have; all by default
     seed : the same seed gives the same bits
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read

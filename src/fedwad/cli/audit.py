@@ -36,7 +36,17 @@ def audit(
         ),
     ] = None,
     method: Annotated[
-        Literal["fedwad", "hub", "summary", "test", "coreset", "classifier", "private", "schema"]
+        Literal[
+            "fedwad",
+            "hub",
+            "summary",
+            "test",
+            "coreset",
+            "classifier",
+            "training",
+            "private",
+            "schema",
+        ]
         | None,
         typer.Option(help="Attack one method only.", show_default=False),
     ] = None,
@@ -125,11 +135,11 @@ def _show(result: AuditResult, data: Path) -> None:
 
 
 def _warn_of_untried(policy: Path | None) -> None:
-    """Name the request kinds that the policy allows and no attack covers."""
+    """Name the request kinds that the policy allows and that no rule makes safe."""
     allowed = [] if policy is None else untried(Policy.load(policy))
     if allowed:
         screen.print(
-            f"Not attacked: {', '.join(allowed)}, which this policy allows. {UNTRIED}",
+            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED}",
             soft_wrap=True,
         )
 

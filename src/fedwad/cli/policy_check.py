@@ -32,8 +32,10 @@ from fedwad.tables import agree
 __all__ = ["UNTRIED", "Trial", "reply_limits", "try_requests", "untried"]
 
 UNTRIED = (
-    "What the weights of a trained network reveal about your records is neither limited nor"
-    " audited."
+    "What the weights of a trained network reveal about your records is not limited: a server that"
+    " chooses the weights can read records from one update, or by counting right answers. Allow it"
+    " only to a server to which you would show your data; fedwad audit --method training shows"
+    " what comes back."
 )
 _SIZES = (1, 10, 100)
 

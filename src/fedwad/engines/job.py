@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._matrix.api import matrix
+from fedwad._words import printable
 from fedwad.errors import InputError
 from fedwad.federation import (
     AgreedFederation,
@@ -25,7 +27,12 @@ from fedwad.federation import (
 from fedwad.learning import train
 from fedwad.tables import Schema
 
-__all__ = ["Job", "run"]
+__all__ = ["SERVER_MODELS", "Job", "run"]
+
+#: The variable in which a server's operator lists import paths of networks that jobs may build,
+#: separated by commas; "*" for any.
+SERVER_MODELS = "FEDWAD_SERVER_MODELS"
+BUILT_IN_MODELS = ("mlp", "cnn")
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,22 @@ def _schema(federation: Federation, job: Job) -> dict[str, Any]:
 
 
 def _train(federation: Federation, job: Job) -> dict[str, Any]:
+    _check_model(job.options.get("model", "mlp"))
     return train(federation, clients=job.clients or None, **job.options).to_dict()
+
+
+def _check_model(model: Any) -> None:
+    """InputError unless the server's operator lets jobs build this network.
+
+    An import path runs code of a package that is installed on the server. Whoever submits a job
+    does not decide that.
+    """
+    listed = [word.strip() for word in os.environ.get(SERVER_MODELS, "").split(",")]
+    if model not in BUILT_IN_MODELS and model not in listed and "*" not in listed:
+        raise InputError(
+            f"The model '{printable(str(model))}' is not built in, and the server's operator does"
+            f" not list it in {SERVER_MODELS}."
+        )
 
 
 _ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {

@@ -19,7 +19,7 @@ from fedwad.engines.flare._job_folder import write_job_folder
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, OUTCOME, PROGRESS, SITE_VARIABLE
 from fedwad.engines.flare.site_config import read_config
 from fedwad.engines.flare.submit import need_flare
-from fedwad.engines.job import Job
+from fedwad.engines.job import SERVER_MODELS, Job
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import Columns, Policy
 
@@ -130,6 +130,7 @@ def _run(
     command = [sys.executable, "-m", "nvflare.cli", "simulator", str(app), "-w", str(workspace)]
     command += ["-c", ",".join(names), "-t", str(len(names))]
     variables = {**os.environ, SITE_VARIABLE: str(folder / "sites" / "{name}.toml")}
+    variables[SERVER_MODELS] = "*"  # whoever simulates operates the server
     outcome = workspace / "server" / "simulate_job" / OUTCOME
     in_time = _run_until(outcome, command, variables, timeout, on_line)
     if outcome.is_file():

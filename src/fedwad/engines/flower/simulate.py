@@ -11,7 +11,7 @@ from typing import Any
 from fedwad.engines.flower._control import Control, environment, need_flower
 from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
 from fedwad.engines.flower.submit import run_app, write_app
-from fedwad.engines.job import Job
+from fedwad.engines.job import SERVER_MODELS, Job
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import Columns
 
@@ -96,7 +96,7 @@ def _run(
     command = ["flower-superlink", "--insecure", "--simulation"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     command += ["--disable-runtime-dependency-installation"]
-    variables = environment(folder / "superlink", **{VARIABLE: str(folder)})
+    variables = environment(folder / "superlink", **{VARIABLE: str(folder), SERVER_MODELS: "*"})
     with server_process(command, variables, folder / "superlink.log", port) as superlink:
         if superlink is None:
             raise FederationError(

@@ -1,0 +1,125 @@
+"""Attacks on training: networks whose weights the server chose to read records.
+
+Units with thresholds a little apart along one direction: the gradients of neighbours differ by the
+records between two thresholds. And a network that says on which side of a plane a record lies makes
+each test a count of records.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedwad._audit._session import AttackSession
+from fedwad.federation import EvaluateRequest, Evaluation, TrainReply, TrainRequest
+from fedwad.ot import Floats
+
+__all__ = ["counted_tests", "inverted_updates"]
+
+_SIZES = (512, 256, 64)  # of the built-in network
+_SMALL = 1e-3  # of weights, so that all units are in their linear part
+_FILLED = 1e-3  # of the largest share, above which a gap holds a record
+_HALVINGS, _FAR, _TURN = 30, 50.0, 1e-2
+_MOST_FEATURES = 16  # of counting: each takes a message for every halving
+
+
+def inverted_updates(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """Records from one round of training on all samples at once."""
+    d = session.features
+    direction = rng.standard_normal(d)
+    direction /= np.linalg.norm(direction)
+    scale = session.clip_norm
+    thresholds = np.linspace(-1.0, 1.0, _SIZES[0]) * scale / 1.01
+    first = np.tile(_SMALL * direction / scale, (_SIZES[0], 1))
+    weights = _network(session, first, -_SMALL * thresholds / scale, (1.0, 0.0), (0.0, 0.0))
+    request = TrainRequest(
+        **_fields(session, weights),
+        epochs=(1,),
+        layers=("all",),
+        batch_size=session.count,
+        learning_rate=100.0,
+        momentum=0.0,
+        seed=0,
+        return_weights=True,
+    )
+    reply = session.ask(request)
+    if not isinstance(reply, TrainReply) or len(reply.weights) != len(weights):
+        return session.nothing
+    change = (weights - reply.weights).astype(np.float64)
+    slopes = change[: _SIZES[0] * d].reshape(_SIZES[0], d)
+    sides = change[_SIZES[0] * d : _SIZES[0] * (d + 1)]
+    sums, shares = -np.diff(slopes, axis=0), -np.diff(sides)
+    filled = np.abs(shares) > _FILLED * np.abs(shares).max()
+    if not filled.any():
+        return session.nothing
+    found = sums[filled] / shares[filled][:, None]
+    return np.asarray(found[np.isfinite(found).all(axis=1)])
+
+
+def counted_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """The outermost record along one direction, from how many records a network classifies right.
+
+    Directions that are turned a little find the same record, and give all its features.
+    """
+    d = session.features
+    if d > _MOST_FEATURES:
+        return session.nothing
+    turned = np.eye(d)[0] + _TURN * np.eye(d)
+    reached = [_farthest(session, direction) for direction in turned]
+    if any(place is None for place in reached):
+        return session.nothing
+    return np.asarray(np.linalg.solve(turned, np.array(reached, dtype=np.float64)))[None]
+
+
+def _farthest(session: AttackSession, direction: Floats) -> float | None:
+    """Where the last record along a direction lies, by halving."""
+    ask = partial(_right, session, direction)
+    none, low, high = ask(_FAR * session.clip_norm), 0.0, 2.0 * session.clip_norm
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        seen = ask(middle)
+        if seen is None or none is None:
+            return None
+        low, high = (low, middle) if seen == none else (middle, high)
+    return high
+
+
+def _right(session: AttackSession, direction: Floats, threshold: float) -> int | None:
+    first, bias = np.zeros((_SIZES[0], session.features)), np.zeros(_SIZES[0])
+    first[0], bias[0] = direction, -threshold
+    weights = _network(session, first, bias, (0.0, 1e6), (1e-6, 0.0))
+    reply = session.ask(EvaluateRequest(**_fields(session, weights)))
+    return reply.correct if isinstance(reply, Evaluation) else None
+
+
+def _network(
+    session: AttackSession,
+    first: Floats,
+    bias: Floats,
+    head: tuple[float, float],
+    head_bias: tuple[float, float],
+) -> Any:
+    """Weights of the built-in network: this first layer, its units added up, two logits of that."""
+    classes = len(session.classes)
+    second, third = np.zeros((_SIZES[1], _SIZES[0])), np.zeros((_SIZES[2], _SIZES[1]))
+    second[0], third[0, 0] = 1.0, 1.0
+    last, last_bias = np.zeros((classes, _SIZES[2])), np.full(classes, -1e6)
+    last[:2, 0], last_bias[:2] = head[:classes], head_bias[:classes]
+    layers = (first, bias, second, np.zeros(_SIZES[1]), third, np.zeros(_SIZES[2]), last, last_bias)
+    return np.concatenate([np.ravel(part) for part in layers]).astype(np.float32)
+
+
+def _fields(session: AttackSession, weights: Any) -> dict[str, Any]:
+    return {
+        "run": "audit",
+        "turn": 0,
+        "model": "mlp",
+        "personal": (),
+        "weights": weights,
+        "classes": session.classes,
+        "start": 0,
+        "test_size": 0.0,
+        "split": 0,
+    }
