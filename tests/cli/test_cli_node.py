@@ -198,9 +198,7 @@ def test_a_check_says_what_it_does_not_try(site):
         "--method",
         "summary",
     )
-    assert "Warning: the policy allows train, evaluate." in " ".join(
-        done.stdout.split()
-    )
+    assert "Warning: the policy allows train, evaluate." in " ".join(done.stdout.split())
 
 
 def test_a_check_does_not_take_a_mistyped_ledger_for_an_empty_one(site):
