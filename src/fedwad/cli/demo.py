@@ -81,13 +81,15 @@ def _as_dict(story: Story, report: Path) -> dict[str, Any]:
 
 def _show(story: Story, report: Path) -> None:
     from fedwad.report.sentences import compared_matrix, health_sentences, matrix_answer
+    from fedwad.report.why import why_sentences
 
     def part(title: str, *sentences: str) -> None:
         screen.print(f"\n[bold]{title}[/]")
         screen.print(" ".join(sentences), markup=False)
 
     matrix = story.matrix
-    part("Do four hospitals see the same patients?", *matrix_answer(matrix))
+    verdict, *rest = matrix_answer(matrix)
+    part("Do four hospitals see the same patients?", verdict, *why_sentences(matrix), *rest)
     part("How different are they, and is there an odd one out?", *health_sentences(matrix))
     conflicts = conflict_sentences(story.schema)
     part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))

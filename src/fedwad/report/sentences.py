@@ -19,6 +19,7 @@ from fedwad.report.page._digits import Digits
 from fedwad.tables import Schema
 
 __all__ = [
+    "Named",
     "compared_distance",
     "compared_matrix",
     "distance_answer",

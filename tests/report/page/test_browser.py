@@ -301,3 +301,23 @@ def test_pictures(show, make_matrix, tmp_path, width, dark):
     assert (pixels[5, 5, :3].mean() < 0.5) == dark
     codes = (255 * pixels[..., :3]).astype(int) @ [65536, 256, 1]
     assert len(np.unique(codes)) > 50
+
+
+def test_the_reasons_follow_the_chosen_pair(show):
+    rng = np.random.default_rng(0)
+    shifts = {"a": (0, 0, 0), "b": (4, 0, 0), "c": (0, 4, 0), "d": (0, 0, 4)}
+    matrix = fedwad.matrix({name: rng.normal(size=(200, 3)) + s for name, s in shifts.items()})
+    page = show(matrix, PHONE)
+    names = order_of(page)
+    cells = page.find_element("id", "cells")
+    reasons = """return [document.getElementById('why-pair').textContent,
+        document.querySelector('#causes .column').textContent]"""
+    for other in "bcd":
+        row, column = names.index("a"), names.index(other)
+        hover(page, *place_of(page, row, column, 4))
+        page.execute_script("arguments[0].focus()", cells)
+        pair, first = page.execute_script(reasons)
+        assert pair == f"a \N{EN DASH} {other}"
+        assert first == matrix.explain("a", other).causes[0]
+    wide = page.execute_script("return document.documentElement.scrollWidth")
+    assert wide <= PHONE

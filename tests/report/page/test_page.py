@@ -6,11 +6,13 @@ import hashlib
 import io
 import json
 import re
+import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 import pytest
 from hostile import HOSTILE, NASTY
 
@@ -408,3 +410,55 @@ def test_the_odd_one_out_is_named_only_beyond_chance(tmp_path):
     write_report(odd, tmp_path / "report.html")
     page = check(tmp_path / "report.html", 90_000)[1]
     assert re.search(r"far <away> \(p = [^)]*\) is the odd one out", page.text)
+
+
+@pytest.fixture(scope="module")
+def clinics():
+    """Four sites; at one the dose is always 0. Column names are hostile."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame(
+            {
+                "<b>age</b>": rng.normal(50, 10, 150),
+                "dose": rng.normal(100, 20, 150) * (name != "rome"),
+                "sex": rng.choice(["f", "m"], 150),
+            }
+        )
+        for name in ("oslo", "paris", "rome", "bern")
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fedwad.errors.DataWarning)
+        return fedwad.matrix(fedwad.local(tables))
+
+
+def test_the_page_says_why(clinics, tmp_path):
+    write_report(clinics, tmp_path / "report.html")
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "rome stands out most by dose (mean 0, " in page.text
+    assert page.text.index("stands out most by dose") < page.text.index("What was compared")
+    assert "3 of 3 columns compared" in page.text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))["why"]
+    pairs = list(zip(*np.triu_indices(4, 1), strict=True))
+    for (i, j), bars in zip(pairs, data["pairs"], strict=True):
+        if "rome" in (clinics.sites[i], clinics.sites[j]):
+            column, thousandths, significant = bars[0]
+            assert (data["columns"][column], significant) == ("dose", 1)
+            assert thousandths > 900
+    assert data["sites"][2][data["columns"].index("dose")].startswith("0")
+
+
+def test_nothing_is_explained_where_nothing_differs(tmp_path):
+    rng = np.random.default_rng(1)
+    same = fedwad.matrix({name: rng.normal(size=(200, 3)) for name in "abc"})
+    write_report(same, tmp_path / "report.html")
+    page = check(tmp_path / "report.html", 90_000)[1]
+    assert "stands out most" not in page.text
+    assert "No column differs by more than chance explains" in page.text
+
+
+def test_a_distance_says_why(tmp_path):
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(200, 3)), rng.normal((0, 2, 0), 1, (200, 3))
+    write_report(fedwad.distance(first, second), tmp_path / "report.html")
+    page = check(tmp_path / "report.html", 90_000)[1]
+    assert "Why they differ" in page.text

@@ -82,8 +82,8 @@ def level_of(
 
 
 def colour_css() -> str:
-    """Classes l0 ... for shades, t0 ... for text upon them, c0 ... for clusters, in light and
-    dark."""
+    """Classes l0 ... for shades, t0 ... for text upon them, s0 ... for cells of tables with both,
+    c0 ... for clusters, in light and dark."""
     light, dark = ramp(), ramp()[::-1]
     rules = [
         _mode(light, 0),
@@ -97,6 +97,7 @@ def colour_css() -> str:
 def _mode(shades: tuple[str, ...], mode: int) -> str:
     levels = "".join(
         f".l{k}{{fill:{shade};stroke:{shade}}}.t{k}{{fill:{_text_on(shade)}}}"
+        f".s{k}{{background:{shade};color:{_text_on(shade)}}}"
         for k, shade in enumerate(shades)
     )
     return levels + "".join(f".c{k}{{--c:{pair[mode]}}}" for k, pair in enumerate(CLUSTERS))

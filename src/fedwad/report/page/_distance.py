@@ -18,6 +18,7 @@ from fedwad.report.page._opening import bold_name, opening, paragraph
 from fedwad.report.page._pairs import folded, table
 from fedwad.report.page._sent import facts, how_to_read, what_was_sent
 from fedwad.report.page._text import escape, tag
+from fedwad.report.page._why import why_distance
 from fedwad.report.sentences import compared_distance, distance_answer
 from fedwad.tables import Schema
 
@@ -61,6 +62,9 @@ def distance_sections(
         warnings,
     )
     sections.append(Section("The answer", _answer(result, exact)))
+    why = why_distance(result)
+    if why:
+        sections.append(Section("Why they differ", why))
     if result.history:
         sections.append(Section("The rounds", _rounds(result, exact), "left"))
     made = Section("How it was made", _made(result), "right")

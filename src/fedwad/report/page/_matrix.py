@@ -22,7 +22,9 @@ from fedwad.report.page._sent import facts, how_to_read, missing_sites, what_was
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
 from fedwad.report.page._tree import tree_figure
+from fedwad.report.page._why import reasons_of, standing_out, why_data, why_pair
 from fedwad.report.sentences import compared_matrix, matrix_answer
+from fedwad.report.why import why_sentences
 
 __all__ = ["matrix_data", "matrix_lead", "matrix_sections", "matrix_title"]
 
@@ -41,13 +43,17 @@ def matrix_title(subject: Subject) -> str:
 
 def matrix_data(subject: Subject) -> Any:
     """The numbers that the script of the page reads."""
-    return heat_data(subject) if subject.size > 1 else None
+    if subject.size < 2:
+        return None
+    reasons = reasons_of(subject)
+    return heat_data(subject) | ({} if reasons is None else {"why": why_data(reasons)})
 
 
 def matrix_lead(subject: Subject) -> str:
     """The answer in a few sentences."""
     verdict, *rest = matrix_answer(subject.matrix, bold_name)
-    return paragraph([verdict], "lead") + (paragraph(rest) if rest else "")
+    why = why_sentences(subject.matrix, bold_name, escape)
+    return paragraph([verdict, *why], "lead") + (paragraph(rest) if rest else "")
 
 
 def matrix_sections(subject: Subject) -> list[Section]:
@@ -73,14 +79,24 @@ def _code(command: str) -> str:
 
 
 def _pictures(subject: Subject) -> list[Section]:
-    sections = [
-        Section("Every pair", heat_map(subject)),
+    sections = [Section("Every pair", heat_map(subject)), *_why(subject)]
+    sections += [
         Section("The map", site_map(subject), "left"),
         Section("The tree", tree_figure(subject), "right"),
     ]
     if subject.clusters is not None:
         sections.append(Section("The clusters", _clusters(subject), "right"))
     return sections
+
+
+def _why(subject: Subject) -> list[Section]:
+    """Why the chosen pair differs, and who stands out by what; nothing if that is unknown."""
+    reasons = reasons_of(subject)
+    if reasons is None:
+        return []
+    sections = [Section("Why this pair differs", why_pair(reasons))]
+    standing = standing_out(reasons)
+    return [*sections, Section("Who stands out by what", standing)] if standing else sections
 
 
 def _details(subject: Subject) -> list[Section]:

@@ -61,6 +61,8 @@ class Subject:
                 raise InputError(
                     f"exact has shape {exact.shape}; give one distance per pair ({size} x {size})."
                 )
+        if schema is None and matrix.evidence is not None:
+            schema = matrix.evidence.schema
         return cls(matrix, clusters, exact, schema, tuple(warnings))
 
     @property

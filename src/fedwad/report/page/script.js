@@ -75,6 +75,23 @@
     intervalBar.style.left = `${place(data.lower[pair])}%`;
     intervalBar.style.right = `${100 - place(data.upper[pair])}%`;
     spot.style.left = `${place(data.value[pair])}%`;
+    explain(a, b, pair);
+  }
+
+  // ---- why the chosen pair differs
+  const causes = byId("causes");
+  function explain(a, b, pair) {
+    if (!causes) return;
+    byId("why-pair").replaceChildren(nameOf(a), " – ", nameOf(b));
+    byId("why-none").hidden = data.why.pairs[pair].length > 0;
+    causes.replaceChildren(...data.why.pairs[pair].map(([column, thousandths, sure]) => {
+      const bar = element("i", "", []);
+      bar.style.width = `${thousandths / 10}%`;
+      const part = thousandths >= 10 ? `${Math.round(thousandths / 10)}%` : "<1%";
+      const at = (site) => element("span", "at-site", [nameOf(site), ` ${data.why.sites[site][column]}`]);
+      return element("li", sure ? "" : "within", [element("span", "column", [element("bdi", "", [data.why.columns[column]])]),
+        element("b", "part", [part]), element("span", "bar-of", [bar]), at(a), at(b)]);
+    }));
   }
 
   function point(event) {

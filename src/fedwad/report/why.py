@@ -1,0 +1,84 @@
+"""Why sites differ, in sentences to read aloud."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.text import percent
+from fedwad._matrix.result import MatrixResult
+from fedwad.errors import InputError
+from fedwad.report.sentences import Named, listed, pairs_that_differ
+
+__all__ = ["why_sentences"]
+
+_MOST_SITES, _MOST_COLUMNS = 2, 2
+_LARGEST = 100  # sites of a matrix that is explained in sentences
+
+
+def why_sentences(matrix: MatrixResult, named: Named = str, word: Named = str) -> list[str]:
+    """Which sites stand out, and by which columns; empty if nothing differs or that is unknown.
+
+    Other texts of users than names of sites pass through `word`.
+    """
+    differ = pairs_that_differ(matrix)
+    if differ is None or not differ.any() or not 1 < len(matrix) <= _LARGEST:
+        return []
+    try:
+        if len(matrix) == 2:
+            return _of_two(matrix.explain(*matrix.sites), named, word)
+        found = matrix.explain_clusters(list(range(len(matrix))))
+    except InputError:
+        return []
+    shown = matrix.population if matrix.calibrated and matrix.population is not None else None
+    far = (matrix.value if shown is None else shown) ** 2
+    order = np.argsort(-far.sum(axis=1), kind="stable").tolist()
+    sentences = [_of_one(found[site], matrix.sites[site], named, word) for site in order]
+    return [sentence for sentence in sentences if sentence][:_MOST_SITES]
+
+
+def _of_two(found: Explanation, named: Named, word: Named) -> list[str]:
+    if not found.causes:
+        return []
+    a, b = found.sites
+    columns = [
+        f"{word(column)} ({_change(found, column, word, f'at {named(a)}', f'at {named(b)}')})"
+        for column in found.causes[:_MOST_COLUMNS]
+    ]
+    return [f"They differ most in {listed(columns)}."]
+
+
+def _of_one(found: Explanation, site: str, named: Named, word: Named) -> str:
+    if not found.causes:
+        return ""
+    columns = [
+        f"{word(column)} ({_change(found, column, word, '', 'elsewhere')})"
+        for column in found.causes[:_MOST_COLUMNS]
+    ]
+    return f"{named(site)} stands out most by {listed(columns)}."
+
+
+def _change(found: Explanation, column: str, word: Named, here: str, there: str) -> str:
+    """`mean 0, elsewhere 233`."""
+    k = found.names.index(column)
+    what, first, second = _values(found, k)
+    return f"{word(what)} {first}{f' {here}' if here else ''}, {second} {there}"
+
+
+def _values(found: Explanation, k: int) -> tuple[str, str, str]:
+    """What changed most in a column, and its values at both sides."""
+    here, there = found.here[k], found.there[k]
+    if found.kinds[k] == "category":
+        level, p, q = found.levels(found.names[k])[0]
+        return level, percent(p), percent(q)
+    if found.kinds[k] == "boolean":
+        return "true", percent(here["mean"]), percent(there["mean"])
+    lost = here.get("missing", 0.0), there.get("missing", 0.0)
+    if abs(lost[0] - lost[1]) > _MUCH:
+        return "missing", percent(lost[0]), percent(lost[1])
+    if found.scale[k] > found.location[k] and "std" in here and "std" in there:
+        return "standard deviation", f"{here['std']:.3g}", f"{there['std']:.3g}"
+    return "mean", f"{here['mean']:.3g}", f"{there['mean']:.3g}"
+
+
+_MUCH = 0.3  # difference in the share of missing values that is named before that of means
