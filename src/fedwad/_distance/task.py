@@ -43,6 +43,7 @@ class DistanceTask:
         summaries: Sequence[Summary | LabelledSummary],
         calibrations: Sequence[Calibration | None],
         columns: Floats | None,
+        noises: Sequence[tuple[Floats, Floats]] = (),
     ) -> Evidence | None:
         """Return what explains a distance between the sites of these summaries, if p = 2."""
         if self.p != 2:
@@ -55,6 +56,7 @@ class DistanceTask:
             line.features,
             line.schema,
             count if labelled else feature_count(count, self.classes),
+            noises,
         )
 
     def zero(self) -> DistanceResult:

@@ -62,10 +62,13 @@ class Evidence:
         features: tuple[str, ...] | None = None,
         schema: Schema | None = None,
         count: int | None = None,
+        noises: Sequence[tuple[Floats, Floats]] = (),
     ) -> Evidence:
         """Evidence from what the sites sent, in the order of the sites.
 
         `count` is the number of features where summaries have coordinates for classes after them.
+        `noises` are the variances that noise for privacy gives to means and variances; no
+        correlations are compared then.
         """
         known = list(calibrations) or [None] * len(summaries)
         count = summaries[0].dimension if count is None else count
@@ -74,12 +77,15 @@ class Evidence:
             _rounded_moments(column_moments(summary, calibration))
             for summary, calibration in zip(plain, known, strict=True)
         )
+        if noises:
+            both = zip(moments, noises, strict=True)
+            moments = tuple(_rounded_moments(_noisier(*one)) for one in both)
         if len(squares) * count > _MOST_NUMBERS:
             squares = {}
         return cls(
             moments=moments,
             squares={pair: _rounded(_folded(found, count)) for pair, found in squares.items()},
-            correlations=_correlations(plain, moments, features, schema),
+            correlations=None if noises else _correlations(plain, moments, features, schema),
             features=None if features is None else tuple(features),
             schema=schema,
         )
@@ -147,6 +153,15 @@ def _features_of(summary: AnySummary, count: int) -> Summary:
         covariance=within[(slice(count),) * within.ndim],
         factors=None,
     )
+
+
+def _noisier(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
+    """Moments whose standard errors count noise in the mean and in the variance too."""
+    of_mean, of_variance = noise
+    std = np.zeros_like(one.mean) if one.std is None else one.std
+    # A variance within its noise says nothing more precise about the standard deviation.
+    of_std = of_variance / np.maximum(4 * std**2, np.sqrt(of_variance))
+    return replace(one, mean_error=one.mean_error + of_mean, std_error=one.std_error + of_std)
 
 
 def _folded(square: Floats, count: int) -> Floats:

@@ -125,11 +125,11 @@ def _notes(evidence: Evidence, i: int, j: int) -> list[str]:
     a, b = evidence.moments[i], evidence.moments[j]
     spreads = a.std is not None and b.std is not None
     if not spreads:
-        found.append("A site sent no spread by column, so only means are compared.")
+        found.append("Spreads by column are not known, so only means are compared.")
     if spreads and evidence.correlations is None:
-        found.append("A site sent no covariances, so changed correlations would not show.")
+        found.append("Covariances are not known, so changed correlations would not show.")
     if a.noise is None or b.noise is None:
-        found.append("A site sent no noise by column, so the excess has means and spreads only.")
+        found.append("Noise by column is not known, so the excess has means and spreads only.")
     if (min(i, j), max(i, j)) not in evidence.squares:
         found.append("Shares come from means, spreads and noise, not from a transport plan.")
     return found

@@ -20,6 +20,7 @@ _MANY = 8  # columns, from which they show their common error
 _CLEAR = 3.0  # errors
 _SURE = 2.5  # errors
 _ORDINARY = 1e-60, 1e60
+_MEASURED = 0.9  # weight of measured noise where all of a distance is noise
 _MINOR = 0.1  # of the squared distance between populations, below which a rest is not shared out
 
 
@@ -114,7 +115,8 @@ def parts_of(
     changed = column_changes(columns, a, b)
     noise = _noise(columns, a, b)
     inside = np.maximum(noise - changed.null, 0.0)  # noise of neither mean nor spread
-    whole = changed.raw.sum(axis=1) + inside if square is None else by_column(columns, square)
+    expected = changed.raw.sum(axis=1) + inside
+    whole = expected if square is None else by_column(columns, square)
     location, scale = changed.amounts.T
     dependence = _dependence(columns, correlations)
     surplus, error = _surplus(changed, whole, inside, known)
@@ -125,7 +127,7 @@ def parts_of(
     rest = rest + dependence
     counted = np.where(location + scale > 0, changed.variance, 0.0)
     return Parts(
-        square=whole,
+        square=_blended(whole, expected, noise, known),
         noise=noise,
         location=location,
         scale=scale,
@@ -142,6 +144,19 @@ def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Flo
     if first is None or second is None:
         return np.zeros(len(columns))
     return by_column(columns, np.sqrt(first * second))
+
+
+def _blended(whole: Floats, expected: Floats, noise: Floats, known: Known) -> Floats:
+    """Parts of the squared distance between the samples, from a plan and from measured noise.
+
+    Synthetic samples have the noise of their model. The more of a distance is noise, the more
+    counts what the sites measured on their own rows.
+    """
+    total, other, square = float(whole.sum()), float(expected.sum()), known.value**2
+    if not (noise.any() and total > 0 and other > 0 and square > 0):
+        return whole
+    weight = _MEASURED * min(1.0, float(noise.sum()) / square) ** 0.5
+    return np.asarray(square * ((1 - weight) * whole / total + weight * expected / other))
 
 
 def _dependence(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:

@@ -213,4 +213,5 @@ def _evidence(line: MeteredFederation, task: MatrixTask, found: Found) -> Eviden
         line.features,
         line.schema,
         count if labelled else feature_count(count, task.classes),
+        found.noises,
     )

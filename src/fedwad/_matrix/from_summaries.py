@@ -90,4 +90,13 @@ def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Foun
     )
     value, lower, upper = noise_effect(denoised, task.seed).corrected(synthetic)
     types = tuple(summary.covariance_type for summary in summaries)
-    return Found(tuple(replies), value, lower, upper, summaries, types, columns=columns)
+    return Found(
+        tuple(replies),
+        value,
+        lower,
+        upper,
+        summaries,
+        types,
+        columns=columns,
+        noises=[one.feature_noise for one in denoised],
+    )

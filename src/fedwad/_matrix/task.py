@@ -40,7 +40,8 @@ class Found:
     """What a method finds: bounds and estimates for all pairs, and the summaries behind them.
 
     Where there are calibrations, they and the first summaries are those of the sites in order.
-    `columns` are the parts of features in the squared distances of pairs.
+    `columns` are the parts of features in the squared distances of pairs. `noises` are variances
+    of noise for privacy in means and variances.
     """
 
     sites: tuple[str, ...]
@@ -53,6 +54,7 @@ class Found:
     fedwad: Floats | None = None
     calibrations: Sequence[Calibration | None] = ()
     columns: Mapping[Pair, Floats] = field(default_factory=dict)
+    noises: Sequence[tuple[Floats, Floats]] = ()
 
 
 def pairs_of(count: int) -> list[Pair]:

@@ -60,6 +60,17 @@ class DenoisedMoments:
         """Mean and covariance in the original features."""
         return self.centre + self.axes @ self.mean, self.axes @ self.covariance @ self.axes.T
 
+    @property
+    def feature_noise(self) -> tuple[Floats, Floats]:
+        """Variances that the noise gives to the mean and to the variance of each feature."""
+        squares = self.axes**2
+        of_mean = squares @ self.mean_noise**2
+        second = self.second_noise**2
+        diagonal = squares**2 @ np.diag(second)
+        of_second = 2 * np.einsum("ki,ij,kj->k", squares, second, squares) - diagonal
+        offset = self.axes @ self.mean
+        return of_mean, of_second + 4 * offset**2 * of_mean
+
     def redrawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Mean and covariance in the original features, from another release of similar data."""
         d = len(self.mean)
