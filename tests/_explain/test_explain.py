@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from fedwad.ot import Measure, column_moments, plan_columns, solve, summarise
 from fedwad.tables import Schema, SchemaColumn
 
 _ARRAYS = ("mean", "std", "mean_error", "std_error")
+POLICIES = Path(__file__).parents[2] / "docs" / "policies"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))
 
@@ -256,3 +258,62 @@ def test_parts_do_not_depend_on_the_unit(scale):
     scaled = fedwad.distance(scale * X, scale * y).explain()
     assert scaled.causes == e.causes
     np.testing.assert_allclose(scaled.excess, e.excess, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("call", "options"),
+    [
+        (fedwad.distance, {"method": "fedwad", "support": 10, "rounds": 3}),
+        (fedwad.distance, {"covariance_type": "diag"}),
+        (fedwad.distance, {"covariance_type": "lowrank"}),
+        (fedwad.distance, {"covariance_type": "spherical"}),
+        (fedwad.distance, {"privacy": {"epsilon": 5.0, "clip_norm": 12.0}}),
+        (fedwad.matrix, {"method": "hub", "support": 8, "rounds": 2}),
+        (fedwad.matrix, {"method": "pairs", "support": 8, "rounds": 2}),
+        (fedwad.matrix, {"privacy": {"epsilon": 5.0, "clip_norm": 12.0}}),
+        (fedwad.matrix, {"method": "hub", "support": 8, "rounds": 2, "labels": True}),
+        (fedwad.distance, {"labels": True}),
+        (fedwad.distance, {"method": "fedwad", "support": 8, "rounds": 2, "labels": True}),
+    ],
+)
+def test_every_method_and_covariance_names_the_column(call, options):
+    """A shift shows whatever is sent; notes say what could not."""
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(size=(2, 400, 4)) + np.array([[[0.0] * 4], [[0, 0, 5.0, 0]]])
+    labels = np.repeat(["a", "b"], 200)
+    a, b = ((x, labels), (y, labels)) if options.get("labels") else (x, y)
+    found = call(a, b, **options) if call is fedwad.distance else call({"a": a, "b": b}, **options)
+    e = found.explain() if call is fedwad.distance else found.explain("a", "b")
+    assert e.names[e.order[0]] == "column 3"
+    assert e.excess[2] > 0.9
+    np.testing.assert_allclose(e.share.sum(), 1.0)
+    assert e.share[2] > 0.7
+    if options.get("covariance_type") in ("diag", "spherical") or "privacy" in options:
+        assert not e.dependence_known
+        assert e.notes
+
+
+@pytest.mark.parametrize("name", ["summary", "hub", "rounds", "classes"])
+def test_every_ready_policy_explains(name):
+    """The policies of docs/policies send variances alone."""
+    policy = fedwad.Policy.load(POLICIES / f"{name}.toml")
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(2, 250, 3)) + np.array([[[0.0] * 3], [[3.0, 0, 0]]])
+    labels = np.repeat(["a", "b"], 125)
+    data = {"a": (x, labels), "b": (y, labels)}
+    fed = fedwad.local(data, policy=policy)
+    options = {"hub": {"method": "hub", "support": 10, "rounds": 2}, "classes": {"labels": True}}
+    rounds = {"method": "pairs", "support": 10, "rounds": 2}
+    found = fedwad.matrix(fed, **options.get(name, rounds if name == "rounds" else {}))
+    e = found.explain("a", "b")
+    assert e.causes[0] == "column 1"
+    assert any("correlations" in note for note in e.notes)
+
+
+def test_the_noise_of_a_private_release_is_no_cause():
+    zero = 0
+    for seed in range(6):
+        x, y = np.random.default_rng(seed).normal(size=(2, 500, 4))
+        found = fedwad.distance(x, y, privacy={"epsilon": 1.0, "clip_norm": 4.0}, seed=seed)
+        zero += not found.explain().excess.any()
+    assert zero >= 5

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+import fedwad
 from fedwad.federation import read
 
 with warnings.catch_warnings():
@@ -28,21 +29,21 @@ def printed(monkeypatch):
 def test_a_number_of_patients_is_noticed(printed):
     """The distance would be about it alone, and nothing in the answer would show that."""
     table = TABLE.assign(patient=np.arange(80) + 10_000)
-    scales.warn_dominant_column([read(table), read(table.assign(patient=table.patient + 10_000))])
+    scales.warn_dominant_variance([read(table), read(table.assign(patient=table.patient + 10_000))])
     assert printed.getvalue().startswith("Warning: column 'patient' has nearly all of the variance")
     assert "Drop it if it is not a measurement (--drop patient), or scale" in printed.getvalue()
 
 
 def test_small_units_are_noticed_and_comparable_columns_are_not(printed):
-    scales.warn_dominant_column([read(TABLE), read(TABLE + 1)])
+    scales.warn_dominant_variance([read(TABLE), read(TABLE + 1)])
     assert printed.getvalue() == ""
-    scales.warn_dominant_column([read(TABLE.assign(age=TABLE.age * 3))])
+    scales.warn_dominant_variance([read(TABLE.assign(age=TABLE.age * 3))])
     assert "column 'age' has 9" in printed.getvalue()
 
 
 @pytest.mark.parametrize("data", [[], [read(TABLE.to_numpy() * [1000, 1])], [read(TABLE[["age"]])]])
 def test_arrays_and_single_columns_are_left_alone(printed, data):
-    scales.warn_dominant_column(data)
+    scales.warn_dominant_variance(data)
     assert printed.getvalue() == ""
 
 
@@ -52,3 +53,24 @@ def test_shares_are_of_the_variance_over_all_rows():
     np.testing.assert_allclose(scales.shares(tables), variance / variance.sum())
     assert scales.shares([np.full((3, 2), 1e150) * [[1, 1], [2, 1], [1, 1]]]).tolist() == [1.0, 0.0]
     assert scales.shares([np.ones((3, 2))]).tolist() == [0.0, 0.0]
+
+
+def test_a_column_that_makes_the_distance_is_noticed(printed):
+    """In Python as a warning, and on the command line as a line with the option that helps."""
+    table = TABLE.assign(patient=np.arange(80) + 10_000)
+    other = table.assign(patient=table.patient + 10_000)
+    fed = fedwad.local({"a": table, "b": other}, schema=None)
+    with pytest.warns(fedwad.DataWarning, match="Column 'patient' makes nearly all"):
+        found = fedwad.distance(fed["a"], fed["b"])
+    with pytest.warns(fedwad.DataWarning, match="drop='patient'"):
+        fedwad.matrix(fed)
+    scales.warn_dominant_column(found.evidence)
+    assert "--drop patient" in printed.getvalue()
+
+
+def test_many_small_parts_and_arrays_are_not(printed):
+    fed = fedwad.local({"a": TABLE, "b": TABLE + 1}, schema=None)
+    scales.warn_dominant_column(fedwad.distance(fed["a"], fed["b"]).evidence)
+    scales.warn_dominant_column(fedwad.distance(TABLE.to_numpy(), [[0, 1e6], [1, 0]]).evidence)
+    scales.warn_dominant_column(None)
+    assert printed.getvalue() == ""

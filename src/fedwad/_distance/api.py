@@ -12,6 +12,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
 from fedwad._distance.run import by_rounds
 from fedwad._distance.task import DistanceTask
+from fedwad._explain.dominant import warn_dominant
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
 from fedwad.federation import Classes, MeteredFederation, Site, completed_guarantee, local
@@ -98,11 +99,14 @@ def distance(
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(first.federation, guarantee)
-            return by_release(line, task, guarantee)
-        if isinstance(chosen, FedWaD):
-            return by_rounds(line, task, chosen, callback)
-        assert isinstance(chosen, Summary)  # noqa: S101
-        return by_summary(line, task, chosen)
+            result = by_release(line, task, guarantee)
+        elif isinstance(chosen, FedWaD):
+            result = by_rounds(line, task, chosen, callback)
+        else:
+            assert isinstance(chosen, Summary)  # noqa: S101
+            result = by_summary(line, task, chosen)
+    warn_dominant(result.evidence)
+    return result
 
 
 def check_classes(labels: Any, class_covariance: Any, p: float) -> Classes:

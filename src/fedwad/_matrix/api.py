@@ -12,6 +12,7 @@ from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_flag, check_whole
 from fedwad._distance.api import check_classes, check_private
 from fedwad._distance.blocks import ask_blocks
+from fedwad._explain.dominant import warn_dominant
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.from_summaries import by_release, by_summary
 from fedwad._matrix.health import Health
@@ -121,7 +122,9 @@ def matrix(
         else:
             found = _run(line, task, options_of)
         pvalue = _pvalues(line, task, found) if test else None
-    return _result(line, task, options_of, found, guarantee, pvalue)
+    result = _result(line, task, options_of, found, guarantee, pvalue)
+    warn_dominant(result.evidence)
+    return result
 
 
 def _run(line: MeteredFederation, task: MatrixTask, method: Method) -> Found:

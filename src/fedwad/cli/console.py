@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
@@ -26,7 +27,7 @@ from rich.text import Text
 from fedwad import Round
 from fedwad._matrix.api import Progress as Step
 from fedwad._words import printable
-from fedwad.errors import FedwadError
+from fedwad.errors import DataWarning, FedwadError
 
 __all__ = [
     "Bar",
@@ -57,7 +58,9 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():  # commands print what they warn about themselves
+                warnings.simplefilter("ignore", DataWarning)
+                return command(*args, **kwargs)
         except FedwadError as error:
             sentence = with_options(str(error))
             errors.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)

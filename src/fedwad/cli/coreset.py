@@ -28,7 +28,7 @@ from fedwad.cli.console import (
 )
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import MethodOptions, Output, Seed, Sources, grouped
-from fedwad.cli.scales import warn_dominant_column
+from fedwad.cli.scales import warn_dominant_variance
 from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError
 from fedwad.federation import Dataset
@@ -109,7 +109,7 @@ def coreset(
         print_json(result.to_dict() | (compared if others else {}))
         return
     _show(result, others)
-    warn_dominant_column(data.values())
+    warn_dominant_variance(data.values())
     for noun, path in (("Report", output.report), ("Picture", plot)):
         if path is not None:
             screen.print(f"{noun}: {path}", markup=False)

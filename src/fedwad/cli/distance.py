@@ -114,7 +114,7 @@ def distance(
         _show(result, reference)
         if result.evidence is not None:
             show_explanation(result.explain(), explain)
-        warn_dominant_column(data.values())
+        warn_dominant_column(result.evidence)
 
 
 def _content(result: fedwad.DistanceResult) -> dict[str, Any]:

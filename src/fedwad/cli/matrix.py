@@ -96,7 +96,7 @@ def matrix(
         result.save(output.save)
     _finish(result, found, output.report, output.as_json, schema_of(data))
     if not output.as_json:
-        warn_dominant_column(data.values())
+        warn_dominant_column(result.evidence)
 
 
 @guarded

@@ -7,20 +7,29 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from fedwad._explain.dominant import dominance
+from fedwad._explain.evidence import Evidence
 from fedwad.cli.console import screen
 from fedwad.federation import Dataset
 from fedwad.ot import Floats
 
-__all__ = ["shares", "warn_dominant_column"]
+__all__ = ["shares", "warn_dominant_column", "warn_dominant_variance"]
 
 _ALMOST_ALL = 0.9
 
 
-def warn_dominant_column(sites: Iterable[Dataset]) -> None:
+def warn_dominant_column(evidence: Evidence | None) -> None:
+    """Print a warning if one named column makes nearly all of the squared distances."""
+    found = dominance(evidence, dropping)
+    if found is not None:
+        screen.print(f"Warning: {found}", soft_wrap=True, markup=False)
+
+
+def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
     """Print a warning if one named feature has nearly all of the variance.
 
-    Such a feature, like a patient's number or one in small units, alone decides distances and
-    clusters. Only tables are checked; arrays are assumed to be prepared.
+    Such a feature, like a patient's number or one in small units, alone decides a coreset. Only
+    tables are checked; arrays are assumed to be prepared.
     """
     data = list(sites)
     names = data[0].features if data else None

@@ -1,0 +1,54 @@
+"""A warning about one column that makes nearly all of a distance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from fedwad._explain.column_changes import by_column
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.groups import columns_of
+from fedwad.errors import DataWarning
+
+__all__ = ["dominance", "warn_dominant"]
+
+_NEARLY_ALL = 0.9
+
+
+def dominance(
+    evidence: Evidence | None, remedy: Callable[[str], str] = "drop={!r}".format
+) -> str | None:
+    """A sentence about the column that makes nearly all squared distances, if there is one.
+
+    Such a column, like a patient's number, one in small units or one with another meaning at one
+    site, decides distances and clusters alone. Only named columns are looked at; arrays are assumed
+    to be prepared. `remedy` is how a column is dropped.
+    """
+    if evidence is None or not evidence.squares:
+        return None
+    if evidence.features is None and evidence.schema is None:
+        return None
+    columns = columns_of(evidence.dimension, evidence.features, evidence.schema)
+    total = by_column(columns, np.sum(list(evidence.squares.values()), axis=0))
+    whole = float(total.sum())
+    if len(columns) < 2 or not whole > 0:
+        return None
+    place = int(total.argmax())
+    share, name = float(total[place]) / whole, columns[place].name
+    if share <= _NEARLY_ALL:
+        return None
+    part = "nearly all" if share > 0.995 else f"{share:.0%}"
+    return (
+        f"Column '{name}' makes {part} of the squared distances between these sites, so it decides"
+        " the answer; drop it if it is not a measurement or means something else at one site"
+        f" ({remedy(name)}), or let the sites agree on a schema."
+    )
+
+
+def warn_dominant(evidence: Evidence | None, stacklevel: int = 3) -> None:
+    """A `DataWarning` with that sentence."""
+    sentence = dominance(evidence)
+    if sentence is not None:
+        warnings.warn(sentence, DataWarning, stacklevel=stacklevel)
