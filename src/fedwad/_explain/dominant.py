@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 
@@ -11,20 +10,19 @@ from fedwad._explain.column_changes import by_column
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.groups import columns_of
 from fedwad.errors import DataWarning
+from fedwad.tables import dropping
 
 __all__ = ["dominance", "warn_dominant"]
 
 _NEARLY_ALL = 0.9
 
 
-def dominance(
-    evidence: Evidence | None, remedy: Callable[[str], str] = "drop={!r}".format
-) -> str | None:
+def dominance(evidence: Evidence | None) -> str | None:
     """A sentence about the column that makes nearly all squared distances, if there is one.
 
     Such a column, like a patient's number, one in small units or one with another meaning at one
-    site, decides distances and clusters alone. Only named columns are looked at; arrays are assumed
-    to be prepared. `remedy` is how a column is dropped.
+    site, decides distances and clusters alone. Only named columns are examined; arrays are assumed
+    to be prepared.
     """
     if evidence is None or not evidence.squares:
         return None
@@ -43,7 +41,7 @@ def dominance(
     return (
         f"Column '{name}' makes {part} of the squared distances between these sites, so it decides"
         " the answer; drop it if it is not a measurement or means something else at one site"
-        f" ({remedy(name)}), or let the sites agree on a schema."
+        f" ({dropping(name)}), or let the sites agree on a schema."
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwad._explain.dominant import dominance
 from fedwad._explain.evidence import Evidence
-from fedwad.cli.console import screen
+from fedwad.cli.console import screen, with_options
 from fedwad.federation import Dataset
 from fedwad.ot import Floats
 
@@ -20,9 +20,9 @@ _ALMOST_ALL = 0.9
 
 def warn_dominant_column(evidence: Evidence | None) -> None:
     """Print a warning if one named column makes nearly all of the squared distances."""
-    found = dominance(evidence, dropping)
+    found = dominance(evidence)
     if found is not None:
-        screen.print(f"Warning: {found}", soft_wrap=True, markup=False)
+        screen.print(f"Warning: {with_options(found)}", soft_wrap=True, markup=False)
 
 
 def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
