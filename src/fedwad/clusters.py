@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
-__all__ = ["Suggestion", "cluster", "stability", "suggest"]
+__all__ = ["Suggestion", "agreement", "cluster", "stability", "suggest"]
 
 Affinity = Literal["linear", "kernel", "knn"]
 
@@ -26,11 +27,13 @@ _SELF = 1e-6  # affinity of a site to itself, so that one without neighbours is 
 class Suggestion:
     """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian.
 
-    k well-separated clusters make k small eigenvalues, then a gap.
+    k well-separated clusters make k small eigenvalues, then a gap. `too_small` names the sites that
+    have too few rows to be judged.
     """
 
     k: int
     eigenvalues: Floats
+    too_small: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.k} clusters suggested>"
@@ -135,19 +138,41 @@ def stability(
     Each distance is multiplied by exp(noise * z) with standard normal z; estimates of a matrix have
     errors of about 0.05. One means that errors change nothing, zero that clusters are chance.
     """
-    from sklearn.metrics import adjusted_rand_score
-
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
         raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
     checked = _checked(distances)
-    reference = cluster(checked, k, affinity, n_neighbors, seed)
     rng = np.random.default_rng(seed)
-    scores = []
-    for draw in range(check_whole(draws, "draws")):
+
+    def perturbed() -> Floats:
         factors = np.triu(np.exp(noise * rng.standard_normal(checked.shape)), 1)
-        other = cluster(checked * (factors + factors.T), k, affinity, n_neighbors, seed + draw)
-        scores.append(adjusted_rand_score(reference, other))
-    return float(np.mean(scores))
+        return np.asarray(checked * (factors + factors.T))
+
+    others = (perturbed() for _ in range(check_whole(draws, "draws")))
+    return agreement(checked, others, k, affinity, n_neighbors, seed)
+
+
+def agreement(
+    distances: ArrayLike,
+    others: Iterable[Floats],
+    k: int,
+    affinity: Affinity = "kernel",
+    n_neighbors: int = 3,
+    seed: int = 0,
+) -> float:
+    """Return the mean adjusted Rand index between the clusters of `distances` and of `others`."""
+    from sklearn.metrics import adjusted_rand_score
+
+    reference = cluster(distances, k, affinity, n_neighbors, seed)
+    return float(
+        np.mean(
+            [
+                adjusted_rand_score(
+                    reference, cluster(other, k, affinity, n_neighbors, seed + draw)
+                )
+                for draw, other in enumerate(others)
+            ]
+        )
+    )
 
 
 def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> Floats:

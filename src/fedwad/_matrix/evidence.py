@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 
 import numpy as np
 
 from fedwad.ot import Floats
 
-__all__ = ["any_difference", "distances_for_clusters"]
+__all__ = ["any_difference", "distances_for_clusters", "sampled_again", "too_small"]
 
 _LEVEL = 0.05
+_FEWEST_ROWS = 20  # a site with fewer cannot measure its noise on halves
+_BLOCK = 10  # rows of the smallest blocks of a test
 _Z = NormalDist().inv_cdf(1 - _LEVEL / 2)
 
 
 def any_difference(
-    pvalue: Floats | None, population: Floats | None, interval: tuple[Floats, Floats] | None
+    pvalue: Floats | None,
+    population: Floats | None,
+    interval: tuple[Floats, Floats] | None,
+    level: float = _LEVEL,
 ) -> bool | None:
     """Return whether any two sites differ by more than chance, at 5% over all pairs.
 
     Adjusted p-values decide where there are some. Else some pair's interval must lie above zero
     after Bonferroni's correction for the number of pairs, with quantiles of Student's t, since
-    sites measure their noise on a few splits only. None if nothing is known.
+    sites measure their noise on a few splits only. Sites whose noise is unknown are left out; None
+    if fewer than two remain.
     """
     if pvalue is not None:
-        return bool((pvalue <= _LEVEL).any())
+        return bool((pvalue <= level).any())
     if population is None or interval is None:
         return None
     rows, cols = np.triu_indices(len(population), 1)
     square, low = population[rows, cols] ** 2, interval[0][rows, cols] ** 2
-    if np.isnan(square).any():
+    square, low = square[~np.isnan(square)], low[~np.isnan(square)]
+    if not len(square):
         return None
     error = (square - low) / _Z
-    wider = _student(1 - _LEVEL / 2 / max(1, len(rows)))
+    wider = _student(1 - level / 2 / len(square))
     return bool(((low > 0) & (square - wider * error > 0)).any())
 
 
@@ -46,3 +54,44 @@ def _student(level: float) -> float:
 def distances_for_clusters(value: Floats, population: Floats | None) -> Floats:
     """Return distances between populations where all are known, else between samples."""
     return value if population is None or np.isnan(population).any() else population
+
+
+def too_small(rows: Sequence[int], tested: bool) -> list[int]:
+    """Return the places of sites that are too small to differ from any other by more than chance.
+
+    They have fewer rows than splits need; or with a test, so few blocks that the most extreme
+    labelling, adjusted for the number of pairs, is no evidence.
+
+    Examples
+    --------
+    >>> too_small([60, 15, 25], tested=False), too_small([60, 15, 25], tested=True)
+    ([1], [0, 1, 2])
+    """
+    pairs = len(rows) * (len(rows) - 1) / 2
+    found = []
+    for place, count in enumerate(rows):
+        others = [other // _BLOCK for k, other in enumerate(rows) if k != place]
+        own = count // _BLOCK
+        best = min((math.comb(own + other, own) ** -1 for other in others), default=1.0)
+        if count < _FEWEST_ROWS or (tested and pairs * best > _LEVEL):
+            found.append(place)
+    return found
+
+
+def sampled_again(
+    population: Floats, interval: tuple[Floats, Floats], draws: int, seed: int
+) -> Iterator[Floats]:
+    """Yield distances between populations as samples of other rows would show them.
+
+    A squared distance varies as its interval says. Half of its variance is due to either site, so
+    the distances of one site vary together.
+    """
+    rng = np.random.default_rng(seed)
+    count = len(population)
+    std = (interval[1] ** 2 - interval[0] ** 2) / (2 * _Z)
+    for _ in range(draws):
+        each = rng.standard_normal(count)
+        shift = std * (each[:, None] + each) / math.sqrt(2)
+        drawn = np.sqrt(np.maximum(population**2 + shift, 0.0))
+        np.fill_diagonal(drawn, 0.0)
+        yield (drawn + drawn.T) / 2

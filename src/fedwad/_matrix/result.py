@@ -17,7 +17,12 @@ from fedwad._explain.explain import explain_pair, known_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import Known
 from fedwad._files import Saved
-from fedwad._matrix.evidence import any_difference, distances_for_clusters
+from fedwad._matrix.evidence import (
+    any_difference,
+    distances_for_clusters,
+    sampled_again,
+    too_small,
+)
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
+_GROUPS_LEVEL = 0.025
 _TABLES = ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
 
 
@@ -153,12 +159,16 @@ class MatrixResult(Saved):
     def suggest(self) -> clusters.Suggestion:
         """Suggest a number of clusters, 1 if nothing differs by more than chance.
 
-        Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`.
+        Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. Chance makes
+        groups in at most 2.5% of cases. `too_small` names sites with too few rows to be judged.
         """
         found = clusters.suggest(self._distances("kernel"))
-        if self.differs is False:
-            return clusters.Suggestion(1, found.eigenvalues)
-        return found
+        differs = any_difference(
+            self.pvalue, self.population, self.population_interval, _GROUPS_LEVEL
+        )
+        small = too_small(self.rows, self.pvalue is not None) if self.rows else []
+        names = tuple(self.sites[place] for place in small)
+        return clusters.Suggestion(1 if differs is False else found.k, found.eigenvalues, names)
 
     @property
     def differs(self) -> bool | None:
@@ -265,8 +275,18 @@ class MatrixResult(Saved):
         noise: float = 0.05,
         seed: int = 0,
     ) -> float:
-        """Return how stable the clusters are under errors; see `fedwad.clusters.stability`."""
+        """Return how stable the clusters are: the mean adjusted Rand index with other samples.
+
+        Where populations are known, and with the affinity "kernel", distances vary as they would
+        if all sites drew other rows. Else they are multiplied by random errors of size `noise`; see
+        `fedwad.clusters.stability`.
+        """
         distances = self._distances(affinity)
+        if affinity == "kernel" and self.population_interval is not None and self.calibrated:
+            others = sampled_again(
+                distances, self.population_interval, check_whole(draws, "draws"), seed
+            )
+            return clusters.agreement(distances, others, k, affinity, n_neighbors, seed)
         return clusters.stability(distances, k, affinity, n_neighbors, draws, noise, seed)
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:

@@ -145,6 +145,7 @@ def _clustered(
         "labels": found.tolist(),
         "suggested": suggestion.k,
         "eigenvalues": suggestion.eigenvalues.tolist(),
+        "too_small": list(suggestion.too_small),
         "stability": result.stability(number, affinity, n_neighbors, seed=seed),
         "affinity": affinity,
     }

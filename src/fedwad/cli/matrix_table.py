@@ -149,7 +149,13 @@ def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None
         ]
         screen.print(f"Cluster {number}: {', '.join(members)}", markup=False, soft_wrap=True)
     screen.print(
-        f"The eigengap suggests {clusters['suggested']}. With errors of 5% in the distances the"
-        f" clusters agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
+        f"Suggested number: {clusters['suggested']}. Clusters of other samples of the same sites"
+        f" would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
         soft_wrap=True,
     )
+    if clusters["too_small"]:
+        screen.print(
+            f"Too small to be judged: {', '.join(clusters['too_small'])}.",
+            markup=False,
+            soft_wrap=True,
+        )

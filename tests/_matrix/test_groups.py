@@ -1,0 +1,48 @@
+"""Groups of sites that chance does not make, and sites too small to be judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedwad
+from fedwad._matrix.evidence import any_difference, sampled_again, too_small
+
+
+def sites(shifts, n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    return {f"s{k}": rng.normal(shift, 1, (n, 3)) for k, shift in enumerate(shifts)}
+
+
+def test_planted_groups_are_stable_and_chance_is_not():
+    planted = fedwad.matrix(sites((0, 0, 0, 4, 4, 4)))
+    assert planted.suggest().k == 2
+    assert planted.stability(2) == pytest.approx(1.0)
+    chance = fedwad.matrix(sites((0, 0, 0, 0, 0, 0)))
+    assert chance.suggest().k == 1
+    assert chance.stability(2) < 0.7
+
+
+def test_small_sites_are_named():
+    data = sites((0, 0, 0, 0)) | {"tiny": np.random.default_rng(1).normal(size=(12, 3))}
+    found = fedwad.matrix(data)
+    assert found.suggest().too_small == ("tiny",)
+    assert found.suggest().k == 1
+    assert too_small([1000, 1000], tested=True) == []
+    assert too_small([30, 30, 30], tested=True) == [0, 1, 2]
+
+
+def test_unknown_pairs_are_left_out():
+    population = np.array([[0.0, 5.0, np.nan], [5.0, 0.0, np.nan], [np.nan, np.nan, 0.0]])
+    low = population - 0.1
+    assert any_difference(None, population, (low, population + 0.1)) is True
+    nothing = np.where(np.eye(3, dtype=bool), 0.0, np.nan)
+    assert any_difference(None, nothing, (nothing, nothing)) is None
+
+
+def test_drawn_distances_vary_as_intervals_say():
+    population = np.array([[0.0, 10.0], [10.0, 0.0]])
+    interval = population * 0.9, population * 1.1
+    drawn = np.array([d[0, 1] ** 2 for d in sampled_again(population, interval, 4000, 0)])
+    assert drawn.mean() == pytest.approx(100, rel=0.02)
+    assert drawn.std() == pytest.approx((121 - 81) / (2 * 1.96), rel=0.05)
