@@ -222,6 +222,16 @@ def test_what_is_hardly_measured_at_some_sites_is_one_sentence():
     )
 
 
+def test_a_column_under_two_names_is_one_sentence():
+    here = clinic()
+    there = clinic(90, 1).rename(columns={"age": "AGE"})
+    schema, conflicts = agreed({"a": here, "b": there, "c": here})
+    assert [c.sentence for c in conflicts] == [
+        "Column 'age' is ignored: b has no such column (but 'AGE')."
+    ]
+    assert set(schema.ignored) == {"AGE", "age"}
+
+
 def test_ways_of_spelling_are_one_sentence():
     here = clinic()
     _, conflicts = agreed({"a": here, "b": here.assign(sex=here.sex.str.upper())})

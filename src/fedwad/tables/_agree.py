@@ -14,7 +14,7 @@ from fedwad.tables._decide import CompareKind, Ignored, decide, pooled_moments
 from fedwad.tables._profile import Profile
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._table import is_code, nearest_name
+from fedwad.tables._table import is_code, nearest
 
 __all__ = ["Agreement", "agree"]
 
@@ -86,9 +86,23 @@ def _column(
 
 
 def _absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> Ignored:
-    elsewhere = {n for site, p in profiles.items() if site not in lacking for n in p.names}
-    near = nearest_name(name, [n for n in profiles[lacking[0]].names if n not in elsewhere])
-    return Ignored(f"{listed(lacking)} {_have(lacking)} no such column{near}", "column missing")
+    """A column that some sites do not have, perhaps under another name; of two such, one is a
+    conflict."""
+    own = {n for site, p in profiles.items() if site not in lacking for n in p.names}
+    theirs = profiles[lacking[0]].names
+    near = nearest(name, [other for other in theirs if other not in own])
+    hint = "" if near is None else f" (but '{near}')"
+    second = (
+        near is not None
+        and _by_length(near) < _by_length(name)
+        and nearest(near, [other for other in own if other not in theirs]) == name
+    )
+    reason = f"{listed(lacking)} {_have(lacking)} no such column{hint}"
+    return Ignored(reason, "" if second else "column missing")
+
+
+def _by_length(name: str) -> tuple[int, str]:
+    return len(name), name.swapcase()
 
 
 def _have(sites: list[str]) -> str:

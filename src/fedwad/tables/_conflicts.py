@@ -155,7 +155,7 @@ def _units(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
                 name,
                 (site, middle),
                 "units",
-                f"Values of column '{name}' are about {ratio:.4g} times as large at {more} as at"
+                f"Values of column '{name}' are about {ratio:.3g} times as large at {more} as at"
                 f" {less}; use the same unit at both.",
             )
         elif site != middle and _temperatures(known[site], known[middle]):
@@ -185,7 +185,8 @@ def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
             around_zero = level is None and factors is _POWERS  # the mean says nothing there
             close = around_zero or (level is not None and abs(level - wanted) < near)
             if abs(spread - wanted) < near and close:
-                return float(np.exp(wanted))
+                seen = spread if level is None else (spread + level) / 2.0
+                return float(np.exp(wanted if factors is _UNITS else seen))
     return None
 
 

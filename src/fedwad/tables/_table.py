@@ -174,11 +174,17 @@ def unnamed_column(table: str, place: int) -> InputError:
 
 def nearest_name(wanted: Any, names: Sequence[str]) -> str:
     """' (but 'diagnosis')' for a name that was nearly right, else nothing."""
+    near = nearest(wanted, names)
+    return "" if near is None else f" (but '{near}')"
+
+
+def nearest(wanted: Any, names: Sequence[str]) -> str | None:
+    """The name that was nearly right, if one was."""
     plain = {name.strip().lower(): name for name in names}
     word = str(wanted).strip().lower()
     close = difflib.get_close_matches(word, plain, 1)
     close += [p for p in plain if min(len(p), len(word)) > 2 and (p in word or word in p)]
-    return f" (but '{plain[close[0]]}')" if close else ""
+    return plain[close[0]] if close else None
 
 
 def list_rows(rows: Sequence[int]) -> str:
