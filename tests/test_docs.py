@@ -82,6 +82,10 @@ def test_the_demo_prints_what_the_first_page_shows(tmp_path):
     assert [line for line in lines if line not in printed] == []
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 800
+
+
 def test_links_within_the_repository_lead_somewhere():
     for page in PAGES:
         text = page.read_text()
