@@ -2,7 +2,7 @@
 
 `python -m benchmarks.chance NAME [--runs N] [--jobs N]` prints a Markdown table. Data other than
 the bundled ones are read from FEDWAD_DATA. Names: overlap, disjoint, otdd, ranks, population,
-coverage, clustered, level, power, splits, planted, cost, audit.
+coverage, clustered, level, power, splits, planted, cost, audit, private_test.
 """
 
 from __future__ import annotations
@@ -24,13 +24,20 @@ Table = tuple[
 
 
 def tables() -> dict[str, Table]:
-    from benchmarks import chance_cost, chance_estimates, chance_population, chance_test
+    from benchmarks import (
+        chance_cost,
+        chance_estimates,
+        chance_population,
+        chance_private,
+        chance_test,
+    )
 
     return {
         **chance_estimates.TABLES,
         **chance_population.TABLES,
         **chance_test.TABLES,
         **chance_cost.TABLES,
+        **chance_private.TABLES,
     }
 
 

@@ -17,7 +17,7 @@ from fedwad.federation import (
 )
 from fedwad.methods import Summary
 from fedwad.ot import Floats, estimate, synthetic_distance
-from fedwad.privacy import DP, denoise, noise_effect
+from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
 __all__ = ["by_release", "by_summary"]
 
@@ -54,6 +54,7 @@ def by_release(line: MeteredFederation, task: DistanceTask, guarantee: DP) -> Di
         value=value,
         lower=lower,
         upper=upper,
+        noise=float(sampling_noise(denoised, task.seed)[0, 1]),
         evidence=task.evidence(
             line,
             summaries,

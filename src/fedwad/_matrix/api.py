@@ -179,7 +179,7 @@ def _result(
     return MatrixResult(
         sites=found.sites,
         value=np.clip(value, lower, found.upper),
-        noise=None if known is None else known.noise,
+        noise=found.chance if known is None else known.noise,
         population=None if known is None else known.population,
         population_interval=None if known is None else (known.lower, known.upper),
         lower=lower,

@@ -22,7 +22,7 @@ from fedwad.ot import (
     synthetic_transports,
     upper_bounds,
 )
-from fedwad.privacy import DP, denoise, noise_effect
+from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
 __all__ = ["by_release", "by_summary"]
 
@@ -99,4 +99,5 @@ def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Foun
         types,
         columns=columns,
         noises=[one.feature_noise for one in denoised],
+        chance=sampling_noise(denoised, task.seed),
     )

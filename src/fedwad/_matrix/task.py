@@ -41,7 +41,8 @@ class Found:
 
     Where there are calibrations, they and the first summaries are those of the sites in order.
     `columns` are the parts of features in the squared distances of pairs. `noises` are variances
-    of noise for privacy in means and variances.
+    of noise for privacy in means and variances. `chance` is the sampling noise of all pairs where
+    no calibration tells it.
     """
 
     sites: tuple[str, ...]
@@ -55,6 +56,7 @@ class Found:
     calibrations: Sequence[Calibration | None] = ()
     columns: Mapping[Pair, Floats] = field(default_factory=dict)
     noises: Sequence[tuple[Floats, Floats]] = ()
+    chance: Floats | None = None
 
 
 def pairs_of(count: int) -> list[Pair]:

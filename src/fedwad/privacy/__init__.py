@@ -2,6 +2,7 @@
 computes from it."""
 
 from fedwad.privacy._accounting import check_budget, composed, delta_of, epsilon_of, mu_of
+from fedwad.privacy._chance import sampling_noise
 from fedwad.privacy._denoise import DenoisedMoments, class_means, denoise
 from fedwad.privacy._feasibility import FeasibilityReport, Verdict, plan
 from fedwad.privacy._noise import Effect, noise_effect
@@ -31,6 +32,7 @@ __all__ = [
     "plan",
     "release",
     "release_schema",
+    "sampling_noise",
     "schema_from_sums",
     "schema_size",
     "split",

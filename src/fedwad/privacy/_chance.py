@@ -1,0 +1,32 @@
+"""Sampling noise from releases: what samples of one normal population are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.ot import Floats, Summary, synthetic_distances
+from fedwad.privacy._denoise import DenoisedMoments
+
+__all__ = ["sampling_noise"]
+
+_FEW_DRAWS = 20  # pairs that share the draws
+
+
+def sampling_noise(denoised: Sequence[DenoisedMoments], seed: int) -> Floats:
+    """Distances that samples of these sizes have by chance alone, (N, N), zero on the diagonal.
+
+    Nobody can split rows behind a release. Instead two synthetic samples are drawn from the normal
+    distribution with the released mean and covariance. Real data on thinner sets have less noise.
+    """
+    own = []
+    for one in denoised:
+        mean, covariance = one.moments
+        spread = float(np.sqrt(max(float(np.trace(covariance)), 0.0)))
+        normal = Summary(np.ones(1), mean[None], covariance, one.count, spread, 2.0, one.count)
+        own.append(synthetic_distances([normal, normal], [(0, 1)], 2.0, seed, among=_FEW_DRAWS))
+    roots = np.sqrt([table[0, 1] for table in own])
+    found = np.outer(roots, roots)
+    np.fill_diagonal(found, 0.0)
+    return np.asarray(found)
