@@ -1,7 +1,7 @@
 """Living with a federation, measured: `python -m benchmarks.living NAME [--runs N] [--jobs N]`.
 
-Names: health, odd, speed, alarms, delay, peers; `watch` is the last four. Peers need environments
-of their own: `--peer Evidently=/path/to/python --peer NannyML=/path/to/python`.
+Names: health, odd, join, speed, alarms, delay, peers; `watch` is the last four. Peers need
+environments of their own: `--peer Evidently=/path/to/python --peer NannyML=/path/to/python`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import sys
 from functools import partial
 from typing import Any
 
-from benchmarks import living_health, living_watch
+from benchmarks import living_health, living_join, living_watch
 from benchmarks.__main__ import show
 
 TABLES = {
     "health": living_health.dirichlet,
     "odd": living_health.odd,
+    "join": living_join.join,
     "speed": living_watch.speed,
     "alarms": living_watch.alarms,
     "delay": living_watch.delay,

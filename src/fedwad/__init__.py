@@ -22,6 +22,7 @@ from fedwad._drift.reference import Reference
 from fedwad._drift.result import DriftResult
 from fedwad._explain.explanation import Explanation
 from fedwad._matrix.api import matrix
+from fedwad._matrix.placement import Placement
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import (
     CertificateError,
@@ -58,6 +59,7 @@ __all__ = [
     "MatrixResult",
     "Measure",
     "PermutationTestResult",
+    "Placement",
     "Policy",
     "PolicyError",
     "Reference",

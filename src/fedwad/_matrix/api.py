@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedwad._options import Method, resolve
 from fedwad.errors import InputError
 from fedwad.federation import (
     Federation,
+    KeepingFederation,
     MeteredFederation,
     as_federation,
     choose_sites,
@@ -114,7 +116,8 @@ def matrix(
         n_jobs=(os.cpu_count() or 1) if n_jobs is None else check_whole(n_jobs, "n_jobs"),
         report=check_callback(callback) or (lambda _: None),
     )
-    line = MeteredFederation(federation)
+    keeping = KeepingFederation(federation)
+    line = MeteredFederation(keeping)
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(federation, guarantee)
@@ -124,6 +127,8 @@ def matrix(
         pvalue = _pvalues(line, task, found) if test else None
     result = _result(line, task, options_of, found, guarantee, pvalue)
     warn_dominant(result.evidence)
+    if isinstance(options_of, Summary):
+        return replace(result, kept=keeping.kept(result.sites))
     return result
 
 

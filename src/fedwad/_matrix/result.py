@@ -24,8 +24,10 @@ from fedwad._matrix.evidence import (
     too_small,
 )
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
+from fedwad._matrix.newcomers import add_site, kept_from, kept_to
+from fedwad._matrix.placement import Placement, place
 from fedwad.errors import InputError
-from fedwad.federation import Traffic
+from fedwad.federation import Kept, Traffic
 from fedwad.ot import Floats
 
 if TYPE_CHECKING:
@@ -85,6 +87,9 @@ class MatrixResult(Saved):
         The paper's estimates, for method "pairs".
     rows : tuple of int
         The number of rows of each site; empty under differential privacy.
+    kept : mapping
+        Replies that the sites' policies allow to be kept, with which newcomers are compared; empty
+        unless all sites allow it (`keep = true`).
     failed : mapping
         Sites that did not answer, each with the reason; they are not among `sites`.
     class_covariance, covariance_types, evidence, history, min_cell_size, privacy, traffic
@@ -117,6 +122,7 @@ class MatrixResult(Saved):
     rows: tuple[int, ...] = ()
     health: Health | None = None
     evidence: Evidence | None = None
+    kept: Mapping[str, list[Kept]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
@@ -261,6 +267,38 @@ class MatrixResult(Saved):
             )
         return self.sites.index(name)
 
+    def add(self, site: Any, name: str = "new") -> MatrixResult:
+        """Return the matrix with a new site, which alone is asked.
+
+        The other sites' replies were kept, so they are not asked again.
+
+        Parameters
+        ----------
+        site : a site of any federation (`fed["rome"]`), or data, which become a local site and are
+            encoded as the others were
+        name : name of the local site
+
+        Examples
+        --------
+        >>> import numpy as np, fedwad
+        >>> rng = np.random.default_rng(0)
+        >>> m = fedwad.matrix({f"site{k}": rng.normal(k // 2, 1, (200, 3)) for k in range(4)})
+        >>> m.add(rng.normal(1, 1, (200, 3)), "rome").placement("rome").cluster
+        ('site2', 'site3')
+        """
+        return add_site(self, site, name)
+
+    def placement(self, name: str, labels: Sequence[int] | None = None) -> Placement:
+        """Return where a site belongs among the others, or that it is unlike all of them.
+
+        Parameters
+        ----------
+        name : of a site of this matrix
+        labels : clusters of the other sites; by default those that they suggest without this one
+        """
+        self._place(name)
+        return place(self, name, labels)
+
     def _distances(self, affinity: str) -> Floats:
         if affinity != "kernel":
             return self.value
@@ -329,6 +367,7 @@ class MatrixResult(Saved):
         content["population_interval"] = None if interval is None else list(map(_rows, interval))
         content["health"] = None if self.health is None else self.health.to_dict()
         content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
+        content["kept"] = kept_to(self.kept)
         content["traffic"] = asdict(self.traffic)
         content["history"] = [asdict(record) for record in self.history]
         return content
@@ -350,7 +389,7 @@ class MatrixResult(Saved):
         tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES[:4]}
         tables |= {name: content.pop(name, None) for name in _TABLES[4:]}
         interval, health = content.pop("population_interval", None), content.pop("health", None)
-        evidence = content.pop("evidence", None)
+        evidence, kept = content.pop("evidence", None), content.pop("kept", {})
         for name, table in tables.items():
             tables[name] = None if table is None else np.array(table, dtype=np.float64)
         if type(content["sites"]) is not list:
@@ -364,6 +403,7 @@ class MatrixResult(Saved):
             population_interval=None if interval is None else _interval(interval),
             health=None if health is None else Health.from_dict(health, len(tables["value"])),
             evidence=None if evidence is None else Evidence.from_dict(evidence),
+            kept=kept_from(kept),
             **tables,
             **content,
         )

@@ -66,6 +66,13 @@ def matrix(
         typer.Option(help="What classes are compared by besides their means."),
     ] = "diag",
     p: Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")] = 2.0,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test",
+            help="Test each pair for a difference by more than chance, with one message more.",
+        ),
+    ] = False,
     k: NumberOfClusters = None,
     affinity: Affinity = "kernel",
     n_neighbors: Neighbors = 3,
@@ -82,6 +89,7 @@ def matrix(
     wanted = number_of_clusters(k)
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
+    keywords |= {"test": True} if test else {}
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:
         if place.used:
@@ -172,7 +180,9 @@ def _finish(
         )
     if as_json:
         found_clusters = {} if clusters is None else {"clusters": clusters}
-        print_json(result.to_dict() | health_in_json(result) | found_clusters)
+        content = result.to_dict() | health_in_json(result) | found_clusters
+        content.pop("kept")  # for --save
+        print_json(content)
         return
     show_matrix(result, found)
     if clusters is not None:

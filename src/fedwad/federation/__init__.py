@@ -18,7 +18,7 @@ from fedwad.federation.federation import (
     choose_sites,
 )
 from fedwad.federation.journal import Journal
-from fedwad.federation.kept import Kept, KeptFederation, check_kept
+from fedwad.federation.kept import KeepingFederation, Kept, KeptFederation, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
@@ -93,6 +93,7 @@ __all__ = [
     "Federation",
     "FileLedger",
     "Journal",
+    "KeepingFederation",
     "Kept",
     "KeptFederation",
     "LabelName",

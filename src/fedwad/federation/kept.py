@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -13,14 +13,15 @@ from fedwad.errors import InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import digest
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Federation, Question, Site, site
+from fedwad.federation.federation import Answer, Federation, Question, Site, Traffic, site
 from fedwad.federation.message import Request
+from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.ot import Calibration, Summary
 from fedwad.tables import Schema
 
-__all__ = ["Kept", "KeptFederation", "check_kept"]
+__all__ = ["KeepingFederation", "Kept", "KeptFederation", "check_kept"]
 
 _TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -73,7 +74,7 @@ class KeptFederation:
 
     def __init__(
         self,
-        kept: Mapping[str, list[Kept]],
+        kept: Mapping[str, Sequence[Kept]],
         live: Federation | None = None,
         features: tuple[str, ...] | None = None,
         schema: Schema | None = None,
@@ -83,6 +84,8 @@ class KeptFederation:
             for name, replies in kept.items()
         }
         self._live = live
+        #: What the sites that were asked sent and received.
+        self.traffic = Traffic()
         #: Names of the features, and the schema that made them of tables, if they are known.
         self.features = features
         self.schema = schema
@@ -103,8 +106,18 @@ class KeptFederation:
             if name in self._kept
         }
         if others and self._live is not None:
-            answers |= self._live.ask(others)
+            came = self._live.ask(others)
+            self._count(others, came)
+            answers |= came
         return answers
+
+    def _count(self, requests: Mapping[str, Question], answers: Mapping[str, Answer]) -> None:
+        sent = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
+        self.traffic = Traffic(
+            up=self.traffic.up + sum(map(payload_bytes, sent.values())),
+            down=self.traffic.down + sum(payload_bytes(requests[name]) for name in sent),
+            messages=self.traffic.messages + len(sent),
+        )
 
     def _again(self, name: str, request: Question) -> Answer:
         found = None if isinstance(request, Bundle) else self._kept[name].get(digest(request))
@@ -137,3 +150,39 @@ def _built(value: Any) -> Any:
     if set(parts) != {field.name for field in fields(kind)}:
         raise ValueError("other fields than it has")
     return kind(**{k: tuple(v) if k in _TUPLES else v for k, v in parts.items()})
+
+
+class KeepingFederation:
+    """A federation that remembers the replies which sites allow to be kept."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self._kept: dict[str, dict[str, Kept]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._federation.names
+
+    def __getattr__(self, name: str) -> Any:  # names of features, a schema, and so on
+        return getattr(self._federation, name)
+
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        """Ask the sites, and remember what may be kept."""
+        answers = self._federation.ask(requests)
+        for name, reply in answers.items():
+            request = requests.get(name)
+            if isinstance(request, Request) and _keepable(reply):
+                self._kept.setdefault(name, {})[type(request).kind] = Kept(request, reply)
+        return answers
+
+    def kept(self, names: Sequence[str]) -> dict[str, list[Kept]]:
+        """What may be kept of these sites; nothing if one of them does not allow it."""
+        if not all("summary" in self._kept.get(name, {}) for name in names):
+            return {}
+        return {name: list(self._kept[name].values()) for name in names}
+
+
+def _keepable(reply: Answer) -> TypeGuard[SummaryReply | BlocksReply]:
+    """Whether the site allows this reply, of a kind that is used again, to be kept."""
+    plain = isinstance(reply, SummaryReply) and isinstance(reply.summary, Summary)
+    return (plain or isinstance(reply, BlocksReply)) and getattr(reply, "keep", False) is True

@@ -1,0 +1,78 @@
+"""A new site joins a matrix: it alone is asked, and the others' kept replies answer again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.federation import Kept, KeptFederation, Site, local
+
+if TYPE_CHECKING:
+    from fedwad._matrix.result import MatrixResult
+
+__all__ = ["add_site", "kept_from", "kept_to"]
+
+_MOST_NUMBERS = 2_000_000  # of kept replies in a saved matrix
+
+KeptReplies = Mapping[str, list[Kept]]
+
+
+def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
+    """Return the matrix with one site more.
+
+    Old distances are computed again from the kept replies, with the same seed, so that they stay as
+    they were.
+    """
+    from fedwad._matrix.api import matrix as compute
+
+    if set(matrix.kept) != set(matrix.sites):
+        raise InputError(
+            "This matrix was computed without replies that may be kept, or they were too large to"
+            " save; compute it with method 'summary' from sites whose policies have keep = true."
+        )
+    evidence = matrix.evidence
+    features = None if evidence is None else evidence.features
+    schema = None if evidence is None else evidence.schema
+    place = source if isinstance(source, Site) else local({name: source}, schema=schema)[name]
+    if place.name in matrix.sites:
+        raise InputError(f"There is a site '{place.name}' already; give the new one another name.")
+    fed = KeptFederation(matrix.kept, place.federation, features, schema)
+    tested = all(len(replies) > 1 for replies in matrix.kept.values())
+    found = compute(
+        fed,
+        matrix.method,  # type: ignore[arg-type]
+        test=tested,
+        seed=matrix.seed,
+        p=matrix.p,
+        sites=[*matrix.sites, place.name],
+        **matrix.options,
+    )
+    if place.name not in found.sites:
+        raise InputError(f"{place.name} did not answer: {found.failed[place.name]}")
+    return replace(found, traffic=fed.traffic)
+
+
+def kept_to(kept: KeptReplies) -> dict[str, Any]:
+    """Return kept replies as plain numbers and lists; nothing if they are too many for a file."""
+    numbers = sum(_numbers(one.reply) for replies in kept.values() for one in replies)
+    if numbers > _MOST_NUMBERS:
+        return {}
+    return {name: [one.to_dict() for one in replies] for name, replies in kept.items()}
+
+
+def kept_from(content: Mapping[str, Any]) -> dict[str, list[Kept]]:
+    """Read what `kept_to` wrote."""
+    return {str(name): [Kept.from_dict(one) for one in found] for name, found in content.items()}
+
+
+def _numbers(reply: Any) -> int:
+    """How many numbers the arrays of a reply hold."""
+    summary = getattr(reply, "summary", None)
+    arrays = [getattr(reply, "means", None), getattr(reply, "centre", None)]
+    if summary is not None:
+        arrays += [summary.means, summary.covariance, summary.factors]
+    return sum(int(np.size(array)) for array in arrays if array is not None)

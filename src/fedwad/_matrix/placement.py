@@ -1,0 +1,188 @@
+"""Where a site belongs among the others: its neighbours, its cluster, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedwad._explain.explanation import Explanation
+from fedwad._matrix.odd import odd_pvalues
+from fedwad.errors import InputError
+from fedwad.federation import BlocksReply
+from fedwad.ot import Blocks, Floats, permutation_test
+
+if TYPE_CHECKING:
+    from fedwad._matrix.result import MatrixResult, Neighbour
+
+__all__ = ["Placement", "place"]
+
+_LEVEL = 0.05
+_MOST_CAUSES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where a site belongs among the others.
+
+    Attributes
+    ----------
+    site : str
+    nearest : tuple of Neighbour
+        The other sites, the nearest population first.
+    cluster : tuple of str
+        The cluster of other sites whose populations are nearest on average.
+    pvalue : float
+        Of the hypothesis that the site has the population of some member of the cluster: the
+        largest p-value against its members, so small only if it differs from all.
+    oddness : float
+        P-value of the hypothesis that the site differs from the cluster no more than its members
+        differ from each other; nan for fewer than two members.
+    tested : bool
+        Whether `pvalue` is that of the permutation test; otherwise it is from the errors of
+        population distances.
+    explanation : Explanation
+        What the site and its nearest neighbour differ by.
+    """
+
+    site: str
+    nearest: tuple[Neighbour, ...]
+    cluster: tuple[str, ...]
+    pvalue: float
+    oddness: float
+    tested: bool
+    explanation: Explanation
+
+    @property
+    def stranger(self) -> bool:
+        """Whether the site is unlike all others, at the 5% level.
+
+        It differs from every member of the nearest cluster, and by more than they differ from each
+        other if there are at least two.
+        """
+        return self.pvalue <= _LEVEL and not self.oddness > _LEVEL
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        near, members = self.nearest[0], ", ".join(self.cluster)
+        numbers = f"p = {self.pvalue:.2g}, nearest {near.site} at distance {near.value:.3g}"
+        if self.stranger:
+            causes = self.explanation.causes[:_MOST_CAUSES]
+            where = f", mostly in {', '.join(causes)}" if causes else ""
+            return f"{self.site} is unlike all of them{where} ({numbers})."
+        if self.pvalue <= _LEVEL:
+            return (
+                f"{self.site} differs from each of {members}, but no more than they differ from"
+                f" each other ({numbers})."
+            )
+        return f"{self.site} is like {members} ({numbers})."
+
+    def __repr__(self) -> str:
+        return f"<{self.sentence.removesuffix('.')}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists."""
+        return {
+            "site": self.site,
+            "nearest": [{"site": one.site, "distance": one.value} for one in self.nearest],
+            "cluster": list(self.cluster),
+            "pvalue": self.pvalue,
+            "oddness": None if np.isnan(self.oddness) else self.oddness,
+            "tested": self.tested,
+            "stranger": self.stranger,
+            "sentence": self.sentence,
+        }
+
+
+def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) -> Placement:
+    """Place one site of a matrix among the others.
+
+    `labels` are clusters of the other sites in their order; by default those that the matrix
+    without this site suggests.
+    """
+    health = matrix.health
+    if health is None:
+        raise InputError(
+            "Distances between populations are unknown here, so no site can be placed; sites must"
+            " send the numbers of their splits (calibration = true)."
+        )
+    row = matrix.sites.index(name)
+    others = [i for i in range(len(matrix)) if i != row]
+    groups = _suggested(matrix, others) if labels is None else list(labels)
+    if len(groups) != len(others):
+        raise InputError(f"{len(groups)} labels came for {len(others)} other sites; give one each.")
+    members = _nearest_group(health.square[row], others, groups)
+    pvalue, tested = _difference(matrix, row, members)
+    oddness = float("nan")
+    if len(members) >= 2:
+        chosen = np.ix_([*members, row], [*members, row])
+        oddness = float(odd_pvalues(health.square[chosen], health.error[chosen])[-1])
+        oddness = oddness / (len(members) + 1) if oddness < 1 else 1.0  # one site, not all, is new
+    by_population = sorted(matrix.nearest(name), key=lambda one: _population(matrix, row, one.site))
+    return Placement(
+        site=name,
+        nearest=tuple(by_population),
+        cluster=tuple(matrix.sites[i] for i in members),
+        pvalue=pvalue,
+        oddness=oddness,
+        tested=tested,
+        explanation=matrix.explain(name, by_population[0].site),
+    )
+
+
+def _population(matrix: MatrixResult, row: int, other: str) -> float:
+    assert matrix.health is not None  # noqa: S101
+    return float(matrix.health.square[row, matrix.sites.index(other)])
+
+
+def _suggested(matrix: MatrixResult, others: list[int]) -> list[int]:
+    """Clusters that the matrix without the site suggests."""
+    if len(others) < 3:
+        return [0] * len(others)
+    chosen = np.ix_(others, others)
+    parts: dict[str, Any] = {
+        name: None if (table := getattr(matrix, name)) is None else table[chosen]
+        for name in ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
+    }
+    low, high = matrix.population_interval or (matrix.value, matrix.value)
+    rest = replace(
+        matrix,
+        sites=tuple(matrix.sites[i] for i in others),
+        population_interval=(low[chosen], high[chosen]),
+        **parts,
+    )
+    return [int(label) for label in rest.cluster(rest.suggest().k)]
+
+
+def _nearest_group(square: Floats, others: list[int], groups: list[int]) -> list[int]:
+    """Places of the sites of the group with the smallest mean squared distance."""
+    found = {
+        label: [i for i, own in zip(others, groups, strict=True) if own == label]
+        for label in dict.fromkeys(groups)
+    }
+    return min(found.values(), key=lambda members: float(np.mean(square[members])))
+
+
+def _difference(matrix: MatrixResult, row: int, members: list[int]) -> tuple[float, bool]:
+    """The largest p-value against the members, and whether it is of the permutation test."""
+    blocks = {i: _blocks(matrix, i) for i in (row, *members)}
+    known = [own for own in blocks.values() if own is not None]
+    if len(known) == len(blocks):
+        new, *rest = known
+        found = [permutation_test([new, one], seed=matrix.seed).pvalue for one in rest]
+        return max(found), True
+    assert matrix.health is not None  # noqa: S101
+    square, error = matrix.health.square[row, members], matrix.health.error[row, members]
+    scores = square / np.where(error > 0, error, np.inf)
+    return max(1 - NormalDist().cdf(float(score)) for score in scores), False
+
+
+def _blocks(matrix: MatrixResult, place: int) -> Blocks | None:
+    for one in matrix.kept.get(matrix.sites[place], []):
+        if isinstance(one.reply, BlocksReply):
+            return one.reply.blocks
+    return None

@@ -1,0 +1,84 @@
+"""`fedwad join NEW --matrix MATRIX`: is a new site like the others?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import fedwad
+from fedwad._words import bytes_in_words
+from fedwad.cli.columns import Drop, LabelColumn, Missing
+from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.explain import Explain, explained_json, show_explanation
+from fedwad.cli.groups import Json, Report, Save, check_ending
+from fedwad.cli.reference import one_file
+from fedwad.federation import local
+
+__all__ = ["join"]
+
+_STRANGER = 3  # exit code
+_NEIGHBOURS = 3
+
+
+@guarded
+def join(
+    new: Annotated[
+        str,
+        typer.Argument(help="The new site's data: .npy, .npz, .csv or .parquet."),
+    ],
+    matrix: Annotated[
+        Path, typer.Option(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
+    ],
+    label_column: LabelColumn = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    explain: Explain = False,
+    save: Save = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Is a new site like the others? Only the new site is asked.
+
+    It is placed by its own message among the sites of a saved matrix, which has kept what they
+    sent if their policies allow it. The exit code is 3 if the new site is unlike all of them.
+    """
+    check_ending(save, ".json", "--save")
+    check_ending(report, ".html", "--report")
+    known = fedwad.MatrixResult.load(matrix)
+    name, path = one_file(new)
+    schema = None if known.evidence is None else known.evidence.schema
+    fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
+    result = known.add(fed[name])
+    found = result.placement(name)
+    if save is not None:
+        result.save(save)
+    if report is not None:
+        from fedwad.report import write_report
+
+        write_report(result, report, schema=schema)
+    if as_json:
+        sent = {"up": result.traffic.up, "messages": result.traffic.messages}
+        explained = explained_json(found.explanation)
+        print_json(found.to_dict() | {"traffic": sent, "sites": list(result.sites)} | explained)
+    else:
+        _show(found, result, explain)
+    if found.stranger:
+        raise typer.Exit(_STRANGER)
+
+
+def _show(found: fedwad.Placement, result: fedwad.MatrixResult, everything: bool) -> None:
+    screen.print(found.sentence, markup=False, soft_wrap=True)
+    near = [f"{one.site} ({one.value:.4g})" for one in found.nearest[:_NEIGHBOURS]]
+    screen.print(f"Nearest populations: {', '.join(near)}", markup=False, soft_wrap=True)
+    if found.stranger or everything:
+        show_explanation(found.explanation, everything)
+    if not found.tested:
+        screen.print(
+            "The p-value is from errors of distances; a matrix made with --test keeps block means"
+            " for an exact one.",
+            soft_wrap=True,
+        )
+    sent = bytes_in_words(result.traffic.up)
+    screen.print(f"Sent: {sent} by {found.site} alone, in {result.traffic.messages} messages.")

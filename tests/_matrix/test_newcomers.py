@@ -1,0 +1,157 @@
+"""A newcomer joins a matrix: it alone is asked, is placed, or is called a stranger."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fedwad
+from command_line import run
+from fedwad.errors import InputError
+from fedwad.federation import Client, Dataset, KeptFederation, Ledger, LocalFederation
+from fedwad.ot import Measure
+
+KEEPING = fedwad.Policy(["summary", "blocks"], keep=True)
+
+
+def rows(shift, n=200, d=3, seed=0):
+    return np.random.default_rng([seed, int(10 * shift)]).normal(shift, 1, (n, d))
+
+
+def sites(policy=KEEPING):
+    data = {f"site{k}": rows(k // 3, seed=k) for k in range(6)}
+    clients = {k: Client(Dataset(Measure(x)), policy, Ledger()) for k, x in data.items()}
+    return LocalFederation(clients)
+
+
+def newcomer(points):
+    client = Client(Dataset(Measure(points)), KEEPING, ledger := Ledger())
+    return LocalFederation({"rome": client})["rome"], ledger
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    fed = sites()
+    m = fedwad.matrix(fed, test=True)
+    path = tmp_path_factory.mktemp("matrix") / "m.json"
+    m.save(path)
+    return m, fed, path
+
+
+def test_only_the_newcomers_own_messages_are_sent(saved):
+    m, fed, path = saved
+    before = {name: len(ledger) for name, ledger in fed.ledgers.items()}
+    site, ledger = newcomer(rows(1, seed=9))
+    joined = fedwad.MatrixResult.load(path).add(site)
+    assert {name: len(one) for name, one in fed.ledgers.items()} == before
+    assert [(one.kind, one.outcome) for one in ledger.entries] == [
+        ("summary", "answered"),
+        ("blocks", "answered"),
+    ]
+    assert joined.traffic.messages == 2
+    assert joined.traffic.up == sum(one.bytes for one in ledger.entries)
+    assert joined.sites == (*m.sites, "rome")
+
+
+def test_the_matrix_is_the_one_with_all_sites(saved):
+    """Adding a site gives the bits that asking all of them gives."""
+    m, _, path = saved
+    site, _ = newcomer(rows(1, seed=9))
+    joined = fedwad.MatrixResult.load(path).add(site)
+    data = {f"site{k}": rows(k // 3, seed=k) for k in range(6)} | {"rome": rows(1, seed=9)}
+    together = fedwad.matrix(data, test=True)
+    assert np.array_equal(joined.value, together.value)
+    assert np.array_equal(joined.pvalue, together.pvalue)
+    assert np.array_equal(joined.lower[:6, :6], m.lower)
+
+
+def test_a_newcomer_is_placed(saved):
+    m, _, _ = saved
+    site, _ = newcomer(rows(1, seed=9))
+    found = m.add(site).placement("rome")
+    assert set(found.cluster) == {"site3", "site4", "site5"}
+    assert found.nearest[0].site in found.cluster
+    assert found.tested
+    assert not found.stranger
+    assert json.loads(json.dumps(found.to_dict()))["stranger"] is False
+
+
+def test_a_stranger_is_called_one_with_what_it_differs_by(saved):
+    m, _, _ = saved
+    far = rows(0, seed=9)
+    far[:, 1] += 6
+    found = m.add(far, "rome").placement("rome")
+    assert found.stranger
+    assert "unlike all" in found.sentence
+    assert found.explanation.order[0] == 1
+
+
+def test_without_block_means_errors_of_distances_decide():
+    m = fedwad.matrix(sites())
+    for shift, stranger in ((1.0, False), (5.0, True)):
+        found = m.add(rows(shift, seed=9), "rome").placement("rome")
+        assert not found.tested
+        assert found.stranger is stranger
+
+
+def test_labels_choose_the_clusters(saved):
+    m, _, _ = saved
+    joined = m.add(rows(1, seed=9), "rome")
+    assert joined.placement("rome", [0, 0, 0, 0, 0, 1]).cluster == ("site5",)
+    with pytest.raises(InputError, match="labels"):
+        joined.placement("rome", [0, 1])
+    with pytest.raises(InputError):
+        joined.placement("oslo")
+
+
+def test_sites_that_do_not_allow_it_are_not_kept(tmp_path):
+    m = fedwad.matrix(sites(fedwad.Policy(["summary"])))
+    assert m.kept == {}
+    m.save(tmp_path / "m.json")
+    for one in (m, fedwad.MatrixResult.load(tmp_path / "m.json")):
+        with pytest.raises(InputError, match="keep = true"):
+            one.add(rows(1))
+
+
+def test_names_must_differ_and_features_agree(saved):
+    m, _, _ = saved
+    with pytest.raises(InputError, match="already"):
+        m.add(rows(1), "site0")
+    with pytest.raises(InputError, match="features"):
+        m.add(rows(1, d=4), "rome")
+
+
+def test_kept_sites_answer_nothing_else(saved):
+    m, _, _ = saved
+    fed = KeptFederation(m.kept)
+    with pytest.raises(fedwad.PolicyError, match="another request"):
+        fedwad.distance(fed["site0"], fed["site1"], cells=3)
+    assert fedwad.distance(fed["site0"], fed["site3"]).value > 0
+
+
+def test_damage_to_kept_replies_is_named(saved, tmp_path):
+    _, _, path = saved
+    content = json.loads(path.read_text())
+    content["kept"]["site0"][0]["reply"]["summary"]["count"] = -3
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="damaged"):
+        fedwad.MatrixResult.load(tmp_path / "m.json")
+
+
+def test_the_command_line_joins(tmp_path):
+    (tmp_path / "sites").mkdir()
+    for k in range(4):
+        np.save(tmp_path / "sites" / f"site{k}.npy", rows(k // 2, seed=k))
+    np.save(tmp_path / "rome.npy", rows(1, seed=9))
+    np.save(tmp_path / "mars.npy", rows(7, seed=9))
+    saving = ("matrix", tmp_path / "sites", "--test", "--save", tmp_path / "m.json")
+    assert run(*saving).returncode == 0
+    known = ("--matrix", tmp_path / "m.json")
+    done = run("join", tmp_path / "rome.npy", *known, "--json")
+    assert done.returncode == 0
+    content = json.loads(done.stdout)
+    assert content["cluster"] == ["site2", "site3"]
+    assert content["traffic"]["messages"] == 2
+    stranger = run("join", tmp_path / "mars.npy", *known)
+    assert stranger.returncode == 3
+    assert "unlike all of them" in stranger.stdout
