@@ -57,7 +57,7 @@ def _sites(name: str) -> tuple[dict[str, Table], Schema]:
     else:
         _, package, inside, column = next(row for row in PUBLIC if row[0] == name)
         sites, label = split(raw(package, inside), column), None
-    return sites, agree({site: profile(t, label=label) for site, t in sites.items()}).schema
+    return sites, agree({site: profile(t, label=label) for site, t in sites.items()})
 
 
 def cosine_rows(tasks: list[tuple[Any, ...]], found: list[list[float]]) -> list[Row]:

@@ -77,12 +77,13 @@ def split(table: Table, column: str) -> dict[str, Table]:
 
 
 def _compared(name: str, sites: dict[str, Table], label: str | None = None) -> dict[str, Any]:
-    schema, conflicts = agree({s: profile(t, label=label) for s, t in sites.items()})
-    for conflict in conflicts:
+    schema = agree({s: profile(t, label=label) for s, t in sites.items()})
+    for conflict in schema.conflicts:
         print(f"{name}: {conflict}", file=sys.stderr)
     for column, reason in schema.ignored.items():
         print(f"{name}: ignored '{column}': {reason}", file=sys.stderr)
     kinds = Counter(column.kind for column in schema.columns)
+    problems = Counter(conflict.problem for conflict in schema.conflicts)
     encoded = {site: schema.encode(table) for site, table in sites.items()}
     errors = [_error(encoded[a], encoded[b]) for a, b in itertools.combinations(encoded, 2)]
     held = sum(inside for _, inside in errors)
@@ -94,7 +95,7 @@ def _compared(name: str, sites: dict[str, Table], label: str | None = None) -> d
         "columns": str(len(schema)),
         "encoded": str(schema.width),
         "kinds": ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()),
-        "warnings": ", ".join(f"{n} {p}" for p, n in Counter(c.problem for c in conflicts).items()),
+        "warnings": ", ".join(f"{n} {problem}" for problem, n in problems.items()),
         "pairs": str(len(errors)),
         "value: mean error": float(relative.mean()),
         "value: largest": float(relative[np.abs(relative).argmax()]),

@@ -79,7 +79,7 @@ def _fedwad(frame: Any) -> tuple[Any, dict[str, float]]:
     table = read_table(frame, "site")
     times["read"] = time.perf_counter() - start
     start = time.perf_counter()
-    schema, _ = agree({"site": profile(table)})
+    schema = agree({"site": profile(table)})
     times["profile"] = time.perf_counter() - start
     start = time.perf_counter()
     encoded = schema.encode(table)

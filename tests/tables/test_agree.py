@@ -30,8 +30,9 @@ def clinic(n=200, seed=0):
     )
 
 
-def agreed(tables, least=5, **options):
-    return agree({site: profile(table, least) for site, table in tables.items()}, **options)
+def agreed(tables, least=5):
+    schema = agree({site: profile(table, least) for site, table in tables.items()})
+    return schema, schema.conflicts
 
 
 def problems(conflicts):
@@ -273,7 +274,7 @@ def test_a_hundred_thousand_levels():
     table = pd.DataFrame({"v": [f"level {k}" for k in range(n)], "w": RNG.random(n)})
     found = profile(table, 5)
     assert len(pickle.dumps(found)) < 2000
-    schema, _ = agree({"a": found})
+    schema = agree({"a": found})
     assert "v" in schema.ignored
     twice = pd.concat([table, table, table, table, table, table])
     assert profile(twice, 5)["v"].levels == ()
@@ -291,7 +292,7 @@ def test_tiny_tables(rows):
     small, large = clinic()[:rows], clinic(100, 1)
     found = profile(small, 5)
     assert all(np.isnan(s.mean) and not s.levels and not s.frequent for s in found.columns)
-    schema, _ = agree({"small": found, "large": profile(large, 5)})
+    schema = agree({"small": found, "large": profile(large, 5)})
     assert schema.encode(small).shape == (rows, schema.width)
     with pytest.raises(InputError, match="No column is left"):
         agreed({"a": small.drop(columns="smokes"), "b": small.drop(columns="smokes")})
@@ -308,7 +309,7 @@ def test_nothing_in_common():
 def test_labels():
     tables = {"paris": clinic().assign(num=1), "oslo": clinic(90, 1)}
     with pytest.raises(InputError, match="oslo has no label column 'num'"):
-        agreed(tables, label="num")
+        agree({"paris": profile(tables["paris"], 5, "num"), "oslo": profile(tables["oslo"], 5)})
     found = profile(tables["paris"], 5, label="num")
     assert found["num"] == type(found["num"])("num", "label")
     with pytest.raises(InputError, match="no column 'num'"):
@@ -359,7 +360,8 @@ def test_rare_levels_are_in_no_message(least):
         assert all(number >= least for number in statistics.level_counts)
         assert all(number >= least for number in statistics.frequent_counts)
     assert found["rare"].other == found["code"].other == least - 1
-    schema, conflicts = agree({"a": found, "b": found})
+    schema = agree({"a": found, "b": found})
+    conflicts = schema.conflicts
     assert "SECRET" not in repr(schema) + repr(conflicts)
     encoded = schema.encode(table)
     assert encoded[-1, schema.names.index("rare=other")] > 0

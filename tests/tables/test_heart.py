@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import fedwad
 import ot
 from fedwad.datasets._heart import HEART_LABEL, heart_files
 from fedwad.tables import agree, profile, read_table
@@ -18,19 +19,19 @@ def tables():
 
 
 @pytest.fixture(scope="module")
-def agreement(tables):
+def schema(tables):
     return agree({site: profile(table, 5, label=HEART_LABEL) for site, table in tables.items()})
 
 
-def test_every_row_is_kept(tables, agreement):
-    rows = {site: agreement.schema.encode(table).shape[0] for site, table in tables.items()}
+def test_every_row_is_kept(tables, schema):
+    rows = {site: schema.encode(table).shape[0] for site, table in tables.items()}
     assert rows == {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
     for table in tables.values():
-        assert set(agreement.schema.labels(table).tolist()) <= {0, 1, 2, 3, 4}
+        assert set(schema.labels(table).tolist()) <= {0, 1, 2, 3, 4}
 
 
-def test_kinds(agreement):
-    kinds = {column.name: column.kind for column in agreement.schema.columns}
+def test_kinds(schema):
+    kinds = {column.name: column.kind for column in schema.columns}
     assert {name for name, kind in kinds.items() if kind == "category"} == CATEGORIES
     assert {name for name, kind in kinds.items() if kind == "number"} == {
         "age",
@@ -39,17 +40,17 @@ def test_kinds(agreement):
         "thalach",
         "oldpeak",
     }
-    assert agreement.schema.label == "num"
-    assert agreement.schema["cp"].levels == ("1", "2", "3", "4", "other")
+    assert schema.label == "num"
+    assert schema["cp"].levels == ("1", "2", "3", "4", "other")
 
 
-def test_conflicts_are_cholesterol_and_what_was_not_measured(agreement):
-    missing = [c for c in agreement.conflicts if c.problem == "mostly missing"]
+def test_conflicts_are_cholesterol_and_what_was_not_measured(schema):
+    missing = [c for c in schema.conflicts if c.problem == "mostly missing"]
     assert {(c.column, c.sites) for c in missing} == {
         ("ca", ("hungarian", "switzerland", "va")),
         ("thal", ("hungarian",)),
     }
-    others = [c for c in agreement.conflicts if c.problem != "mostly missing"]
+    others = [c for c in schema.conflicts if c.problem != "mostly missing"]
     found = {conflict.sites[0]: conflict for conflict in others}
     assert set(found) == {"switzerland", "va"}
     assert {conflict.column for conflict in others} == {"chol"}
@@ -59,12 +60,12 @@ def test_conflicts_are_cholesterol_and_what_was_not_measured(agreement):
     assert found["va"].sentence.startswith("49 of 193 values of column 'chol' at va are 0")
 
 
+@pytest.mark.filterwarnings("ignore::fedwad.DataWarning")
 def test_zeros_that_are_missing_values(tables):
     """Once 0 is known to be missing, the mean is that of the patients who were measured."""
-    marks = {"chol": ("0",)}
-    profiles = {s: profile(t, 5, HEART_LABEL, marks) for s, t in tables.items()}
-    schema, conflicts = agree(profiles, missing_values=marks)
-    assert {(c.problem, c.column, c.sites[0]) for c in conflicts if c.column == "chol"} == {
+    schema = fedwad.schema(heart_files(), HEART_LABEL, missing={"chol": ["0"]})
+    found = [conflict for conflict in schema.conflicts if conflict.column == "chol"]
+    assert {(c.problem, c.column, c.sites[0]) for c in found} == {
         ("all missing", "chol", "switzerland")
     }
     values = np.concatenate([table["chol"].values for table in tables.values()])
@@ -76,14 +77,13 @@ def test_zeros_that_are_missing_values(tables):
     assert lost == {"cleveland": 0, "hungarian": 23, "switzerland": 123, "va": 56}
 
 
-def test_distances_are_those_of_columns_encoded_by_hand(tables, agreement):
+def test_distances_are_those_of_columns_encoded_by_hand(tables, schema):
     """Against pandas and scikit-learn on the pooled table, level by level."""
     import pandas as pd
     from sklearn.preprocessing import StandardScaler
 
     frames = {s: pd.read_csv(path, na_values="?") for s, path in heart_files().items()}
     pooled = pd.concat(frames.values(), keys=frames.keys()).drop(columns="num")
-    schema = agreement.schema
     parts = []
     for name in pooled:
         if name in CATEGORIES:

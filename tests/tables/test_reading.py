@@ -306,7 +306,7 @@ def test_text_files_need_no_pandas(tmp_path):
 import sys
 from fedwad.tables import agree, profile, read_table
 table = read_table({str(path)!r})
-schema, _ = agree({{"a": profile(table)}})
+schema = agree({{"a": profile(table)}})
 print(schema.names, schema.encode(table).sum(), "pandas" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

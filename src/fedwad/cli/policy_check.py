@@ -60,7 +60,7 @@ def try_requests(client: Client) -> list[Trial]:
     first = [("describe", DescribeRequest()), ("schema", SchemaRequest())]
     trials = [_try(client, name, request) for name, request in first]
     if client.table is not None:  # as if the other sites had the same table
-        schema = agree({"this site": client.table.profile(client.policy.min_cell_size)}).schema
+        schema = agree({"this site": client.table.profile(client.policy.min_cell_size)})
         trials.append(_try(client, "encode", EncodeRequest(schema.to_toml())))
         client = Client(client.table.encoded(schema, client.policy.level_floor), client.policy)
     features = client.data.measure.dimension

@@ -51,7 +51,7 @@ def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Datas
         return held.encoded(columns.schema)
     if columns.schema is None:
         return held.plain()
-    return held.encoded(agree({name: held.profile(1)}).schema)
+    return held.encoded(agree({name: held.profile(1)}))
 
 
 def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset | RawTable:

@@ -45,7 +45,7 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
     asked = federation.names if names is None else tuple(names)
     metered = MeteredFederation(federation)
     replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
-    schema = agree({name: reply.profile for name, reply in replies.items()}).schema
+    schema = agree({name: reply.profile for name, reply in replies.items()})
     # The schema goes to each site together with its next request.
     up, down = payload_bytes(EncodeReply(1)), payload_bytes(EncodeRequest(schema.to_toml()))
     used, count = metered.traffic, len(replies)

@@ -4,14 +4,14 @@
 >>> from fedwad.tables import agree, profile, read_table
 >>> paris = read_table(pa.table({"age": ["61.5", "?", "45"] * 8, "sex": ["f", "m", "m"] * 8}))
 >>> oslo = read_table(pa.table({"age": [50.5, 60, 70] * 8, "sex": ["f", "f", "m"] * 8}))
->>> schema, conflicts = agree({"paris": profile(paris, 5), "oslo": profile(oslo, 5)})
+>>> schema = agree({"paris": profile(paris, 5), "oslo": profile(oslo, 5)})
 >>> schema.names
 ('age', 'age=missing', 'sex=f', 'sex=m', 'sex=other')
 >>> schema.encode(paris).shape
 (24, 5)
 """
 
-from fedwad.tables._agree import Agreement, agree
+from fedwad.tables._agree import agree
 from fedwad.tables._by_cell import (
     encode_by_cell,
     label_text,
@@ -34,7 +34,6 @@ from fedwad.tables._table import Column, Table, dropping
 __all__ = [
     "FORMATS",
     "OTHER",
-    "Agreement",
     "Column",
     "ColumnStatistics",
     "Conflict",

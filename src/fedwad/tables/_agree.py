@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,22 +14,11 @@ from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
 from fedwad.tables._table import is_code, nearest
 
-__all__ = ["Agreement", "agree"]
+__all__ = ["agree"]
 
 
-class Agreement(NamedTuple):
-    """The schema, and the conflicts between the sites in sentences."""
-
-    schema: Schema
-    conflicts: tuple[Conflict, ...]
-
-
-def agree(
-    profiles: Mapping[str, Profile],
-    label: str | None = None,
-    missing_values: Mapping[str, Sequence[str]] | None = None,
-) -> Agreement:
-    """The schema of sites that sent these profiles.
+def agree(profiles: Mapping[str, Profile]) -> Schema:
+    """The schema of sites that sent these profiles, with the conflicts between them.
 
     A column is compared when every site has it and all read the same kind. Whole numbers with at
     most `MAX_CODES` different values are a category when they occur in three rows or more on
@@ -40,9 +27,9 @@ def agree(
     on average, half of whose rows have a level that `min_cell_size` rows of a site share. All other
     texts, identifiers, names of sites, constant and all-missing columns are ignored, with the
     reason.
-    `missing_values` are those with which the profiles were made. The columns are in alphabetical
-    order, so that the order in which sites have them changes no bit of a result; nor does the order
-    of the sites.
+
+    The columns are in alphabetical order, so that the order in which sites have them changes no bit
+    of a result; nor does the order of the sites.
     """
     if not profiles:
         raise InputError("No site sent a profile; give at least one table.")
@@ -51,16 +38,16 @@ def agree(
     known = {site: profiles[site].by_name() for site in sorted(profiles)}
     for name in sorted({name for found in known.values() for name in found}):
         found = {site: columns_of[name] for site, columns_of in known.items() if name in columns_of}
-        if name == label or any(statistics.kind == "label" for statistics in found.values()):
+        if any(statistics.kind == "label" for statistics in found.values()):
             columns.append(_label(name, profiles, found))
             continue
         column, ignored = _column(name, profiles, found)
-        columns.append(replace(column, missing_values=tuple((missing_values or {}).get(name, ()))))
+        columns.append(column)
         conflicts += [*ignored, *conflicts_of(name, found, column)]
     schema = Schema(tuple(columns), conflicts=tuple(conflicts))
     if not schema.width:
         raise InputError(_nothing_left(schema))
-    return Agreement(schema, tuple(conflicts))
+    return schema
 
 
 def _label(name: str, profiles: Mapping[str, Profile], found: StatisticsBySite) -> SchemaColumn:

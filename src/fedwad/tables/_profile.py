@@ -122,16 +122,10 @@ class Profile:
         return self.by_name()[name]
 
 
-def profile(
-    table: Any,
-    min_cell_size: int = 10,
-    label: str | None = None,
-    missing_values: Mapping[str, Sequence[str]] | None = None,
-) -> Profile:
+def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Profile:
     """The profile of a table, which is whatever `read_table` reads.
 
-    Of the `label` column it has the name alone. `missing_values` are values of some columns that
-    stand for a missing one, such as {"chol": ["0"]}.
+    Of the `label` column it has the name alone.
 
     >>> import pyarrow as pa
     >>> sex = ["f"] * 12 + ["m"] * 12 + ["x"]
@@ -142,13 +136,8 @@ def profile(
     read = table if isinstance(table, Table) else read_table(table, label=label)
     if label is not None:
         read[label]
-    marks = missing_values or {}
-    for name in marks:
-        read[name]
     columns = tuple(
-        ColumnStatistics(c.name, "label")
-        if c.name == label
-        else _statistics(c.without(marks.get(c.name, ())), least)
+        ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, least)
         for c in read.columns
     )
     return Profile(read.rows, columns, least)
