@@ -462,7 +462,7 @@ class TestPrice:
 
     def test_bytes_of_a_summary(self):
         """Eight for each number: weights and means of cells, covariance, count, spread, p, smallest
-        cell, eleven numbers of splits and a share of each feature."""
+        cell, eleven numbers of splits, a share of each feature, and whether it may be kept."""
         rng = np.random.default_rng(0)
         data = {
             name: np.repeat(100.0 * np.eye(3, 4), 20, axis=0) + rng.standard_normal((60, 4))
@@ -470,14 +470,15 @@ class TestPrice:
         }
         for covariance_type, numbers_told in (("full", 16), ("diag", 4), ("spherical", 1)):
             m = fedwad.matrix(data, covariance_type=covariance_type, cells=3)
-            assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4 + 11 + 4)
+            assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4 + 11 + 4 + 1)
 
     def test_bytes_of_a_summary_by_class(self):
         """The same for each class, its mass, and the word for what classes are compared by."""
         data = {name: (X, np.arange(len(X)) % 2) for name, (X, _) in sites(3, 60, 4).items()}
         for covariance_type, numbers_told in (("full", 16), ("diag", 4)):
             m = fedwad.matrix(data, covariance_type=covariance_type, labels=True, cells=2)
-            assert m.traffic.up == 3 * (2 * 8 + 2 * 8 * (1 + 4 + numbers_told + 4) + len("diag"))
+            each = 2 * 8 + 2 * 8 * (1 + 4 + numbers_told + 4) + len("diag") + 8
+            assert m.traffic.up == 3 * each
 
     def test_bytes_of_a_hub(self):
         count, rounds, support, d = 3, 4, 5, 2
@@ -485,7 +486,7 @@ class TestPrice:
         m = fedwad.matrix(
             data, rounds=rounds, support=support, method="hub", covariance_type="diag"
         )
-        summary = support + support * d + 4 + 1  # and the distance to the support
+        summary = support + support * d + 4 + 2  # the distance, and whether it may be kept
         up = (1 + 2 * d) + rounds * (summary + 1) + summary + d
         up += 11 + d  # of splits, with the last message
         assert m.traffic.up == count * 8 * up
