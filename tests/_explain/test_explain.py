@@ -220,6 +220,16 @@ def test_other_forms(tmp_path):
         e.plot(shape=(3, 3))
 
 
+def test_a_column_that_hardly_varies_gets_no_rest():
+    """What is left goes to columns in proportion to what the plan has of them."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    e = fedwad.distance(x[y == 3], x[y == 8]).explain()
+    assert e.excess.max() < 0.15
+    assert (e.excess[x[y == 3].std(axis=0) < 0.2] < 0.01).all()
+
+
 def test_changed_dependence_is_named():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(2, 200, 6))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedwad._explain.classes import ClassPart, class_parts
 from fedwad._explain.groups import columns_of, group_numbers
 from fedwad.ot import (
     Calibration,
@@ -40,6 +41,7 @@ class Evidence:
     moments : one for each site
     squares : part of each feature in the squared distance of each pair, as far as plans are known
     correlations : the changed correlations of each pair; None if no covariance is known
+    classes : parts of classes in the distance of each pair, for labelled data
     features, schema : names of the features, and what made them of tables, if known
     """
 
@@ -48,6 +50,7 @@ class Evidence:
     correlations: Mapping[Pair, tuple[Correlation, ...]] | None = None
     features: tuple[str, ...] | None = None
     schema: Schema | None = None
+    classes: Mapping[Pair, tuple[ClassPart, ...]] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -88,7 +91,13 @@ class Evidence:
             correlations=None if noises else _correlations(plain, moments, features, schema),
             features=None if features is None else tuple(features),
             schema=schema,
+            classes=_classes(summaries, squares),
         )
+
+    def carried(self, i: int, j: int) -> tuple[ClassPart, ...]:
+        """The parts of classes in the distance of two sites; side 0 is the first of them."""
+        found = self.classes.get((min(i, j), max(i, j)), ())
+        return found if i < j else tuple(replace(one, side=1 - one.side) for one in found)
 
     def changed(self, i: int, j: int) -> tuple[Correlation, ...]:
         """The correlations that changed between two sites; "here" is the first of them."""
@@ -112,6 +121,10 @@ class Evidence:
             "moments": [_listed(one) for one in self.moments],
             "squares": [[*pair, found.tolist()] for pair, found in self.squares.items()],
             "correlations": correlations,
+            "classes": [
+                {"pair": list(pair), "found": [asdict(one) for one in found]}
+                for pair, found in self.classes.items()
+            ],
             "features": None if self.features is None else list(self.features),
             "schema": None if self.schema is None else self.schema.to_toml(),
         }
@@ -138,7 +151,24 @@ class Evidence:
             correlations=correlations,
             features=None if features is None else tuple(map(str, features)),
             schema=None if schema is None else Schema.from_toml(schema),
+            classes={
+                (int(one["pair"][0]), int(one["pair"][1])): tuple(
+                    ClassPart(**part) for part in one["found"]
+                )
+                for one in content.get("classes", ())
+            },
         )
+
+
+def _classes(
+    summaries: Sequence[AnySummary], squares: Mapping[Pair, Floats]
+) -> dict[Pair, tuple[ClassPart, ...]]:
+    found = {}
+    for (i, j), square in squares.items():
+        a, b = summaries[i], summaries[j]
+        if isinstance(a, LabelledSummary) and isinstance(b, LabelledSummary) and square.any():
+            found[i, j] = class_parts(a, b, float(square.sum()))
+    return found
 
 
 def _features_of(summary: AnySummary, count: int) -> Summary:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedwad._explain.classes import ClassPart
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.explanation import Dependence, Explanation
-from fedwad._explain.groups import Column, columns_of
+from fedwad._explain.explanation import ClassShare, Dependence, Explanation
+from fedwad._explain.groups import Column, columns_of, group_numbers
 from fedwad._explain.parts import Known, Parts, parts_between
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Correlation, Floats
@@ -53,6 +54,19 @@ def explain_pair(
         evidence.changed(i, j),
         evidence.correlations is not None,
         _notes(evidence, i, j),
+        _classes(evidence.carried(i, j), columns, sites),
+    )
+
+
+def _classes(
+    found: Sequence[ClassPart], columns: Sequence[Column], sites: tuple[str, str]
+) -> tuple[ClassShare, ...]:
+    groups = group_numbers(columns)
+    return tuple(
+        ClassShare(
+            sites[one.side], one.number, one.weight, one.share, columns[groups[one.feature]].name
+        )
+        for one in found
     )
 
 
@@ -65,6 +79,7 @@ def assembled(
     correlations: Sequence[Correlation],
     dependence_known: bool,
     notes: Sequence[str] = (),
+    classes: tuple[ClassShare, ...] = (),
 ) -> Explanation:
     """Put the parts of columns into words and fractions."""
     return Explanation(
@@ -79,6 +94,7 @@ def assembled(
         dependence_known=dependence_known,
         differs=differs,
         notes=tuple(notes),
+        classes=classes,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,18 @@ class Dependence:
     score: float
 
 
+@dataclass(frozen=True)
+class ClassShare:
+    """One class of labelled data: its site, its number there (names of labels are not sent), its
+    part of the rows, its part of the squared distance, and the column that makes most of that."""
+
+    site: str
+    number: int
+    weight: float
+    share: float
+    column: str
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Why two sites differ.
@@ -73,6 +85,9 @@ class Explanation:
         Whether the sites differ by more than chance as a whole; None if unknown.
     notes : tuple of str
         What these sites' summaries cannot show.
+    classes : tuple of ClassShare
+        Which classes of labelled data carry the distance, the largest of each site first; for
+        method "summary". Over the classes of one site `share` sums to one.
     """
 
     sites: tuple[str, str]
@@ -91,7 +106,8 @@ class Explanation:
     dependence: tuple[Dependence, ...] = ()
     dependence_known: bool = False
     differs: bool | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    classes: tuple[ClassShare, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -178,6 +194,7 @@ class Explanation:
             "dependence_known": self.dependence_known,
             "differs": self.differs,
             "notes": list(self.notes),
+            "classes": [asdict(one) for one in self.classes],
             "text": self.text,
         }
 

@@ -21,6 +21,7 @@ _CLEAR = 3.0  # errors
 _SURE = 2.5  # errors
 _ORDINARY = 1e-60, 1e60
 _MEASURED = 0.9  # weight of measured noise where all of a distance is noise
+_ATTENUATED = 2.0  # largest factor by which noise can lower a difference of shape
 _MINOR = 0.1  # of the squared distance between populations, below which a rest is not shared out
 
 
@@ -179,7 +180,7 @@ def _surplus(
     surplus = whole * known.value**2 / total - changed.raw.sum(axis=1) - inside
     ratios = np.abs(surplus[inside > 0] / inside[inside > 0])
     rough = _ROUGH if len(ratios) < _MANY else max(_ROUGH, 1.4826 * float(np.median(ratios)))
-    return surplus, rough * inside
+    return surplus, rough * np.maximum(inside, float(inside.mean()))
 
 
 def _left(changed: ColumnChanges, explained: Floats, known: Known) -> float:
@@ -205,8 +206,10 @@ def _weak(changed: ColumnChanges, left: float, some: bool, known: Known) -> Floa
 def _shared_out(left: float, surplus: Floats, error: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """A rest shared out in proportion to what is clear, and to which columns that is."""
     clear = (surplus > _CLEAR * error) & (surplus > 0)
-    weights = np.where(clear, surplus, 0.0) if clear.any() else np.maximum(surplus, 0.0)
+    weights = np.where(clear, surplus, 0.0)
+    if weights.sum() < left / _ATTENUATED:
+        weights = np.maximum(surplus, 0.0)
     total = float(weights.sum())
     if not (left > 0 and total > 0):
         return np.zeros(len(surplus)), np.zeros(len(surplus), dtype=bool)
-    return left * weights / total, clear
+    return min(left, _ATTENUATED * total) * weights / total, clear & (weights > 0)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["change_in_words", "html", "percent", "sentences"]
 
 _MOST = 3
+_NOTABLE = 1.2
 _MISSING = "missing"
 
 
@@ -28,7 +29,20 @@ def sentences(e: Explanation) -> str:
     listed = "; ".join(_cause(e, k) for k in places)
     more = len(causes) - len(places)
     rest = f"; and {more} more column{'s' if more > 1 else ''}" if more else ""
-    return " ".join([f"{a} and {b} differ in {listed}{rest}.", *e.notes])
+    return " ".join([f"{a} and {b} differ in {listed}{rest}.", *_classes(e), *e.notes])
+
+
+def _classes(e: Explanation) -> list[str]:
+    """The class of each site that carries more of the distance than of the rows, if one does."""
+    found = []
+    for site in e.sites:
+        own = [one for one in e.classes if one.site == site]
+        if len(own) > 1 and own[0].share > _NOTABLE * own[0].weight:
+            found.append(
+                f"Class {own[0].number} of {site} has {percent(own[0].weight)} of its rows and"
+                f" {percent(own[0].share)} of the distance, mostly in {own[0].column}."
+            )
+    return found
 
 
 def _nothing(e: Explanation) -> str:
