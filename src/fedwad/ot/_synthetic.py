@@ -26,7 +26,7 @@ __all__ = [
 
 #: Largest synthetic sample that is transported; results for larger ones are extrapolated.
 CAP = 1500
-_LADDER = (250, 500, 1000, CAP)
+_SAMPLE_SIZES = (250, 500, 1000, CAP)
 _POINTS = 4000  # drawn in all for each size and pair; sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 # Beyond so many pairs, most are transported with few points, and a sample of pairs shows what more
@@ -302,7 +302,7 @@ def _steps(
     sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int
 ) -> Iterator[tuple[int, int, list[Pair]]]:
     """Caps on the size of synthetic samples, each with its number of draws and its pairs."""
-    for cap in _LADDER:
+    for cap in _SAMPLE_SIZES:
         chosen = [pair for pair in pairs if cap == CAP or max(sizes[pair[0]], sizes[pair[1]]) > CAP]
         by_draws: dict[int, list[Pair]] = {}
         for pair in chosen:

@@ -16,7 +16,7 @@ _NUMBERS = (
     "scale_noise",
     "spread_noise",
 )
-_SUM = 1e-6
+_SUM_TOLERANCE = 1e-6
 _LARGEST_SQUARE = 1e125  # squares of it are finite
 _MOST_SPLITS, _LARGEST_GAMMA = 1000, 10.0
 
@@ -45,6 +45,6 @@ def check_calibration(found: Calibration, dimension: int) -> None:
             is_finite(found.features, 1)
             and found.features.shape == (dimension,)
             and bool((found.features >= 0).all())
-            and abs(float(found.features.sum()) - 1) <= _SUM,
+            and abs(float(found.features.sum()) - 1) <= _SUM_TOLERANCE,
             "shares of features in its splits do not sum to one.",
         )
