@@ -52,7 +52,7 @@ from fedwad.federation import (
     describe_message,
     open_client,
     read_ledger,
-    site_name,
+    site_description,
     unpack,
 )
 
@@ -79,7 +79,7 @@ def test_a_site_reads_its_own_file(tmp_path):
         'data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n'
     )
     client = site_config.read_config(tmp_path / "fedwad.toml").open()
-    assert site_name(client.respond(describe_message())) == "paris"
+    assert site_description(client.respond(describe_message())).name == "paris"
     assert (tmp_path / "l.jsonl").exists()
 
 
@@ -437,7 +437,7 @@ def test_a_node_answers_its_server_and_nobody_else(tmp_path, node_of):
     node = node_of()
     code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
-    assert site_name(answer) == "paris"
+    assert site_description(answer).name == "paris"
     asked = len(read_ledger(tmp_path / "paris.policy.ledger.jsonl"))
     for stranger in ("oslo", "oslo.job-1", "server.job-2", "", None):
         for topic in (MESSAGE, READY):
@@ -462,7 +462,7 @@ def test_a_node_that_cannot_open_its_data_says_so_without_a_path(node_of, text):
     code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
     with pytest.raises(FederationError, match="could not open its data"):
-        site_name(answer)
+        site_description(answer)
     assert b"secret" not in answer
 
 

@@ -43,7 +43,7 @@ from fedwad.federation import (
     describe_message,
     open_client,
     read_ledger,
-    site_name,
+    site_description,
     unpack,
 )
 
@@ -427,7 +427,7 @@ def simulation(monkeypatch, sites, tmp_path):
 
 def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkeypatch):
     ((_, reply),) = simulation(_asking())
-    assert site_name(reply.content["fedwad"]["payload"]) == "oslo"
+    assert site_description(reply.content["fedwad"]["payload"]).name == "oslo"
     monkeypatch.delenv(VARIABLE)
     ((_, reply),) = simulation(_asking())
     assert isinstance(unpack(reply.content["fedwad"]["payload"]).content, Failure)

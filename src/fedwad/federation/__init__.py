@@ -33,7 +33,6 @@ from fedwad.federation.remote import (
     describe_message,
     encode_failure,
     site_description,
-    site_name,
 )
 from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
@@ -160,7 +159,6 @@ __all__ = [
     "same_features",
     "schema",
     "site_description",
-    "site_name",
     "unpack",
     "warn_conflicts",
 ]

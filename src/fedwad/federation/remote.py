@@ -23,7 +23,6 @@ __all__ = [
     "describe_message",
     "encode_failure",
     "site_description",
-    "site_name",
 ]
 
 
@@ -150,11 +149,6 @@ def describe_message() -> bytes:
 def encode_failure(failure: Failure) -> bytes:
     """A packed failure, for a node that could not even open its client."""
     return pack(Envelope(failure))
-
-
-def site_name(answer: bytes) -> str:
-    """The name in the answer to `describe_message`; FederationError if there is none."""
-    return site_description(answer).name
 
 
 def site_description(answer: bytes) -> Description:
