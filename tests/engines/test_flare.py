@@ -472,7 +472,7 @@ def test_a_node_survives_messages_of_any_kind(node_of, payload):
     node = node_of()
     _, answer = node.ask(MESSAGE, payload)
     assert b"Traceback" not in (answer or b"")
-    assert site_name(node.ask(MESSAGE, describe_message())[1]) == "paris"
+    assert site_description(node.ask(MESSAGE, describe_message())[1]).name == "paris"
 
 
 @needs_flare
