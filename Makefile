@@ -8,10 +8,13 @@ ENGINES := $(VENV)/.engines
 DOCS := $(VENV)/.docs
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
 
-.PHONY: demo test test-all test-lowest lint format bench bench-json docs docs-serve clean
+.PHONY: demo drill test test-all test-lowest lint format bench bench-json docs docs-serve clean
 
 demo: $(USED)  ## four hospitals, one question; the first time it installs what the package needs
 	$(BIN)/fedwad demo
+
+drill: $(INSTALLED)  ## nodes as processes: killed, stopped, flooded, a full disk, a rotated ledger; at most two minutes
+	$(BIN)/python scripts/drill.py
 
 test: $(INSTALLED)  ## everything but the slow tests
 	$(PYTEST) -m "not slow"
