@@ -11,6 +11,7 @@ from fedwad.federation import (
     CellsRequest,
     Client,
     Dataset,
+    Ledger,
     Moments,
     MomentsRequest,
     Policy,
@@ -37,6 +38,7 @@ class AttackSession:
     """
 
     def __init__(self, data: Dataset, policy: Policy, kinds: Collection[str]) -> None:
+        self._data = data
         self._client = Client(data, policy)
         self._kinds = kinds
         self.policy = policy
@@ -100,6 +102,20 @@ class AttackSession:
             return None
         self.answered += 1
         return reply
+
+    def before_and_after(self, record: int, request: Request) -> tuple[Reply | None, Reply | None]:
+        """The replies on one ledger before this record joined the data, and after."""
+        kept, labels = np.arange(self.count) != record, self._data.labels
+        earlier = Dataset(Measure(self.known[kept]), None if labels is None else labels[kept])
+        ledger, found = Ledger(), []
+        for data in (earlier, self._data):
+            try:
+                self._client = Client(data, self.policy, ledger)
+            except FedwadError as error:
+                self.refusals.append(str(error))
+                return None, None
+            found.append(self.ask(request))
+        return found[0], found[1]
 
     def cell_means(self, support: Measure) -> Floats | None:
         """Cell means (S, d) from a FedWaD round or a hub request, whichever is allowed."""

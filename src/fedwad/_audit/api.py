@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from fedwad._audit._atoms import by_slabs
+from fedwad._audit._atoms import by_slabs, outermost
 from fedwad._audit._blocks import repeated_blocks, solved_blocks
 from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
@@ -26,6 +26,7 @@ from fedwad._audit._session import AttackSession
 from fedwad._audit._summaries import many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
 from fedwad._audit._training import counted_tests, inverted_updates
+from fedwad._audit._versions import differences
 from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Dataset, Policy, RawTable, read, read_raw
@@ -129,6 +130,19 @@ _ATTACKS = (
     _Attack("solving of block means", ("test",), "one set of block means", solved_blocks),
     _Attack("averaging of repeats", ("test",), "block means twenty times", repeated_blocks),
     _Attack("differencing by slabs", ("coreset",), "rounds with atoms on a line", by_slabs),
+    _Attack(
+        "outermost by dual values",
+        ("coreset",),
+        "rounds with a far atom whose cell is closed",
+        outermost,
+    ),
+    _Attack(
+        "differences of versions",
+        ("hub", "summary", "coreset"),
+        "the same request before and after a record joined",
+        differences,
+        on_all=True,
+    ),
     _Attack(
         "differencing of prototypes",
         ("classifier",),
