@@ -15,8 +15,10 @@ from rich.table import Table
 import fedwad
 from benchmarks import (
     accuracy,
+    attacks,
     classifier,
     coresets,
+    ledger,
     matrices,
     messages,
     otdd_conversion,
@@ -46,6 +48,8 @@ TABLES = {
     "private": private.measure,
     "private_clusters": private.clusters,
     "private_classifier": private.classifier,
+    "attacks": attacks.measure,
+    "ledger": ledger.measure,
 }
 
 

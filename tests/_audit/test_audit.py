@@ -74,7 +74,7 @@ def test_a_closed_policy_refuses_everything():
     assert not result.leaks
     assert all(row.answered == 0 and "not allowed" in row.verdict(60) for row in result.rows)
     assert result.verdict("fedwad").endswith("all 9 attacks were refused.")
-    assert result.verdict("coreset").endswith("the one attack was refused.")
+    assert result.verdict("coreset").endswith("all 3 attacks were refused.")
 
 
 def test_what_does_not_fit_the_data_was_not_tried():

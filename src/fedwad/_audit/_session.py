@@ -84,9 +84,13 @@ class AttackSession:
             1, most if self.policy.max_support is None else min(most, self.policy.max_support)
         )
 
+    def uses(self, kind: str) -> bool:
+        """Whether the method uses this kind of request."""
+        return kind in self._kinds
+
     def can(self, kind: str) -> bool:
         """Whether the method uses this kind of request and the policy allows it."""
-        return kind in self._kinds and kind in self.policy.allow
+        return self.uses(kind) and kind in self.policy.allow
 
     def ask(self, request: Request) -> Reply | None:
         """The reply, or None if the request was refused; the reason is recorded."""
