@@ -8,26 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import fedwad
 from fedwad._words import bytes_in_words
 from fedwad.cli.console import print_failed, screen, warn_small_cells
 from fedwad.cli.health import health_lines
+from fedwad.report.sentences import cluster_numbers, judged_sites, matrix_answer
+from fedwad.report.why import why_sentences
 
 __all__ = ["show_clusters", "show_matrix"]
 
 _WIDEST = 12
-_LEVEL = 0.05
 _NEIGHBOURS = ("nearest", "distance", "interval", "farthest", "distance")
 
 Labels = NDArray[np.int64]
 
 
 def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
-    """Print the estimates, or each site's neighbours if there are many, and what was sent."""
+    """Print the answer, all distances or each site's neighbours, and what was sent."""
+    _print_answer(result)
     labelled = result.class_covariance is not None
     what = "Dataset distances" if labelled else f"W{result.p:g} distances"
-    screen.print(f"{what} between {len(result)} sites, method {result.method}")
+    of = "their populations" if judged_sites(result) else "their samples"
+    title = f"{what} between {len(result)} sites, method {result.method}, of {of}"
+    screen.print(title, soft_wrap=True)
     columns, rows = _headings(result, clusters is not None)
     screen.print(
         _distances(result, columns, rows, clusters) if columns else _neighbours(result, clusters)
@@ -35,15 +40,20 @@ def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
     if result.privacy is not None:
         kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
         screen.print(f"Differential privacy: {kept} for the one release of each site.")
-    chance = _chance(result)
-    if chance:
-        screen.print(chance, soft_wrap=True)
     for line in health_lines(result):
         screen.print(line, soft_wrap=True, markup=False)
     screen.print(_notes(result), soft_wrap=True)
     for name, reason in result.failed.items():
         print_failed(name, reason)
     warn_small_cells(result.min_cell_size, result.method)
+
+
+def _print_answer(result: fedwad.MatrixResult) -> None:
+    """Print whether the sites differ by more than chance, why, and who is most similar."""
+    verdict, *rest = matrix_answer(result)
+    screen.print(Text(verdict, style="bold"), soft_wrap=True)
+    for sentence in (*why_sentences(result), *rest):
+        screen.print(sentence, soft_wrap=True, markup=False)
 
 
 def _table(clusters: Labels | None) -> Table:
@@ -55,7 +65,10 @@ def _table(clusters: Labels | None) -> Table:
 
 
 def _first_cells(name: str, row: int, clusters: Labels | None) -> list[str]:
-    return [escape(name)] + ([] if clusters is None else [str(clusters[row])])
+    if clusters is None:
+        return [escape(name)]
+    number = cluster_numbers(clusters.tolist())[int(clusters[row])]
+    return [escape(name), str(number) if number else "single"]
 
 
 def _distances(
@@ -68,7 +81,9 @@ def _distances(
     for name in columns:
         table.add_column(escape(name), justify="right", no_wrap=True)
     for row, name in enumerate(rows):
-        values = [f"{value:.4g}" for value in result.value[row]]
+        shown = result.value if not judged_sites(result) else result.population
+        assert shown is not None  # noqa: S101
+        values = ["?" if value != value else f"{value:.4g}" for value in shown[row]]
         values[row] = ""
         table.add_row(*_first_cells(name, row, clusters), *values)
     return table
@@ -89,21 +104,6 @@ def _neighbours(result: fedwad.MatrixResult, clusters: Labels | None) -> Table:
             f"{far.value:.4g}",
         )
     return table
-
-
-def _chance(result: fedwad.MatrixResult) -> str:
-    """Return how many pairs differ by more than chance; empty if that is unknown."""
-    pairs = np.triu_indices(len(result), 1)
-    if result.pvalue is not None:
-        found = int((result.pvalue[pairs] <= _LEVEL).sum())
-        how = "at the 5% level (permutation test, adjusted for the number of pairs)"
-    elif result.calibrated and result.population_interval is not None:
-        found = int((result.population_interval[0][pairs] > 0).sum())
-        how = "by their own 95% intervals"
-    else:
-        return ""
-    verdict = "" if result.differs else " No evidence of a difference between the sites."
-    return f"{found} of {len(pairs[0])} pairs differ by more than chance {how}.{verdict}"
 
 
 def _notes(result: fedwad.MatrixResult) -> str:
@@ -141,13 +141,15 @@ def _headings(
 
 def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None:
     """Print the members of each cluster, the suggested number, and how stable they are."""
-    for number in range(clusters["k"]):
+    for number in sorted(set(clusters["labels"])):
         members = [
             name
             for name, label in zip(result.sites, clusters["labels"], strict=True)
             if label == number
         ]
-        screen.print(f"Cluster {number}: {', '.join(members)}", markup=False, soft_wrap=True)
+        shown = cluster_numbers(clusters["labels"])[number]
+        title = f"Cluster {shown}" if shown else "A single site"
+        screen.print(f"{title}: {', '.join(members)}", markup=False, soft_wrap=True)
     screen.print(
         f"Suggested number: {clusters['suggested']}. Clusters of other samples of the same sites"
         f" would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",

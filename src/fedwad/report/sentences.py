@@ -7,12 +7,14 @@ is plain text without signs that HTML reserves.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._distance.result import DistanceResult
+from fedwad._matrix.evidence import any_difference
 from fedwad._matrix.result import MatrixResult
 from fedwad._words import counted
 from fedwad.report.page._digits import Digits
@@ -20,10 +22,12 @@ from fedwad.tables import Schema
 
 __all__ = [
     "Named",
+    "cluster_numbers",
     "compared_distance",
     "compared_matrix",
     "distance_answer",
     "health_sentences",
+    "judged_sites",
     "listed",
     "matrix_answer",
     "pairs_that_differ",
@@ -41,6 +45,20 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
+    """The number of each label's cluster, from 1; 0 for a single site.
+
+    >>> cluster_numbers([7, 0, 7, 3, 3])
+    {0: 0, 3: 1, 7: 2}
+    """
+    sizes = Counter(labels)
+    numbers, count = {}, 0
+    for label in sorted(sizes):
+        count += sizes[label] > 1
+        numbers[label] = count if sizes[label] > 1 else 0
+    return numbers
+
+
 def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
     """Which pairs differ by more than chance, an (N, N) table; None if that is unknown.
 
@@ -49,9 +67,28 @@ def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
     """
     if matrix.pvalue is not None:
         return np.asarray(matrix.pvalue <= _LEVEL)
-    if matrix.differs is None or matrix.population_interval is None:
+    judged = judged_sites(matrix)
+    if len(judged) < 2 or matrix.population is None or matrix.population_interval is None:
         return None
-    return np.asarray((matrix.population_interval[0] > 0) & bool(matrix.differs))
+    places = np.ix_(judged, judged)
+    low, high = matrix.population_interval
+    found = any_difference(None, matrix.population[places], (low[places], high[places]))
+    return np.asarray((np.nan_to_num(low) > 0) & bool(found))
+
+
+def judged_sites(matrix: MatrixResult) -> list[int]:
+    """Places of the sites whose distances between populations are known; all or none mostly.
+
+    A site that is too small, or that withholds the numbers of its splits, is not among them.
+    """
+    if matrix.population is None:
+        return []
+    unknown = np.isnan(matrix.population)
+    kept = list(range(len(matrix)))
+    while kept and unknown[np.ix_(kept, kept)].any():
+        worst = int(unknown[np.ix_(kept, kept)].sum(axis=1).argmax())
+        kept.pop(worst)
+    return kept if len(kept) > 1 else []
 
 
 def compared_matrix(
@@ -115,7 +152,7 @@ def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
     if len(matrix) < 2:
         return ["There is nothing to compare."]
     order = _ranked(matrix)
-    sentences = [_verdict(matrix, named)]
+    sentences = [_verdict(matrix, named), *_not_judged(matrix, named)]
     if len(order) == 1:
         sentences.append(f"{_distance_of(matrix, order[0], named)}.")
     elif order:
@@ -124,10 +161,23 @@ def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
     return sentences + _test(matrix)
 
 
+def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
+    """Which sites are left out of the verdict."""
+    judged = judged_sites(matrix)
+    if matrix.pvalue is not None or not judged or len(judged) == len(matrix):
+        return []
+    left = [named(site) for place, site in enumerate(matrix.sites) if place not in judged]
+    what = listed(left) if len(left) <= _MOST_NAMED else counted(len(left), "site")
+    return [f"{what} cannot be judged: too few rows, or a policy that shares no noise level."]
+
+
 def _verdict(matrix: MatrixResult, named: Named) -> str:
-    differ, pairs = pairs_that_differ(matrix), np.triu_indices(len(matrix), 1)
+    differ = pairs_that_differ(matrix)
     if differ is None:
         return "Whether these distances are more than chance is unknown."
+    judged = list(range(len(matrix))) if matrix.pvalue is not None else judged_sites(matrix)
+    differ = differ[np.ix_(judged, judged)]
+    pairs = np.triu_indices(len(judged), 1)
     count, total = int(differ[pairs].sum()), len(pairs[0])
     if len(matrix) == 2:
         a, b = map(named, matrix.sites)
@@ -135,9 +185,9 @@ def _verdict(matrix: MatrixResult, named: Named) -> str:
             return f"{a} and {b} differ by more than chance."
         return f"There is no evidence of a difference between {a} and {b}."
     if not count:
-        return f"There is no evidence of a difference between the {len(matrix)} sites."
+        return f"There is no evidence of a difference between the {len(judged)} sites."
     if count == total:
-        return f"All {len(matrix)} sites differ from each other by more than chance."
+        return f"All {len(judged)} sites differ from each other by more than chance."
     return f"{count:,} of {counted(total, 'pair')} of sites differ by more than chance."
 
 
@@ -154,8 +204,8 @@ def _test(matrix: MatrixResult) -> list[str]:
 
 
 def _shown(matrix: MatrixResult) -> NDArray[np.float64]:
-    """Distances between populations where all are known, else between samples."""
-    if matrix.calibrated and matrix.population is not None:
+    """Distances between populations where they are known, else between samples."""
+    if matrix.population is not None and judged_sites(matrix):
         return matrix.population
     return matrix.value
 
@@ -185,7 +235,7 @@ def _number(matrix: MatrixResult, pair: tuple[int, int]) -> str:
     shown = _shown(matrix)
     digits = Digits.fitting(shown[np.triu_indices(len(matrix), 1)])
     text = digits.text(float(shown[pair]))
-    if not matrix.calibrated or matrix.population_interval is None or matrix.noise is None:
+    if not judged_sites(matrix) or matrix.population_interval is None or matrix.noise is None:
         word = "certified" if matrix.certified else "likely"
         bounds = digits.interval(float(matrix.lower[pair]), float(matrix.upper[pair]))
         return f"{text} ({word} {bounds})"

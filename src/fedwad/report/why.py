@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from datetime import date, timedelta
+
 import numpy as np
 
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.text import percent
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
-from fedwad.report.sentences import Named, listed, pairs_that_differ
+from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_differ
 
-__all__ = ["why_sentences"]
+__all__ = ["mean_in_words", "why_sentences"]
 
 _MOST_SITES, _MOST_COLUMNS = 2, 2
 _LARGEST = 100  # sites of a matrix that is explained in sentences
@@ -30,9 +33,11 @@ def why_sentences(matrix: MatrixResult, named: Named = str, word: Named = str) -
         found = matrix.explain_clusters(list(range(len(matrix))))
     except InputError:
         return []
-    shown = matrix.population if matrix.calibrated and matrix.population is not None else None
-    far = (matrix.value if shown is None else shown) ** 2
-    order = np.argsort(-far.sum(axis=1), kind="stable").tolist()
+    judged = judged_sites(matrix)
+    shown = matrix.population if judged and matrix.population is not None else matrix.value
+    far = np.nanmean(shown**2, axis=1)
+    order = np.argsort(-far, kind="stable").tolist()
+    order = [site for site in order if not judged or site in judged]
     sentences = [_of_one(found[site], matrix.sites[site], named, word) for site in order]
     return [sentence for sentence in sentences if sentence][:_MOST_SITES]
 
@@ -78,7 +83,22 @@ def _values(found: Explanation, k: int) -> tuple[str, str, str]:
         return "missing", percent(lost[0]), percent(lost[1])
     if found.scale[k] > found.location[k] and "std" in here and "std" in there:
         return "standard deviation", f"{here['std']:.3g}", f"{there['std']:.3g}"
-    return "mean", f"{here['mean']:.3g}", f"{there['mean']:.3g}"
+    kind = found.kinds[k]
+    return "mean", mean_in_words(here["mean"], kind), mean_in_words(there["mean"], kind)
 
 
+def mean_in_words(mean: float, kind: str) -> str:
+    """A number with three digits, or the day of a date, which is counted from 1970.
+
+    >>> mean_in_words(246.69, "number"), mean_in_words(14600.2, "date")
+    ('247', '2009-12-22')
+    """
+    if not math.isfinite(mean):
+        return "unknown"
+    if kind == "date" and abs(mean) < _LAST_DAY:
+        return str(date(1970, 1, 1) + timedelta(days=round(mean)))
+    return f"{mean:.3g}"
+
+
+_LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds
 _MUCH = 0.3  # difference in the share of missing values that is named before that of means

@@ -132,11 +132,15 @@ def _sentinels(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
 def _constant(name: str, found: StatisticsBySite, sites: int) -> Iterator[Conflict]:
     if sites < 2:
         return
+    constant: dict[str, list[str]] = {}
     for site, s in found.items():
         if s.count >= _FEWEST and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
             value = s.levels[0] if s.levels else level_of(s.mean)
-            sentence = f"All {s.count} values of column '{name}' at {site} are {value}."
-            yield Conflict(name, (site,), "constant", sentence)
+            constant.setdefault(value, []).append(site)
+    for value, where in constant.items():
+        count = sum(found[site].count for site in where)
+        sentence = f"All {count} values of column '{name}' at {listed(where)} are {value}."
+        yield Conflict(name, tuple(where), "constant", sentence)
 
 
 def _units(name: str, found: StatisticsBySite) -> Iterator[Conflict]:

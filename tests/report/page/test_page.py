@@ -462,3 +462,17 @@ def test_a_distance_says_why(tmp_path):
     write_report(fedwad.distance(first, second), tmp_path / "report.html")
     page = check(tmp_path / "report.html", 90_000)[1]
     assert "Why they differ" in page.text
+
+
+def test_a_site_too_small_to_judge_does_not_spoil_the_others(tmp_path):
+    rng = np.random.default_rng(0)
+    sites = {name: rng.normal(3 * k, 1, (100, 2)) for k, name in enumerate("abc")}
+    matrix = fedwad.matrix(sites | {"tiny": rng.normal(size=(12, 2))})
+    assert np.isnan(matrix.population[3, :3]).all()
+    write_report(matrix, tmp_path / "report.html", clusters=[0, 1, 2, 0])
+    text, page = check(tmp_path / "report.html", 90_000)
+    assert "All 3 sites differ from each other by more than chance" in page.text
+    assert "tiny cannot be judged" in page.text
+    assert "The least similar are a and c" in page.text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+    assert data["value"].count(None) == 3

@@ -19,8 +19,8 @@ _MOST_CHARACTERS = 22
 
 def site_map(subject: Subject) -> str:
     """The figure, a line about the chosen site, and the error of the map."""
-    points = on_a_map(subject.value)
-    off = map_error(points, subject.value)
+    points = on_a_map(subject.placed)
+    off = map_error(points, subject.placed)
     readout = tag(
         "p",
         "Point at a site to see its nearest sites.",

@@ -147,13 +147,13 @@ def _is_known(number: Any) -> bool:
 
 
 def _has_gaps(subject: Subject) -> bool:
-    return subject.size > 3 and bool(np.isfinite(subject.value).all())
+    return subject.size > 3 and bool(np.isfinite(subject.placed).all())
 
 
 def _eigenvalues(subject: Subject) -> str:
     """The Laplacian eigenvalues, whose largest gap suggests the number of clusters."""
     # The unit does not matter; in this one squares stay finite.
-    found = suggest(subject.value / (subject.value.max() or 1.0))
+    found = suggest(subject.placed / (subject.placed.max() or 1.0))
     if subject.matrix.differs is False:
         found = Suggestion(1, found.eigenvalues)
     points = [
@@ -242,7 +242,7 @@ def _clusters(subject: Subject) -> str:
     items = []
     for mark_number, label in enumerate(subject.cluster_names):
         members, number = np.flatnonzero(subject.clusters == label), subject.numbers[label]
-        inside = subject.value[np.ix_(members, members)]
+        inside = subject.placed[np.ix_(members, members)]
         central = members[np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")]
         mark = tag(
             "svg", tag("path", d=mark_path(mark_number)), viewBox="-7 -7 14 14", aria_hidden="true"
@@ -269,7 +269,7 @@ def _extent(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.i
 
     A single site has only the last of them.
     """
-    digits, value = subject.digits, subject.value
+    digits, value = subject.digits, subject.placed
     rest = np.setdiff1d(np.arange(subject.size), members)
     words = []
     if len(members) > 1:

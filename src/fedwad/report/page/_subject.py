@@ -21,7 +21,7 @@ from fedwad.report.page._arrange import Ints, Tree, tree
 from fedwad.report.page._colour import CLUSTERS
 from fedwad.report.page._digits import Digits
 from fedwad.report.page._text import cleaned
-from fedwad.report.sentences import pairs_that_differ
+from fedwad.report.sentences import cluster_numbers, judged_sites, pairs_that_differ
 from fedwad.tables import Schema
 
 __all__ = ["Subject"]
@@ -67,8 +67,9 @@ class Subject:
 
     @property
     def of_populations(self) -> bool:
-        """Whether the page shows distances between populations."""
-        return self.matrix.calibrated and self.matrix.population_interval is not None
+        """Whether the page shows distances between populations; some may be unknown."""
+        known = self.matrix.population_interval is not None and self.matrix.noise is not None
+        return known and bool(judged_sites(self.matrix))
 
     @property
     def sure(self) -> str:
@@ -90,13 +91,22 @@ class Subject:
 
     @cached_property
     def tree(self) -> Tree:
-        return tree(self.value, self.clusters)
+        return tree(self.placed, self.clusters)
 
     @cached_property
     def value(self) -> Floats:
         """The distances that the page shows."""
         shown = self.matrix.population if self.of_populations else self.matrix.value
         return np.asarray(shown, dtype=float)
+
+    @cached_property
+    def placed(self) -> Floats:
+        """The distances by which sites are placed: unknown ones are guessed from the samples."""
+        if not self.of_populations or np.isfinite(self.value).all():
+            return self.value
+        usable = np.isfinite(self.value) & (self.sample > 0)
+        ratio = float(np.median(self.value[usable] / self.sample[usable]))
+        return np.where(np.isfinite(self.value), self.value, ratio * self.sample)
 
     @cached_property
     def sample(self) -> Floats:
@@ -121,7 +131,7 @@ class Subject:
         """What two samples of one population are typically apart, if that is known."""
         if not self.of_populations or self.matrix.noise is None or self.size < 2:
             return None
-        return float(np.median(np.asarray(self.matrix.noise, dtype=float)[self.pairs]))
+        return float(np.nanmedian(np.asarray(self.matrix.noise, dtype=float)[self.pairs]))
 
     @cached_property
     def differs(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None:
@@ -181,7 +191,9 @@ class Subject:
     @cached_property
     def shaded(self) -> Floats:
         """The distances that colours show: zero for pairs without evidence of a difference."""
-        return self.value if self.differs is None else np.where(self.differs, self.value, 0.0)
+        if self.differs is None:
+            return self.value
+        return np.where(self.differs | np.isnan(self.value), self.value, 0.0)
 
     @property
     def first_pair(self) -> tuple[int, int]:
@@ -210,12 +222,7 @@ class Subject:
     @cached_property
     def numbers(self) -> dict[int, int]:
         """The number of each label's cluster, from 1; 0 for a single site."""
-        numbers, count = {}, 0
-        for label in self.cluster_names:
-            single = int(np.count_nonzero(self.clusters == label)) == 1
-            count += not single
-            numbers[label] = 0 if single else count
-        return numbers
+        return {} if self.clusters is None else cluster_numbers(self.clusters.tolist())
 
     def mark_of(self, site: int) -> int:
         """The index of the site's cluster, which selects its colour and shape."""

@@ -17,6 +17,7 @@ from fedwad.ot import Floats
 from fedwad.report.page._colour import level_of
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import cleaned, escape, name, tag
+from fedwad.report.why import mean_in_words
 
 __all__ = ["Reasons", "reasons_of", "standing_out", "why_data", "why_distance", "why_pair"]
 
@@ -44,7 +45,9 @@ class Reasons:
 
     def may_differ(self, i: int, j: int) -> bool:
         """Whether two sites differ by more than chance, or that is unknown."""
-        return self.subject.differs is None or bool(self.subject.differs[i, j])
+        subject = self.subject
+        unknown = subject.differs is None or bool(np.isnan(subject.value[i, j]))
+        return unknown or bool(subject.differs[i, j])  # type: ignore[index]
 
     @cached_property
     def by_site(self) -> tuple[Floats, Floats]:
@@ -56,7 +59,7 @@ class Reasons:
             if not self.may_differ(i, j):
                 continue
             found = self.of(i, j)
-            squared = float(self.subject.value[i, j]) ** 2
+            squared = float(self.subject.placed[i, j]) ** 2
             for site in (i, j):
                 parts[site] += np.maximum(found.excess, 0.0) * squared / (size - 1)
                 sure[site] = np.maximum(sure[site], found.significant)
@@ -119,9 +122,10 @@ def described(values: Mapping[str, float], kind: str) -> str:
         return ", ".join(f"{level}: {percent(share)}" for level, share in top if share > 0)
     if kind == "boolean":
         return f"true: {percent(values['mean'])}"
-    mean = values["mean"]
-    text = "unknown" if mean != mean else f"{mean:.3g}"
-    if values.get("std", 0.0) > 0:
+    text = mean_in_words(values["mean"], kind)
+    if kind == "date" and values.get("std", 0.0) > 0:
+        text += f" ± {values['std']:.2g} days"
+    elif values.get("std", 0.0) > 0:
         text += f" ± {values['std']:.2g}"
     missing = values.get("missing", 0.0)
     return text + (f", {percent(missing)} missing" if missing > 0 else "")
