@@ -186,6 +186,7 @@ def test_ctrl_c_while_the_command_line_is_loaded_is_no_crash(monkeypatch, capsys
     assert capsys.readouterr().err == "Interrupted; no result was written.\n"
 
 
+@pytest.mark.slow  # starts interpreters
 def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
     command = [sys.executable, "-m", "fedwad", "reproduce", "toy", "--out", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -201,6 +202,7 @@ def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
     assert rows.read_text().endswith("\n")
 
 
+@pytest.mark.slow  # starts interpreters
 def test_ctrl_c_leaves_no_mess(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b"):

@@ -139,6 +139,7 @@ def test_bad_input_by_hand(tmp_path):
         assert sentence in done.stderr
 
 
+@pytest.mark.slow  # starts interpreters
 @pytest.mark.skipif(not Path("/proc").exists(), reason="libraries are listed there")
 def test_an_interrupted_schema_leaves_nothing_behind(tmp_path):
     lines = [f"{k % 97},{k % 7}.5,{'fm'[k % 2]}" for k in range(20_000)]

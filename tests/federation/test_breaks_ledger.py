@@ -214,6 +214,7 @@ def test_whoever_sends_garbage_cannot_spend_the_budget(tmp_path):
     client.answer(release(0.8))
 
 
+@pytest.mark.slow  # starts interpreters
 def test_two_clients_on_one_file_train_together(tmp_path):
     """Row 13: one ledger object for a file, so that a process does not wait for itself."""
     pytest.importorskip("torch")
@@ -235,6 +236,7 @@ def test_two_clients_on_one_file_train_together(tmp_path):
     assert done.stdout == "done\n", done.stderr[-2000:]
 
 
+@pytest.mark.slow  # starts interpreters
 def test_two_files_are_locked_in_one_order(tmp_path):
     """Row 13: clients of two processes that are named in opposite orders do not wait for each
     other.
