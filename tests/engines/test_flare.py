@@ -66,7 +66,7 @@ LONG = {"method": "fedwad", "support": 10, "rounds": 2000}
 
 def numbers(result):
     """What must be the same to the last bit."""
-    return [result[key] for key in ("value", "lower", "upper")]
+    return [result[key] for key in ("value", "lower", "upper", "evidence")]
 
 
 # --- the site's file and its kit ------------------------------------------------------------------
