@@ -95,16 +95,16 @@ def distance(
     task = DistanceTask((first.name, second.name), chosen, order, seed, classes)
     if first == second:
         return task.zero()
-    line = MeteredFederation(first.federation)
+    metered = MeteredFederation(first.federation)
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(first.federation, guarantee)
-            result = by_release(line, task, guarantee)
+            result = by_release(metered, task, guarantee)
         elif isinstance(chosen, FedWaD):
-            result = by_rounds(line, task, chosen, callback)
+            result = by_rounds(metered, task, chosen, callback)
         else:
             assert isinstance(chosen, Summary)  # noqa: S101
-            result = by_summary(line, task, chosen)
+            result = by_summary(metered, task, chosen)
     warn_dominant(result.evidence)
     return result
 

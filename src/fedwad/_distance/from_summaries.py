@@ -13,7 +13,7 @@ from fedwad.federation import (
     PrivateRequest,
     SummaryReply,
     SummaryRequest,
-    same_features,
+    check_same_features,
 )
 from fedwad.methods import Summary
 from fedwad.ot import Floats, estimate, synthetic_distance
@@ -22,28 +22,28 @@ from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 __all__ = ["by_release", "by_summary"]
 
 
-def by_summary(line: MeteredFederation, task: DistanceTask, method: Summary) -> DistanceResult:
+def by_summary(metered: MeteredFederation, task: DistanceTask, method: Summary) -> DistanceResult:
     """Ask each site for one summary and estimate the distance from the two."""
     request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
-    replies = line.ask(dict.fromkeys(task.sites, request), SummaryReply)
+    replies = metered.ask(dict.fromkeys(task.sites, request), SummaryReply)
     a, b = (replies[name].summary for name in task.sites)
-    same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
+    check_same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
     found = estimate(a, b, task.p, task.seed)
     calibrations = [replies[name].calibration for name in task.sites]
     return task.result(
         **with_chance(found, *(replies[name] for name in task.sites)),
-        evidence=task.evidence(line, [a, b], calibrations, found.columns),
-        traffic=line.traffic,
+        evidence=task.evidence(metered, [a, b], calibrations, found.columns),
+        traffic=metered.traffic,
         rows=(a.count, b.count),
         covariance_types=(a.covariance_type, b.covariance_type),
         min_cell_size=min(a.min_cell_size, b.min_cell_size),
     )
 
 
-def by_release(line: MeteredFederation, task: DistanceTask, guarantee: DP) -> DistanceResult:
+def by_release(metered: MeteredFederation, task: DistanceTask, guarantee: DP) -> DistanceResult:
     """Ask each site for one noisy release and estimate the distance from the two."""
-    replies = line.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
-    same_features({name: len(replies[name].mean) for name in task.sites})
+    replies = metered.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
+    check_same_features({name: len(replies[name].mean) for name in task.sites})
     denoised = [denoise(replies[name]) for name in task.sites]
     summaries = [one.summary for one in denoised]
     columns: dict[tuple[int, int], Floats] = {}
@@ -56,13 +56,13 @@ def by_release(line: MeteredFederation, task: DistanceTask, guarantee: DP) -> Di
         upper=upper,
         noise=float(sampling_noise(denoised, task.seed)[0, 1]),
         evidence=task.evidence(
-            line,
+            metered,
             summaries,
             (),
             columns.get((0, 1)),
             [one.feature_noise for one in denoised],
         ),
-        traffic=line.traffic,
+        traffic=metered.traffic,
         covariance_types=("full", "full"),
         privacy=guarantee.to_dict(),
     )

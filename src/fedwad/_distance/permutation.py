@@ -151,10 +151,10 @@ def permutation_test(
     first, second = as_sites(a, b)
     if first == second:
         raise InputError("Both sites are the same; a test compares two different ones.")
-    line = MeteredFederation(first.federation)
+    metered = MeteredFederation(first.federation)
     names = (first.name, second.name)
     with single_threaded_blas():
-        found = ask_blocks(line, names)
+        found = ask_blocks(metered, names)
         both = [found[name] for name in names]
         test = permute(both, seed=seed) if blocks is None else permute(both, 1999, seed, blocks)
     return PermutationTestResult(
@@ -166,8 +166,8 @@ def permutation_test(
         rows=test.rows,
         blocks=test.blocks,
         seed=seed,
-        traffic=line.traffic,
+        traffic=metered.traffic,
         evidence=Evidence(
-            tuple(map(block_moments, both)), features=line.features, schema=line.schema
+            tuple(map(block_moments, both)), features=metered.features, schema=metered.schema
         ),
     )

@@ -18,7 +18,7 @@ from fedwad.federation import (
     MomentsRequest,
     SummaryReply,
     TransportReply,
-    same_features,
+    check_same_features,
 )
 from fedwad.methods import FedWaD
 from fedwad.ot import Estimate, Measure, estimate, lower_bound, upper_bound
@@ -67,7 +67,7 @@ def _start(
     if isinstance(method.init, Measure):
         return method.init
     replies = metered.ask(dict.fromkeys(task.sites, MomentsRequest(task.classes)), Moments)
-    same_features({name: len(replies[name].mean) for name in task.sites}, task.classes)
+    check_same_features({name: len(replies[name].mean) for name in task.sites}, task.classes)
     return pooled_start([replies[name] for name in task.sites], method.support, rng)
 
 

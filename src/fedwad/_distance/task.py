@@ -39,7 +39,7 @@ class DistanceTask:
 
     def evidence(
         self,
-        line: MeteredFederation,
+        metered: MeteredFederation,
         summaries: Sequence[Summary | LabelledSummary],
         calibrations: Sequence[Calibration | None],
         columns: Floats | None,
@@ -53,8 +53,8 @@ class DistanceTask:
             summaries,
             calibrations,
             {} if columns is None else {(0, 1): columns},
-            line.features,
-            line.schema,
+            metered.features,
+            metered.schema,
             count if labelled else feature_count(count, self.classes),
             noises,
         )

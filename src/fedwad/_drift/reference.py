@@ -33,8 +33,8 @@ from fedwad.federation import (
     SummaryReply,
     SummaryRequest,
     check_kept,
+    check_same_features,
     local,
-    same_features,
 )
 from fedwad.methods import Summary
 from fedwad.tables import Schema
@@ -115,12 +115,12 @@ class Reference(Saved):
             if schema == "auto" and fed.schema is not None:
                 place = AgreedFederation(fed, for_new_data(fed.schema), [name])[name]
         method = Summary(cells=cells)
-        line = MeteredFederation(place.federation)
+        metered = MeteredFederation(place.federation)
         asked = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
         with single_threaded_blas():
-            reply = line.ask({place.name: asked}, SummaryReply)[place.name]
+            reply = metered.ask({place.name: asked}, SummaryReply)[place.name]
             check_kept(place.name, reply)
-            blocks = line.ask({place.name: BlocksRequest()}, BlocksReply)[place.name]
+            blocks = metered.ask({place.name: BlocksRequest()}, BlocksReply)[place.name]
         check_kept(place.name, blocks)
         return cls(
             place.name,
@@ -187,16 +187,16 @@ class Reference(Saved):
             raise InputError(f"alpha is {alpha!r}; give a number between 0 and 1, such as 0.01.")
         place = self._new_site(new, name, label_column, drop, missing)
         log = None if history is None else History(history, self.digest)
-        line = MeteredFederation(place.federation)
+        metered = MeteredFederation(place.federation)
         with single_threaded_blas():
-            summary, blocks = self._ask(line, place.name)
+            summary, blocks = self._ask(metered, place.name)
             found = self._distance(place.name, summary)
             data = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
             number = 1 if log is None else log.number_of(data)
             level = alpha if log is None else level_at(alpha, number)
             test = compare_blocks(self._means.blocks, blocks.blocks, level, seed)
         result = DriftResult(
-            distance=replace(found, traffic=line.traffic),
+            distance=replace(found, traffic=metered.traffic),
             pvalue=test.pvalue,
             smallest=test.smallest,
             alpha=alpha,
@@ -225,11 +225,13 @@ class Reference(Saved):
             )
         return fed[name]
 
-    def _ask(self, line: MeteredFederation, name: str) -> tuple[SummaryReply, BlocksReply]:
+    def _ask(self, metered: MeteredFederation, name: str) -> tuple[SummaryReply, BlocksReply]:
         """The two messages of the new data: the requests that the reference answered."""
-        summary = line.ask({name: self.summary.request}, SummaryReply)[name]
-        same_features({self.site: self._reply.summary.dimension, name: summary.summary.dimension})
-        return summary, line.ask({name: self.blocks.request}, BlocksReply)[name]
+        summary = metered.ask({name: self.summary.request}, SummaryReply)[name]
+        check_same_features(
+            {self.site: self._reply.summary.dimension, name: summary.summary.dimension}
+        )
+        return summary, metered.ask({name: self.blocks.request}, BlocksReply)[name]
 
     def _distance(self, name: str, summary: SummaryReply) -> DistanceResult:
         """The distance between both, from the two summaries alone."""

@@ -117,33 +117,33 @@ def matrix(
         report=check_callback(callback) or (lambda _: None),
     )
     keeping = KeepingFederation(federation)
-    line = MeteredFederation(keeping)
+    metered = MeteredFederation(keeping)
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(federation, guarantee)
-            found = by_release(line, task, guarantee)
+            found = by_release(metered, task, guarantee)
         else:
-            found = _run(line, task, options_of)
-        pvalue = _pvalues(line, task, found) if test else None
-    result = _result(line, task, options_of, found, guarantee, pvalue)
+            found = _run(metered, task, options_of)
+        pvalue = _pvalues(metered, task, found) if test else None
+    result = _result(metered, task, options_of, found, guarantee, pvalue)
     warn_dominant(result.evidence)
     if isinstance(options_of, Summary):
         return replace(result, kept=keeping.kept(result.sites))
     return result
 
 
-def _run(line: MeteredFederation, task: MatrixTask, method: Method) -> Found:
+def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> Found:
     if isinstance(method, Hub):
-        return by_hub(line, task, method)
+        return by_hub(metered, task, method)
     if isinstance(method, Pairs):
-        return by_pairs(line, task, method)
+        return by_pairs(metered, task, method)
     assert isinstance(method, Summary)  # noqa: S101
-    return by_summary(line, task, method)
+    return by_summary(metered, task, method)
 
 
-def _pvalues(line: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
+def _pvalues(metered: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
     """Return the adjusted p-values of all pairs."""
-    blocks = ask_blocks(line, found.sites)
+    blocks = ask_blocks(metered, found.sites)
     return pairwise_pvalues([blocks[name] for name in found.sites], seed=task.seed)
 
 
@@ -168,7 +168,7 @@ def _health(found: Found, chance: Populations | None) -> Health | None:
 
 
 def _result(
-    line: MeteredFederation,
+    metered: MeteredFederation,
     task: MatrixTask,
     method: Method,
     found: Found,
@@ -198,17 +198,17 @@ def _result(
         class_covariance=None if task.classes == "ignored" else task.classes,
         p=task.p,
         history=found.history,
-        traffic=line.traffic,
+        traffic=metered.traffic,
         min_cell_size=min(sizes, default=None),
         covariance_types=found.covariance_types,
-        failed=line.failed,
+        failed=metered.failed,
         rows=() if guarantee else tuple(one.count for one in found.summaries[: len(found.sites)]),
         privacy=None if guarantee is None else guarantee.to_dict(),
-        evidence=_evidence(line, task, found),
+        evidence=_evidence(metered, task, found),
     )
 
 
-def _evidence(line: MeteredFederation, task: MatrixTask, found: Found) -> Evidence | None:
+def _evidence(metered: MeteredFederation, task: MatrixTask, found: Found) -> Evidence | None:
     """Return what explains the distances, if p = 2."""
     if task.p != 2:
         return None
@@ -218,8 +218,8 @@ def _evidence(line: MeteredFederation, task: MatrixTask, found: Found) -> Eviden
         summaries,
         found.calibrations,
         found.columns,
-        line.features,
-        line.schema,
+        metered.features,
+        metered.schema,
         count if labelled else feature_count(count, task.classes),
         found.noises,
     )

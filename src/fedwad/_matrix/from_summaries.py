@@ -27,14 +27,16 @@ from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 __all__ = ["by_release", "by_summary"]
 
 
-def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Found:
+def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> Found:
     """Ask each site for one summary; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
-    replies = line.ask(dict.fromkeys(task.names, request), SummaryReply, tolerate=True, at_least=2)
+    replies = metered.ask(
+        dict.fromkeys(task.names, request), SummaryReply, tolerate=True, at_least=2
+    )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
-    replies = line.agreeing(replies, dimensions)
+    replies = metered.agreeing(replies, dimensions)
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
     pairs = pairs_of(len(sites))
@@ -67,17 +69,17 @@ def by_summary(line: MeteredFederation, task: MatrixTask, method: Summary) -> Fo
     return Found(sites, value, lower, upper, summaries, types, calibrations=found, columns=columns)
 
 
-def by_release(line: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:
+def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:
     """Ask each site for one noisy release; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
-    replies = line.ask(
+    replies = metered.ask(
         dict.fromkeys(task.names, PrivateRequest.of(guarantee)),
         PrivateReply,
         tolerate=True,
         at_least=2,
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
-    replies = line.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    replies = metered.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
     pairs = pairs_of(len(replies))

@@ -141,6 +141,6 @@ def _guarantee(policy: Policy, record: Ledger) -> str:
     spent = epsilon_of(record.spent, policy.delta) if record.spent else 0.0
     return (
         f"Differential privacy: all releases together keep epsilon {policy.epsilon:g} at delta"
-        f" {policy.delta:g} for each record, over the life of the data, if the clipping norm and"
+        f" {policy.delta:g} for each record, over the life of the data, if the clip norm and"
         f" the schema were chosen without the data. Spent so far: epsilon {spent:.3g}."
     )

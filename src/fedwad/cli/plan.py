@@ -36,11 +36,11 @@ def plan(
         typer.Option(help="Schema file of the tables, instead of --d.", show_default=False),
     ] = None,
     delta: Annotated[
-        float, typer.Option(help="Its delta, well below one over the samples.")
+        float, typer.Option(help="Its delta, well below 1 / number of samples.")
     ] = 1e-5,
     clip_norm: Annotated[
         float,
-        typer.Option(help="The public clipping norm, in units of a sample's typical norm."),
+        typer.Option(help="The public clip norm, in units of a sample's typical norm."),
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
     as_json: Annotated[

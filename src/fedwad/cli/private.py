@@ -60,7 +60,7 @@ class PrivacyOptions(Group):
     def keywords(self, schema: Any = None) -> dict[str, Any]:
         """Return the option `privacy` of a distance or matrix; empty if none was asked for.
 
-        A schema that was read from a file is public, and gives the clipping norm and the centre
+        A schema that was read from a file is public, and gives the clip norm and the centre
         where they are left out.
         """
         if self.epsilon is None:

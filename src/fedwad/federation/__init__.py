@@ -1,7 +1,7 @@
 """Requests and replies, clients with their policy and ledger, and federations of clients."""
 
 from fedwad.federation.accountant import guarantee_warning
-from fedwad.federation.agreement import client_key, feature_count, same_features
+from fedwad.federation.agreement import check_same_features, client_key, feature_count
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import MAX_MESSAGE_BYTES, WIRE_VERSION, Envelope, pack, unpack
@@ -134,6 +134,7 @@ __all__ = [
     "as_dataset",
     "as_federation",
     "check_kept",
+    "check_same_features",
     "checked_schema",
     "choose_sites",
     "client_key",
@@ -156,7 +157,6 @@ __all__ = [
     "read",
     "read_ledger",
     "read_raw",
-    "same_features",
     "schema",
     "site_description",
     "unpack",

@@ -34,9 +34,9 @@ def guarantee_warning(ledger: Ledger, policy: Policy) -> str:
 class BudgetAccountant:
     """Charges private releases to the policy's budget by writing entries into the ledger.
 
-    A cost is the mu of Gaussian differential privacy; costs compose as the root of the sum of
-    their squares. The budget is never reset. All entries count, whichever process wrote them, and
-    also those about earlier versions of the data, since a record may be in all versions.
+    A privacy loss is the mu of Gaussian differential privacy; losses compose as the root of the
+    sum of their squares. The budget is never reset. All entries count, whichever process wrote
+    them, and also those about earlier versions of the data, since a record may be in all versions.
     """
 
     def __init__(self, ledger: Ledger, policy: Policy, data: str) -> None:
@@ -51,7 +51,7 @@ class BudgetAccountant:
         return math.inf if math.isinf(epsilon) else mu_of(epsilon, self._policy.delta)
 
     def check(self, mu: float) -> None:
-        """Raise PolicyError unless a release of this cost is within the budget."""
+        """Raise PolicyError unless a release of this privacy loss is within the budget."""
         granted = self.granted
         if granted == 0:
             raise PolicyError(

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from fedwad.errors import InputError
 from fedwad.federation.needs import Classes
 
-__all__ = ["client_key", "feature_count", "same_features"]
+__all__ = ["check_same_features", "client_key", "feature_count"]
 
 
-def same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> int:
+def check_same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> int:
     """Return the number of coordinates that all sites' samples have; InputError if they differ.
 
     With classes the samples carry statistics of their class, and the message counts features.

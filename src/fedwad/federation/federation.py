@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
-from fedwad.federation.agreement import same_features
+from fedwad.federation.agreement import check_same_features
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
@@ -140,7 +140,7 @@ class MeteredFederation:
         """
         outvoted = () if self._trusted else _outvoted(dimensions)
         if not outvoted:
-            same_features(dimensions, classes)
+            check_same_features(dimensions, classes)
         for name in outvoted:
             self.failed[name] = "it has another number of features than most sites."
         return {name: reply for name, reply in replies.items() if name not in outvoted}

@@ -47,7 +47,7 @@ class Needs:
     class_covariance : whether the reply compares classes by the covariances of this policy
     label_names : whether the names of labels enter the reply
     model : the network that the client would build; empty if there is none
-    mu : what a private release costs
+    mu : privacy loss of a private release
     """
 
     order: float | None = None

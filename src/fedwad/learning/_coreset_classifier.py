@@ -27,9 +27,9 @@ from fedwad.federation import (
     Prototypes,
     PrototypesRequest,
     agreed_names,
+    check_same_features,
     completed_guarantee,
     local,
-    same_features,
 )
 from fedwad.ot import Floats, ground_cost
 from fedwad.privacy import DP, class_means
@@ -184,7 +184,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _pool(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
-        self.n_features_in_ = same_features(
+        self.n_features_in_ = check_same_features(
             {name: reply.points.shape[1] for name, reply in replies.items()}
         )
         place = {name: index for index, name in enumerate(names)}

@@ -1,5 +1,5 @@
-"""Differential privacy: the mechanism, its cost, the release of a client's data, and what a server
-computes from it."""
+"""Differential privacy: the mechanism, its privacy loss, the release of a client's data, and
+what a server computes from it."""
 
 from fedwad.privacy._accounting import check_budget, composed, delta_of, epsilon_of, mu_of
 from fedwad.privacy._chance import sampling_noise

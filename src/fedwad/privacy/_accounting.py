@@ -1,9 +1,9 @@
-"""The cost of releases, in closed form.
+"""The privacy loss of releases, in closed form.
 
-A Gaussian mechanism with sensitivity D and noise s is mu-GDP with mu = D / s: distinguishing
-neighbouring data by its output is as hard as distinguishing N(0, 1) from N(mu, 1) by one draw.
-Costs compose exactly: mu^2 = mu_1^2 + mu_2^2 + ..., even if a later query depends on earlier
-replies. mu-GDP is (epsilon, delta)-differential privacy with
+A Gaussian mechanism with sensitivity D and noise of standard deviation s is mu-GDP with the privacy
+loss mu = D / s: distinguishing neighbouring data by its output is as hard as distinguishing N(0, 1)
+from N(mu, 1) by one draw. Losses compose exactly: mu^2 = mu_1^2 + mu_2^2 + ..., even if a later
+query depends on earlier replies. mu-GDP is (epsilon, delta)-differential privacy with
 
     delta = F(mu / 2 - epsilon / mu) - e^epsilon F(-mu / 2 - epsilon / mu)
 
@@ -31,11 +31,11 @@ __all__ = [
 #: A larger epsilon is no meaningful guarantee, and e^epsilon would overflow.
 LARGEST_EPSILON = 100.0
 _LEAST_MU, _LARGEST_MU = 1e-9, 1e4
-_HALVINGS = 200
+_BISECTION_STEPS = 200
 
 
 def delta_of(mu: float, epsilon: float) -> float:
-    """The delta of a cost mu at this epsilon."""
+    """The delta of a privacy loss mu at this epsilon."""
     if mu <= 0:
         return 0.0
     first = _normal(mu / 2 - epsilon / mu)
@@ -44,10 +44,10 @@ def delta_of(mu: float, epsilon: float) -> float:
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest cost mu that is (epsilon, delta)-differentially private."""
+    """The largest privacy loss mu that is (epsilon, delta)-differentially private."""
     check_budget(epsilon, delta)
     low, high = _LEAST_MU, _LARGEST_MU  # delta increases with mu
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTION_STEPS):
         middle = math.sqrt(low * high)
         if delta_of(middle, epsilon) <= delta:
             low = middle
@@ -57,13 +57,13 @@ def mu_of(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest epsilon of a cost mu at this delta; infinite beyond LARGEST_EPSILON."""
+    """The smallest epsilon of a loss mu at this delta; infinite if above LARGEST_EPSILON."""
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     if delta_of(mu, LARGEST_EPSILON) > delta:
         return math.inf
     low, high = 0.0, LARGEST_EPSILON
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         if delta_of(mu, middle) > delta:
             low = middle
@@ -72,9 +72,9 @@ def epsilon_of(mu: float, delta: float) -> float:
     return high
 
 
-def composed(costs: Iterable[float]) -> float:
-    """The cost of several releases together."""
-    return math.sqrt(math.fsum(cost**2 for cost in costs))
+def composed(losses: Iterable[float]) -> float:
+    """The privacy loss mu of several releases together."""
+    return math.sqrt(math.fsum(mu**2 for mu in losses))
 
 
 def check_budget(epsilon: float, delta: float) -> None:
@@ -85,7 +85,8 @@ def check_budget(epsilon: float, delta: float) -> None:
         )
     if not is_number(delta) or not 1e-15 <= delta <= 0.1:
         raise InputError(
-            f"delta is {delta!r}; give a number from 1e-15 to 0.1, well below one over the samples."
+            f"delta is {delta!r}; give a number from 1e-15 to 0.1, well below 1 / number of"
+            " samples."
         )
 
 

@@ -63,7 +63,7 @@ def plan(
     ----------
     n, d : samples of each client, and features
     epsilon, delta : the guarantee
-    clip_norm : the public clipping norm, in units of the typical norm of a sample; 2 is a careful,
+    clip_norm : the public clip norm, in units of the typical norm of a sample; 2 is a careful,
         common choice
     seed : of the simulated data and their noise
 

@@ -120,7 +120,7 @@ class DP:
 
     @property
     def mu(self) -> float:
-        """The cost of the release; see `fedwad.privacy.mu_of`."""
+        """The privacy loss mu of the release; see `fedwad.privacy.mu_of`."""
         return mu_of(self.epsilon, self.delta)
 
     @property

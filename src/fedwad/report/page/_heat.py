@@ -15,7 +15,7 @@ from fedwad.ot import Floats
 from fedwad.report.page._arrange import Ints
 from fedwad.report.page._colour import LEVELS, level_of
 from fedwad.report.page._digits import outwards
-from fedwad.report.page._figures import mark_path
+from fedwad.report.page._figures import marker_path
 from fedwad.report.page._reading import VERDICTS, Line, reading_lines
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
@@ -219,12 +219,14 @@ def _scroller(subject: Subject) -> str:
 
 
 def _block_name(subject: Subject, label: int, start: int, count: int) -> str:
-    """A cluster's mark and number at the middle of its block, where names would not fit."""
+    """A cluster's marker and number at the middle of its block, where names would not fit."""
     site = int(subject.tree.order[start])
-    mark = tag("svg", tag("path", d=mark_path(subject.mark_of(site))), viewBox="-7 -7 14 14")
+    marker = tag(
+        "svg", tag("path", d=marker_path(subject.cluster_index(site))), viewBox="-7 -7 14 14"
+    )
     place = f"--at:{start / subject.size:.4f};--share:{count / subject.size:.4f}"
     return tag(
-        "span", mark, str(label or ""), class_=f"block {subject.paint_of(site)}", style=place
+        "span", marker, str(label or ""), class_=f"block {subject.paint_of(site)}", style=place
     )
 
 
@@ -268,11 +270,11 @@ def _cells(subject: Subject) -> str:
 
 
 def _own(subject: Subject, site: int, place: int, gap: float) -> str:
-    """A site's diagonal cell: the mark of its cluster, or filled if cells are small."""
+    """A site's diagonal cell: the marker of its cluster, or filled if cells are small."""
     paint = f"own {subject.paint_of(site)}"
     if gap and subject.clusters is not None:
         turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
-        return tag("path", d=mark_path(subject.mark_of(site)), transform=turn, class_=paint)
+        return tag("path", d=marker_path(subject.cluster_index(site)), transform=turn, class_=paint)
     return tag(
         "rect",
         x=place + gap,

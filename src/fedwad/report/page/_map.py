@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedwad.ot import Floats
 from fedwad.report.page._arrange import map_error, on_a_map
-from fedwad.report.page._figures import both_widths, mark_path, round_ticks
+from fedwad.report.page._figures import both_widths, marker_path, round_ticks
 from fedwad.report.page._labels import place_labels
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, shortened, tag, text_width
@@ -53,8 +53,10 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
     marks = []
     for site, (x, y) in enumerate(dots):
         label = labels[site]
-        mark = tag(
-            "path", d=mark_path(subject.mark_of(site)), transform=f"translate({x:.1f} {y:.1f})"
+        marker = tag(
+            "path",
+            d=marker_path(subject.cluster_index(site)),
+            transform=f"translate({x:.1f} {y:.1f})",
         )
         text = (
             ""
@@ -72,7 +74,7 @@ def _draw(subject: Subject, points: Floats, width: int) -> str:
             tag(
                 "g",
                 tag("title", escape(full[site])),
-                mark,
+                marker,
                 text,
                 class_=subject.paint_of(site),
                 data_site=site,

@@ -11,7 +11,7 @@ from fedwad._words import counted
 from fedwad.clusters import Suggestion, suggest
 from fedwad.report.next_steps import next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
-from fedwad.report.page._figures import mark_path
+from fedwad.report.page._figures import marker_path
 from fedwad.report.page._frame import Section
 from fedwad.report.page._health import health_figure
 from fedwad.report.page._heat import heat_data, heat_map
@@ -240,12 +240,12 @@ def _clusters(subject: Subject) -> str:
     """Each cluster with its members, the most central first, and its distance to the others."""
     assert subject.clusters is not None  # noqa: S101
     items = []
-    for mark_number, label in enumerate(subject.cluster_names):
+    for cluster, label in enumerate(subject.cluster_names):
         members, number = np.flatnonzero(subject.clusters == label), subject.numbers[label]
         inside = subject.placed[np.ix_(members, members)]
         central = members[np.argsort(np.nan_to_num(inside, posinf=0).sum(axis=1), kind="stable")]
-        mark = tag(
-            "svg", tag("path", d=mark_path(mark_number)), viewBox="-7 -7 14 14", aria_hidden="true"
+        marker = tag(
+            "svg", tag("path", d=marker_path(cluster)), viewBox="-7 -7 14 14", aria_hidden="true"
         )
         names = ", ".join(name(subject.names[int(site)]) for site in central)
         items.append(
@@ -253,7 +253,7 @@ def _clusters(subject: Subject) -> str:
                 "li",
                 tag(
                     "p",
-                    mark,
+                    marker,
                     tag("b", f"Cluster {number}" if number else "A single site"),
                     f" · {escape(_extent(subject, members))}",
                 ),

@@ -126,7 +126,7 @@ def _private(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         (
             "Differential privacy",
             f"holds for the one release of each site: epsilon {privacy['epsilon']:g} and delta"
-            f" {privacy['delta']:g} for each record, if the clipping norm was chosen without the"
+            f" {privacy['delta']:g} for each record, if the clip norm was chosen without the"
             " data.",
         ),
     )

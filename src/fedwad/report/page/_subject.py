@@ -224,13 +224,13 @@ class Subject:
         """The number of each label's cluster, from 1; 0 for a single site."""
         return {} if self.clusters is None else cluster_numbers(self.clusters.tolist())
 
-    def mark_of(self, site: int) -> int:
+    def cluster_index(self, site: int) -> int:
         """The index of the site's cluster, which selects its colour and shape."""
         return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[site]))
 
     def paint_of(self, site: int) -> str:
         """The CSS class that colours the site."""
-        return "plain" if self.clusters is None else f"c{self.mark_of(site) % len(CLUSTERS)}"
+        return "plain" if self.clusters is None else f"c{self.cluster_index(site) % len(CLUSTERS)}"
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """Runs of one cluster along the axis: its number, first place, number of sites."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedwad.report.page._digits import Digits
-from fedwad.report.page._figures import both_widths, mark_path, round_ticks
+from fedwad.report.page._figures import both_widths, marker_path, round_ticks
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, shortened, tag, text_width
 
@@ -100,7 +100,7 @@ def _leaves(subject: Subject, layout: _Layout, texts: list[str], font: float) ->
     for k, site in enumerate(map(int, subject.tree.order)):
         y = layout.down(k)
         turn = f"translate({layout.left - 8:.1f} {y:.1f}) scale(.7)"
-        mark = tag("path", d=mark_path(subject.mark_of(site)), transform=turn)
+        marker = tag("path", d=marker_path(subject.cluster_index(site)), transform=turn)
         text = tag(
             "text",
             escape(texts[k]),
@@ -111,7 +111,7 @@ def _leaves(subject: Subject, layout: _Layout, texts: list[str], font: float) ->
             style=f"font-size:{font}px",
         )
         title = tag("title", escape(subject.names[site]))
-        leaves.append(tag("g", title, text, mark, class_=subject.paint_of(site)))
+        leaves.append(tag("g", title, text, marker, class_=subject.paint_of(site)))
     return leaves
 
 
@@ -126,7 +126,7 @@ def _limits(heights: list[float]) -> tuple[float, float]:
 
 def _paint(subject: Subject, members: tuple[int, ...]) -> str:
     """The colour of the cluster to which all of a branch belongs."""
-    paints = {subject.mark_of(site) for site in members}
+    paints = {subject.cluster_index(site) for site in members}
     return (
         subject.paint_of(members[0])
         if subject.clusters is not None and len(paints) == 1
