@@ -23,11 +23,11 @@ def scores(mu, claimed, world, trials, seed=None):
     """Log likelihood ratios of releases of one world, by whoever knows both worlds and the claimed
     noise."""
     found = []
-    plan, claim = split(1, 2, mu, 2), split(1, 2, claimed, 2)
-    bits = () if seed is None else (np.random.default_rng(seed).bytes,)
+    shares, claim = split(1, 2, mu, 2), split(1, 2, claimed, 2)
+    random_bytes = () if seed is None else (np.random.default_rng(seed).bytes,)
     for _ in range(trials):
-        answered = release(WORLDS[world], RADIUS, np.zeros(2), None, plan, *bits)
-        found.append(ratio(answered, (claim.first, claim.second, claim.cells)))
+        answered = release(WORLDS[world], RADIUS, np.zeros(2), None, shares, *random_bytes)
+        found.append(ratio(answered, (claim.mu_first, claim.mu_second, claim.mu_cells)))
     return np.array(found)
 
 

@@ -30,8 +30,8 @@ from fedwad.ot import Measure
 from fedwad.privacy import DP, mu_of, split
 from fedwad.privacy._mechanism import UNIT, released
 from fedwad.privacy._statistics import (
-    CELLS,
-    MOMENTS,
+    CELL_SENSITIVITY,
+    MOMENT_SENSITIVITY,
     class_sums,
     clipped,
     moment_sums,
@@ -105,18 +105,18 @@ class Sums:
     """What a release adds noise to, given the outcome of its first query, and its costs."""
 
     values: list[NDArray[np.int64]]
-    sensitivities: tuple[float, ...] = (MOMENTS, MOMENTS, CELLS)
+    sensitivities: tuple[float, ...] = (MOMENT_SENSITIVITY, MOMENT_SENSITIVITY, CELL_SENSITIVITY)
 
     @classmethod
     def of(cls, client, whitening):
         points = client.data.measure.points
         n, d = points.shape
-        plan = split(n, d, mu_of(EPSILON, DELTA), 2)
+        shares = split(n, d, mu_of(EPSILON, DELTA), 2)
         first = clipped(points / RADIUS)
-        again = clipped(transformed(RADIUS * first, whitening / plan.clip_norm))
+        whitened = clipped(transformed(RADIUS * first, whitening / shares.clip_norm))
         classes = ASKED._classes(client._context)
-        sums = [moment_sums(first), moment_sums(again), class_sums(again, classes, 2).ravel()]
-        return cls(sums), (plan.first, plan.second, plan.cells)
+        sums = [moment_sums(first), moment_sums(whitened), class_sums(whitened, classes, 2).ravel()]
+        return cls(sums), (shares.mu_first, shares.mu_second, shares.mu_cells)
 
 
 def statistic(own, sums, costs, draws):
@@ -166,7 +166,9 @@ def worlds(opened, last):
 def test_one_record_moves_one_contribution(opened, last):
     sums, _ = worlds(opened, last)
     for zero, one, sensitivity in zip(
-        *(world.values for world in sums), (MOMENTS, MOMENTS, CELLS), strict=True
+        *(world.values for world in sums),
+        (MOMENT_SENSITIVITY, MOMENT_SENSITIVITY, CELL_SENSITIVITY),
+        strict=True,
     ):
         moved = np.linalg.norm((zero - one) * UNIT)
         assert moved <= sensitivity + math.sqrt(zero.size) * UNIT

@@ -115,8 +115,10 @@ def test_likelihood_ratios_of_neighbours_are_those_of_the_claim():
     deviation = schema_sensitivity(DRAFT) / mu
     ratios = []
     for world in (0, 1):
-        bits = np.random.default_rng(world).bytes
-        found = np.array([release_schema(points[world], DRAFT, mu, bits)[0] for _ in range(trials)])
+        random_bytes = np.random.default_rng(world).bytes
+        found = np.array(
+            [release_schema(points[world], DRAFT, mu, random_bytes)[0] for _ in range(trials)]
+        )
         away = [((found - one * UNIT) ** 2).sum(axis=1) for one in worlds]
         ratios.append((away[0] - away[1]) / (2 * deviation**2))
     gap = ratios[1].mean() - ratios[0].mean()

@@ -16,8 +16,8 @@ from fedwad.tables import Schema, SchemaColumn
 
 def noisy_release(points, mu=1e4, clip_norm=20.0, cells=-1, own=None, seed=0):
     n, d = points.shape
-    plan = split(n, d, mu, cells if own is None else len(own))
-    return release(points, clip_norm, np.zeros(d), own, plan, np.random.default_rng(seed).bytes)
+    shares = split(n, d, mu, cells if own is None else len(own))
+    return release(points, clip_norm, np.zeros(d), own, shares, np.random.default_rng(seed).bytes)
 
 
 @pytest.fixture
@@ -67,12 +67,14 @@ def test_a_frame_takes_nothing_but_noisy_numbers(points):
     ("n", "d", "mu", "cells"), [(2000, 2, 0.27, -1), (900, 8, 0.7, -1), (100, 3, 0.1, 16)]
 )
 def test_a_split_spends_what_it_has_and_no_more(n, d, mu, cells):
-    plan = split(n, d, mu, cells)
-    assert composed((plan.first, plan.second, plan.cells)) == pytest.approx(mu, rel=1e-12)
-    assert (plan.cells > 0) == (plan.count > 0)
+    shares = split(n, d, mu, cells)
+    assert composed((shares.mu_first, shares.mu_second, shares.mu_cells)) == pytest.approx(
+        mu, rel=1e-12
+    )
+    assert (shares.mu_cells > 0) == (shares.n_cells > 0)
 
 
-def test_noise_of_both_looks_is_as_large_as_told(points):
+def test_noise_of_both_sums_is_as_large_as_stated(points):
     """Over many releases, deviations from the exact sums, each by the noise it claims, have
     variance one."""
     n, mu = 40, 0.8
@@ -86,10 +88,10 @@ def test_noise_of_both_looks_is_as_large_as_told(points):
         z = z / np.maximum(1, np.linalg.norm(z, axis=1, keepdims=True))
         residuals.append((found.mean - z.mean(axis=0)) / found.noise[1])
         assert found.noise[0] == pytest.approx(
-            np.sqrt(4.5) / (split(n, 3, mu, 0).first * n), rel=1e-4
+            np.sqrt(4.5) / (split(n, 3, mu, 0).mu_first * n), rel=1e-4
         )
         assert found.noise[1] == pytest.approx(
-            np.sqrt(4.5) / (split(n, 3, mu, 0).second * n), rel=1e-4
+            np.sqrt(4.5) / (split(n, 3, mu, 0).mu_second * n), rel=1e-4
         )
     within_std = np.concatenate(residuals).var()
     assert within_std == pytest.approx(1, abs=5 * np.sqrt(2 / (600 * 3)))

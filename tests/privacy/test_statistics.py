@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from fedwad.privacy._mechanism import UNIT
 from fedwad.privacy._statistics import (
-    CELLS,
-    MOMENTS,
+    CELL_SENSITIVITY,
+    MOMENT_SENSITIVITY,
     cell_sums,
     class_sums,
     clipped,
     moment_sums,
     transformed,
-    unfolded,
+    unpack_moments,
 )
 
 SCALES = st.sampled_from([1e-300, 1e-9, 0.3, 1.0, 1.0 + 1e-15, 5.0, 1e9, 1e300])
@@ -48,13 +48,13 @@ def change(first, second):
 @given(neighbours())
 def test_one_record_changes_moments_by_no_more_than_claimed(pair):
     first, second = (moment_sums(clipped(one)) for one in pair[:2])
-    assert change(first, second) <= MOMENTS + math.sqrt(first.size) * UNIT
+    assert change(first, second) <= MOMENT_SENSITIVITY + math.sqrt(first.size) * UNIT
 
 
 @given(neighbours())
 def test_one_record_changes_cells_by_no_more_than_claimed(pair):
     first, second = (cell_sums(clipped(one), pair[2]) for one in pair[:2])
-    assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
+    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * UNIT
 
 
 @given(neighbours(), st.integers(-1, 2), st.integers(-1, 2))
@@ -68,15 +68,15 @@ def test_one_record_and_its_label_change_classes_by_no_more_than_claimed(pair, l
         class_sums(clipped(points), labels, 3),
         class_sums(clipped(other), other_labels, 3),
     )
-    assert change(first, second) <= CELLS + math.sqrt(first.size) * UNIT
+    assert change(first, second) <= CELL_SENSITIVITY + math.sqrt(first.size) * UNIT
 
 
 def test_the_claims_are_reached():
     u, v = np.array([[1.0, 0.0]]), np.array([[-0.5, math.sqrt(0.75)]])
-    assert change(moment_sums(u), moment_sums(v)) > MOMENTS - 1e-8
+    assert change(moment_sums(u), moment_sums(v)) > MOMENT_SENSITIVITY - 1e-8
     centres = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    assert change(cell_sums(u, centres), cell_sums(-u, centres)) > CELLS - 1e-8
-    assert change(cell_sums(u, centres[:1]), cell_sums(-u, centres[:1])) > CELLS - 1e-8
+    assert change(cell_sums(u, centres), cell_sums(-u, centres)) > CELL_SENSITIVITY - 1e-8
+    assert change(cell_sums(u, centres[:1]), cell_sums(-u, centres[:1])) > CELL_SENSITIVITY - 1e-8
 
 
 def test_no_pair_in_a_fine_search_exceeds_the_claim_for_moments():
@@ -87,7 +87,7 @@ def test_no_pair_in_a_fine_search_exceeds_the_claim_for_moments():
         outer = np.outer(u, u) - v[:, :, None] * v[:, None, :]
         assert (
             np.sqrt(((u - v) ** 2).sum(axis=1) + (outer**2).sum(axis=(1, 2))).max()
-            <= MOMENTS + 1e-12
+            <= MOMENT_SENSITIVITY + 1e-12
         )
 
 
@@ -117,7 +117,7 @@ def test_clipping_ends_in_the_ball_and_leaves_what_is_inside(pair):
 
 def test_sums_are_those_of_numpy():
     points = clipped(np.random.default_rng(0).standard_normal((500, 3)))
-    mean, second = unfolded(moment_sums(points) * UNIT, 3)
+    mean, second = unpack_moments(moment_sums(points) * UNIT, 3)
     np.testing.assert_allclose(mean, points.sum(axis=0), atol=1e-6)
     np.testing.assert_allclose(second, points.T @ points, atol=1e-6)
     assert (second == second.T).all()

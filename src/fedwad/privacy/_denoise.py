@@ -83,9 +83,9 @@ class DenoisedMoments:
 
 
 def denoise(release: Release) -> DenoisedMoments:
-    """Combine both queries, and project the covariance to the positive semidefinite matrices.
+    """Combine both noisy sums, and project the covariance to the positive semidefinite matrices.
 
-    The first query has equal noise in every direction; the second has noise proportional to the
+    The first sums have equal noise in every direction; the second have noise proportional to the
     standard deviation. Inverse-variance weighting combines them, number by number.
     """
     values, axes = np.linalg.eigh((release.whitening + release.whitening.T) / 2)
@@ -93,32 +93,34 @@ def denoise(release: Release) -> DenoisedMoments:
     shift = axes.T @ (release.origin - release.centre)
     u = release.clip_norm * axes.T @ release.first_mean
     first_mean = u + shift
-    first_second = release.clip_norm**2 * axes.T @ release.first_second @ axes
-    first_second = first_second + np.outer(u, shift) + np.outer(shift, u) + np.outer(shift, shift)
+    first_second_moment = release.clip_norm**2 * axes.T @ release.first_second @ axes
+    first_second_moment = (
+        first_second_moment + np.outer(u, shift) + np.outer(shift, u) + np.outer(shift, shift)
+    )
     mean = release.whitened_clip_norm * width * (axes.T @ release.mean)
     widths = np.outer(width, width)
-    second = release.whitened_clip_norm**2 * widths * (axes.T @ release.second @ axes)
+    second_moment = release.whitened_clip_norm**2 * widths * (axes.T @ release.second @ axes)
     d = len(mean)
     factor = np.where(np.eye(d) > 0, 1.0, math.sqrt(0.5))
-    first, again = float(release.noise[0]), float(release.noise[1])
+    first_noise, noise = float(release.noise[0]), float(release.noise[1])
     mean, mean_noise = _averaged(
         first_mean,
-        np.full(d, release.clip_norm * first),
+        np.full(d, release.clip_norm * first_noise),
         mean,
-        release.whitened_clip_norm * again * np.abs(width),
+        release.whitened_clip_norm * noise * np.abs(width),
     )
-    second, second_noise = _averaged(
-        first_second,
-        release.clip_norm**2 * first * factor,
-        second,
-        release.whitened_clip_norm**2 * again * np.abs(widths) * factor,
+    second_moment, second_noise = _averaged(
+        first_second_moment,
+        release.clip_norm**2 * first_noise * factor,
+        second_moment,
+        release.whitened_clip_norm**2 * noise * np.abs(widths) * factor,
     )
     return DenoisedMoments(
         count=release.count,
         centre=release.centre,
         axes=axes,
         mean=mean,
-        covariance=_covariance(mean, second, mean_noise, second_noise),
+        covariance=_covariance(mean, second_moment, mean_noise, second_noise),
         mean_noise=mean_noise,
         second_noise=second_noise,
         cells=_cells(release, mean, axes, width),
@@ -139,11 +141,11 @@ def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
 
 
 def _averaged(
-    first: Floats, first_noise: Floats, again: Floats, noise: Floats
+    first: Floats, first_noise: Floats, other: Floats, noise: Floats
 ) -> tuple[Floats, Floats]:
     """The inverse-variance weighted mean of two noisy arrays, and its noise."""
     share = 1 / (1 + (first_noise / noise) ** 2)  # never 0 / 0: neither noise is zero
-    return share * first + (1 - share) * again, first_noise * np.sqrt(share)
+    return share * first + (1 - share) * other, first_noise * np.sqrt(share)
 
 
 def _covariance(mean: Floats, second: Floats, mean_noise: Floats, second_noise: Floats) -> Floats:

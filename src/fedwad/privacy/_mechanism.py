@@ -27,20 +27,20 @@ from numpy.typing import NDArray
 
 from fedwad.ot import Floats
 
-__all__ = ["UNIT", "Bits", "normals", "released"]
+__all__ = ["UNIT", "RandomBytes", "normals", "released"]
 
 #: Returns the given number of random bytes.
-Bits = Callable[[int], bytes]
+RandomBytes = Callable[[int], bytes]
 #: Contributions are rounded to multiples of this.
 UNIT = 2.0**-32
 _STEPS = 1024  # grid steps in a standard deviation
 
 
 def released(
-    sums: NDArray[np.int64], sensitivity: float, mu: float, bits: Bits = os.urandom
+    sums: NDArray[np.int64], sensitivity: float, mu: float, random_bytes: RandomBytes = os.urandom
 ) -> tuple[Floats, float]:
-    """Add Gaussian noise that costs mu to sums in UNITs; return them and the noise's standard
-    deviation.
+    """Add Gaussian noise with the privacy loss mu to sums in UNITs; return them and the noise's
+    standard deviation.
 
     `sensitivity` is the largest change of the sums, in Euclidean norm, when one record is replaced,
     before contributions are rounded.
@@ -48,16 +48,16 @@ def released(
     # Each of two contributions was rounded by at most half a unit in every coordinate.
     deviation = (sensitivity + math.sqrt(sums.size) * UNIT) / mu
     step = 2.0 ** math.floor(math.log2(deviation / _STEPS))
-    noise = deviation * normals(sums.size, bits).reshape(sums.shape)
+    noise = deviation * normals(sums.size, random_bytes).reshape(sums.shape)
     return np.asarray(np.rint((sums * UNIT + noise) / step) * step), deviation
 
 
-def normals(count: int, bits: Bits = os.urandom) -> Floats:
+def normals(count: int, random_bytes: RandomBytes = os.urandom) -> Floats:
     """Standard normal numbers: the normal quantile of a uniform number below one half, and a
     random sign."""
     from scipy.special import ndtri
 
-    words = np.frombuffer(bits(16 * count), dtype="<u8").reshape(2, count)
+    words = np.frombuffer(random_bytes(16 * count), dtype="<u8").reshape(2, count)
     # 53 leading and 64 trailing bits: small numbers, which are the tails, are resolved as finely as
     # large ones.
     uniform = ((words[0] >> np.uint64(11)) + (words[1] + 0.5) * 2.0**-64) * 2.0**-54

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.privacy._mechanism import UNIT, Bits, released
+from fedwad.privacy._mechanism import UNIT, RandomBytes, released
 from fedwad.tables import Conflict, Schema, SchemaColumn
 
 __all__ = [
@@ -58,11 +58,11 @@ def check_draft(draft: Schema) -> None:
 
 
 def release_schema(
-    points: Floats, draft: Schema, mu: float, bits: Bits = os.urandom
+    points: Floats, draft: Schema, mu: float, random_bytes: RandomBytes = os.urandom
 ) -> tuple[Floats, float]:
-    """Noisy sums over rows that the draft encoded, for a cost that the caller has already spent;
-    and the standard deviation of the noise."""
-    return released(schema_sums(points, draft), schema_sensitivity(draft), mu, bits)
+    """Noisy sums over rows that the draft encoded, for a privacy loss mu that the caller has
+    already spent; and the standard deviation of the noise."""
+    return released(schema_sums(points, draft), schema_sensitivity(draft), mu, random_bytes)
 
 
 def schema_size(draft: Schema) -> int:

@@ -1,6 +1,6 @@
 """Sums over records, and their sensitivity to one record.
 
-All records lie in the unit ball: the caller has clipped them and divided by the clipping norm.
+All records lie in the unit ball: the caller has clipped them and divided by the clip norm.
 Neighbouring data differ by the replacement of one record; the number of records is public.
 """
 
@@ -15,22 +15,22 @@ from fedwad.ot import Floats
 from fedwad.privacy._mechanism import UNIT
 
 __all__ = [
-    "CELLS",
-    "MOMENTS",
+    "CELL_SENSITIVITY",
+    "MOMENT_SENSITIVITY",
     "cell_sums",
     "class_sums",
     "clipped",
     "moment_sums",
     "transformed",
-    "unfolded",
+    "unpack_moments",
 ]
 
 #: Sensitivity of the moments. For unit vectors with u.v = s the square is 2 (1 - s) + 2 (1 - s^2),
 #: largest at s = -1/2.
-MOMENTS = math.sqrt(4.5)
+MOMENT_SENSITIVITY = math.sqrt(4.5)
 #: Sensitivity of the sums of (x, 1) over cells: sqrt(2 + 2) if the record changes cells, |u - v| <=
 #: 2 if it does not.
-CELLS = 2.0
+CELL_SENSITIVITY = 2.0
 _ENTRIES = 1 << 22
 
 
@@ -60,7 +60,7 @@ def moment_sums(points: Floats) -> NDArray[np.int64]:
     return total
 
 
-def unfolded(vector: Floats, d: int) -> tuple[Floats, Floats]:
+def unpack_moments(vector: Floats, d: int) -> tuple[Floats, Floats]:
     """The vector x and the symmetric matrix from the vector of `moment_sums`."""
     rows, cols = np.triu_indices(d)
     matrix = np.zeros((d, d))

@@ -159,13 +159,12 @@ class PrivateRequest(Request):
         mu = mu_of(self.epsilon, self.delta)
         context.accountant.spend(mu)  # on disk before the noise is drawn
         own = self.centres if self.centres.size else None
-        plan = split(n, d, mu, self.cells)
         found = release(
             points,
             self.clip_norm,
             np.resize(self.centre, d),
             own,
-            plan,
+            split(n, d, mu, self.cells),
             classes=self._classes(context),
         )
         return PrivateReply(**vars(found)), None
