@@ -204,14 +204,14 @@ def _kernels(distances: Floats) -> list[Floats]:
     squares = (distances / (float(distances.max()) or 1.0)) ** 2
     apart = ~np.eye(len(squares), dtype=bool)
     nearest = np.where(apart, squares, np.inf).min(axis=1)
-    floor = float(nearest.min())
+    smallest = float(nearest.min())
     # If every site has a copy at distance zero, any other distance is large.
     least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
-    unit = max(float(np.median(nearest)) - floor, _NOISE * floor) or least
-    largest = max(unit, (float(np.median(squares[apart])) - floor) / 2)
+    unit = max(float(np.median(nearest)) - smallest, _NOISE * smallest) or least
+    largest = max(unit, (float(np.median(squares[apart])) - smallest) / 2)
     graphs = []
     while unit <= largest * (1 + 1e-9):
-        graph = np.exp(-np.maximum(squares - floor, 0.0) / unit)
+        graph = np.exp(-np.maximum(squares - smallest, 0.0) / unit)
         np.fill_diagonal(graph, _SELF)
         graphs.append(graph)
         unit *= _STEP

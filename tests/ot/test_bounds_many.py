@@ -133,7 +133,7 @@ class TestLowerBounds:
                 summarise_classes(one.measure, one.labels, 4, "full", covariance, 2) for one in data
             ]
         else:
-            summaries = [summarise(one.measure, 4, "full", floor=2) for one in data]
+            summaries = [summarise(one.measure, 4, "full", min_size=2) for one in data]
         with pytest.MonkeyPatch.context() as patch:
             each = lower_bounds(summaries)
             patch.setattr(_bounds, "_WORK", NONE)

@@ -64,11 +64,11 @@ def test_no_better_than_the_best_and_better_than_a_draw():
     st.sampled_from(["equal", "free"]),
     st.integers(1, 3),
 )
-def test_by_definition(measures, size, masses, floor):
+def test_by_definition(measures, size, masses, min_size):
     (measure,) = measures
-    atoms = distil(measure, size, masses, floor)
+    atoms = distil(measure, size, masses, min_size)
     assert 1 <= len(atoms.measure) <= size
-    assert len(atoms.measure) == 1 or atoms.min_cell_size >= floor
+    assert len(atoms.measure) == 1 or atoms.min_cell_size >= min_size
     if masses == "equal":
         np.testing.assert_allclose(atoms.measure.weights, 1 / len(atoms.measure))
     true = linear_program(measure, atoms.measure)
@@ -103,12 +103,12 @@ def test_one_sample_and_copies_of_one():
 
 def test_a_floor_leaves_fewer_atoms_each_of_enough_samples():
     measure = Measure(RNG.standard_normal((105, 3)))
-    assert len(distil(measure, 50, "equal", floor=10).measure) == 10
-    assert distil(measure, 50, "equal", floor=10).min_cell_size >= 10
-    assert distil(measure, 50, "free", floor=10).min_cell_size >= 10
+    assert len(distil(measure, 50, "equal", min_size=10).measure) == 10
+    assert distil(measure, 50, "equal", min_size=10).min_cell_size >= 10
+    assert distil(measure, 50, "free", min_size=10).min_cell_size >= 10
     heavy = Measure(measure.points, [50.0, *np.ones(104)])
     assert (
-        len(distil(heavy, 50, "equal", floor=1).measure) == 3
+        len(distil(heavy, 50, "equal", min_size=1).measure) == 3
     )  # 1 / (3 * 50/154) >= 1 > 1 / (4 * 50/154)
 
 
@@ -146,19 +146,19 @@ def test_with_a_floor_labels_are_a_vote_and_small_classes_have_none():
     codes = CODES.copy()
     codes[:4] = 4  # a small class inside the first cluster
     for per in ("class", "client"):
-        atoms = distil_labelled(Measure(BLOBS), codes, 8, per, floor=5)
+        atoms = distil_labelled(Measure(BLOBS), codes, 8, per, min_size=5)
         assert set(atoms.codes.tolist()) == {0, 1, 2, 3}
         assert atoms.min_cell_size >= 5
         assert not atoms.complete
     one_odd = CODES.copy()
     one_odd[0] = 1
-    atoms = distil_labelled(Measure(np.round(BLOBS, 0)), one_odd, 4, "client", floor=3)
+    atoms = distil_labelled(Measure(np.round(BLOBS, 0)), one_odd, 4, "client", min_size=3)
     assert atoms.codes[np.abs(atoms.points).sum(axis=1).argmin()] == 0
 
 
 def test_no_class_of_enough_samples():
     with pytest.raises(InputError, match="No class has 31 samples"):
-        distil_labelled(Measure(BLOBS), CODES, 4, floor=31)
+        distil_labelled(Measure(BLOBS), CODES, 4, min_size=31)
     assert large_classes(Measure(BLOBS), CODES, 30).tolist() == [0, 1, 2, 3]
 
 

@@ -33,13 +33,13 @@ def test_mean_and_covariance_are_exact(seed, cells):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 60), st.integers(1, 15))
-def test_no_cell_is_below_the_floor(seed, n, cells, floor):
+def test_no_cell_is_below_the_floor(seed, n, cells, min_size):
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((n, 2)) + rng.choice([0.0, 50.0], (n, 1), p=[0.97, 0.03])
-    summary = summarise(Measure(points), cells, floor=floor)
-    assert summary.min_cell_size >= min(n, floor)
-    assert len(summary.weights) <= max(1, min(cells, n // floor))
-    assert summary.weights.min() * n >= min(n, floor) - 1e-9
+    summary = summarise(Measure(points), cells, min_size=min_size)
+    assert summary.min_cell_size >= min(n, min_size)
+    assert len(summary.weights) <= max(1, min(cells, n // min_size))
+    assert summary.weights.min() * n >= min(n, min_size) - 1e-9
 
 
 def test_forms_of_the_covariance():

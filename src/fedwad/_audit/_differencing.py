@@ -20,12 +20,12 @@ _LINES, _QUERIES = 3, 200
 def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Cells of f samples, with f, f + 1, ..., 2 f - 1 in the first: their ends visit every
     record."""
-    floor = max(1, session.policy.min_cell_size)
+    min_size = max(1, session.policy.min_cell_size)
     count = session.count
 
     def queries() -> Iterable[list[int]]:
-        for shift in range(floor + 1):
-            ends = [*range(floor + shift, count - floor + 1, floor), count]
+        for shift in range(min_size + 1):
+            ends = [*range(min_size + shift, count - min_size + 1, min_size), count]
             most = session.policy.max_support
             if most is not None and len(ends) > most:
                 ends = [*ends[: most - 1], count]

@@ -97,7 +97,7 @@ class ClientContext:
             return None
         try:
             schema = Schema.load(self.schema_file)
-            return self.known_table.encoded(schema, self.policy.level_floor)
+            return self.known_table.encoded(schema, self.policy.min_level_size)
         except InputError as error:
             raise InputError(
                 f"The schema that was agreed on does not fit the table: {error} Remove"
@@ -136,7 +136,7 @@ class ClientContext:
         table = self.known_table
         if self._data is None or self._data.schema != schema:
             try:
-                data = table.encoded(schema, self.policy.level_floor)
+                data = table.encoded(schema, self.policy.min_level_size)
             except InputError as error:  # its text can name rows, so it stays here
                 logging.getLogger("fedwad.client").warning("%s", error)
                 raise InputError(
@@ -148,7 +148,7 @@ class ClientContext:
         return self.data
 
     @property
-    def floor(self) -> int:
+    def min_own_cell_size(self) -> int:
         """Fewest samples in a cell that this client forms itself."""
         return max(_MIN_CELL_SIZE, self.policy.min_cell_size)
 
@@ -167,7 +167,7 @@ class ClientContext:
         transport to it.
         """
         count, key = len(self.data.measure), (cells, covariance_type)
-        fewest = max(_MIN_CELL_SIZE, self.policy.min_cell_size)
+        fewest = self.min_own_cell_size
         if not self.policy.calibration or count < 2 * fewest or not self._in_range():
             return None
         measure = self.data.measure

@@ -172,7 +172,7 @@ def _encoded(
     held: Mapping[str, Dataset | RawTable], schema: Schema | None, policy: Policy
 ) -> LocalFederation:
     """Clients whose tables are encoded by a given schema, or taken as numbers."""
-    least = policy.level_floor
+    least = policy.min_level_size
     datasets = align_columns({name: as_dataset(data, schema, least) for name, data in held.items()})
     named = [data for data in datasets.values() if data.features is not None]
     features, used = (named[0].features, named[0].schema) if named else (None, None)

@@ -75,4 +75,4 @@ def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Data
     if isinstance(held, RawTable) and agreeing:
         return held
     own = columns.schema if isinstance(columns.schema, Schema) else None
-    return as_dataset(held, own, policy.level_floor).by_name()
+    return as_dataset(held, own, policy.min_level_size).by_name()

@@ -281,7 +281,7 @@ class Policy:
         return self.epsilon is not None and math.isfinite(self.epsilon)
 
     @property
-    def level_floor(self) -> int:
+    def min_level_size(self) -> int:
         """Fewest rows that a level of a category may have to be encoded under its name.
 
         It is 1 under an epsilon, where noise hides single rows and an encoding that depends on the

@@ -18,17 +18,17 @@ _FEW_CELLS = 16
 
 
 def kmeans_cells(
-    measure: Measure, cells: int, floor: int = 10, seed: int = 0, iterations: int = _ITERATIONS
+    measure: Measure, cells: int, min_size: int = 10, seed: int = 0, iterations: int = _ITERATIONS
 ) -> NDArray[np.int64]:
-    """Label each point with one of at most `cells` cells of at least `floor` points (Kish's
+    """Label each point with one of at most `cells` cells of at least `min_size` points (Kish's
     effective number if weighted).
 
-    Lloyd's iterations from a k-means++ start; then cells below the floor join the nearest other
-    cell. With fewer than two floors of points there is one cell. The same seed gives the same
+    Lloyd's iterations from a k-means++ start; then cells of fewer points join the nearest other
+    cell. With fewer than 2 min_size points there is one cell. The same seed gives the same
     labels bit for bit, which threaded k-means implementations do not guarantee.
     """
     points, weights = measure.points, measure.weights
-    cells = max(1, min(cells, len(points) // floor))
+    cells = max(1, min(cells, len(points) // min_size))
     if cells == 1:
         return np.zeros(len(points), dtype=np.int64)
     centres = _plusplus_start(points, weights, cells, np.random.default_rng(seed))
@@ -43,7 +43,7 @@ def kmeans_cells(
             break
         labels = moved
     mass, centres = _means(near, weights, labels, centres)
-    return _merge_small(labels, weights, mass, centres, floor)
+    return _merge_small(labels, weights, mass, centres, min_size)
 
 
 def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats:
@@ -120,16 +120,16 @@ def _means(
 
 
 def _merge_small(
-    labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, floor: int
+    labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, min_size: int
 ) -> NDArray[np.int64]:
-    """Merge the smallest cell into its nearest neighbour until none is below the floor; renumber
+    """Merge the smallest cell into its nearest neighbour until none is below `min_size`; renumber
     from 0."""
     labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
     while True:
         counts = effective_counts(labels, weights)
         present = np.flatnonzero(counts)
         smallest = present[counts[present].argmin()]
-        if counts[smallest] >= floor - 1e-9 or len(present) == 1:
+        if counts[smallest] >= min_size - 1e-9 or len(present) == 1:
             break
         others = present[present != smallest]
         home = others[ground_cost(centres[smallest][None], centres[others])[0].argmin()]

@@ -317,7 +317,7 @@ def summarise_classes(
     cells: int = 10,
     covariance_type: CovarianceType = "auto",
     covariance: ClassCovariance = "diag",
-    floor: int = 10,
+    min_size: int = 10,
     seed: int = 0,
 ) -> LabelledSummary:
     """Summaries class by class, with `cells` in all and at least one per class.
@@ -348,7 +348,7 @@ def summarise_classes(
             max(1, cells // classes),
             covariance_type,
             2.0,
-            floor,
+            min_size,
             seed,
         )
         for code in range(classes)

@@ -60,7 +60,7 @@ class LabelledAtoms:
     min_cell_size : int
         Fewest samples behind an atom or its label.
     complete : bool
-        False if classes with fewer samples than the floor were left out.
+        False if classes with fewer samples than `min_size` were left out.
     """
 
     points: Floats
@@ -71,10 +71,10 @@ class LabelledAtoms:
 
 
 def distil(
-    measure: Measure, size: int, masses: Masses = "equal", floor: int = 1, seed: int = 0
+    measure: Measure, size: int, masses: Masses = "equal", min_size: int = 1, seed: int = 0
 ) -> Atoms:
-    """At most `size` atoms z that are close to the samples in W2, each the mean of at least `floor`
-    samples.
+    """At most `size` atoms z that are close to the samples in W2, each the mean of at least
+    `min_size` samples.
 
     With free masses this is k-means. With equal masses b = 1/S two steps alternate, and neither can
     increase W2: the exact optimal plan P from the samples to the atoms, and each atom to the mean
@@ -88,10 +88,10 @@ def distil(
     [0.5, 10.5]
     """
     if masses == "free":
-        return _by_means(measure, kmeans_cells(measure, size, floor, seed))
+        return _by_means(measure, kmeans_cells(measure, size, min_size, seed))
     # Entries of a cell of mass 1/S are at most the largest weight w, so it averages at least
     # 1 / (S w) samples.
-    most = int(1 / (floor * float(measure.weights.max())) + _ROUNDING)
+    most = int(1 / (min_size * float(measure.weights.max())) + _ROUNDING)
     size = max(1, min(size, most))
     if size == 1:
         return _by_means(measure, np.zeros(len(measure), dtype=np.int64))
@@ -125,30 +125,30 @@ def distil_labelled(
     size: int,
     per: Per = "class",
     masses: Masses = "equal",
-    floor: int = 1,
+    min_size: int = 1,
     seed: int = 0,
 ) -> LabelledAtoms:
     """Atoms of a client's samples, at most about `size` of them, each with one of its classes.
 
     per="class" distils each class by itself, with atoms in proportion to its samples and at least
     one. per="client" distils all samples together and gives each atom the class of its nearest
-    sample, or of most of its `floor` nearest samples. Classes with fewer samples than the floor are
-    left out, or have no vote.
+    sample, or of most of its `min_size` nearest samples. Classes with fewer samples than
+    `min_size` are left out, or have no vote.
 
     Raises
     ------
     InputError
-        If no class has `floor` samples.
+        If no class has `min_size` samples.
     """
-    known = large_classes(measure, codes, floor)
+    known = large_classes(measure, codes, min_size)
     if not len(known):
-        raise InputError(f"No class has {floor} samples, the fewest that an atom may average.")
+        raise InputError(f"No class has {min_size} samples, the fewest that an atom may average.")
     complete = len(known) > int(codes.max())
     if per == "client":
-        atoms = distil(measure, size, masses, floor, seed)
+        atoms = distil(measure, size, masses, min_size, seed)
         points, weights = atoms.measure.points, atoms.measure.weights
-        found = _nearest_class(points, measure, codes, known, floor)
-        return LabelledAtoms(points, weights, found, min(atoms.min_cell_size, floor), complete)
+        found = _nearest_class(points, measure, codes, known, min_size)
+        return LabelledAtoms(points, weights, found, min(atoms.min_cell_size, min_size), complete)
     mass = np.bincount(codes, measure.weights)[known]
     mass = mass / mass.sum()
     parts = [
@@ -156,7 +156,7 @@ def distil_labelled(
             Measure(measure.points[codes == code], measure.weights[codes == code]),
             int(share),
             masses,
-            floor,
+            min_size,
             seed,
         )
         for code, share in zip(known, _shares(size, mass), strict=True)
@@ -173,9 +173,9 @@ def distil_labelled(
     )
 
 
-def large_classes(measure: Measure, codes: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
-    """Codes of the classes with at least `floor` samples (Kish's effective number if weighted)."""
-    return np.flatnonzero(effective_counts(codes, measure.weights) >= floor - _ROUNDING)
+def large_classes(measure: Measure, codes: NDArray[np.int64], min_size: int) -> NDArray[np.int64]:
+    """Codes of the classes of at least `min_size` samples (Kish's effective number if weighted)."""
+    return np.flatnonzero(effective_counts(codes, measure.weights) >= min_size - _ROUNDING)
 
 
 def _shares(size: int, mass: Floats) -> NDArray[np.int64]:

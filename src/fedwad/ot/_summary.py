@@ -141,11 +141,11 @@ def summarise(
     cells: int = 10,
     covariance_type: CovarianceType = "auto",
     p: float = 2.0,
-    floor: int = 10,
+    min_size: int = 10,
     seed: int = 0,
 ) -> Summary:
-    """Summary of a sample from k-means cells of at least `floor` samples, if there are so many."""
-    labels = kmeans_cells(measure, cells, floor, seed)
+    """Summary of a sample from k-means cells of at least `min_size` samples, if it has so many."""
+    labels = kmeans_cells(measure, cells, min_size, seed)
     groups = int(labels.max()) + 1
     origin = measure.points[0]
     weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)

@@ -156,7 +156,7 @@ def _centres(count: int, d: int) -> Floats:
     """Centres of k-means cells of a standard normal distribution, always the same."""
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((_SAMPLES_A_CENTRE * count, d))
-    labels = kmeans_cells(Measure(draws), count, floor=1)
+    labels = kmeans_cells(Measure(draws), count, min_size=1)
     groups = int(labels.max()) + 1
     found: Floats = (
         group_sums(draws, labels, groups) / np.bincount(labels, minlength=groups)[:, None]

@@ -168,12 +168,12 @@ def _plain_array(array: Any) -> Floats:
 
 
 def _shares(
-    reduced: Floats, softness: float, weights: Floats, floor: int
+    reduced: Floats, softness: float, weights: Floats, min_size: int
 ) -> tuple[Floats, float, int, bool]:
     """Shares (n, S), the soft dual value, the effective number of samples in the smallest cell that
     is not empty, and whether a cell was closed.
 
-    While a cell holds fewer samples than the floor, the one with fewest is closed and its samples
+    While a cell holds fewer samples than `min_size`, the one with fewest is closed and its samples
     go to their next best cells. This is another plan, of slightly higher cost, in which no sum is
     over few samples. The last cell stays open.
     """
@@ -184,31 +184,31 @@ def _shares(
         counts = _effective(weights[:, None] * among)
         used = np.flatnonzero(counts > 0)
         fewest = used[counts[used].argmin()]
-        if counts[fewest] >= floor - 1e-9 or len(used) == 1:
+        if counts[fewest] >= min_size - 1e-9 or len(used) == 1:
             shares[:, opened] = among
             closed = len(opened) < reduced.shape[1]
             return shares, float(weights @ least), int(counts[fewest] + 1e-9), closed
         opened = np.delete(opened, fewest)
 
 
-def _dual(reduced: Floats, soft: float, weights: Floats, floor: int) -> float:
+def _dual(reduced: Floats, soft: float, weights: Floats, min_size: int) -> float:
     """The dual value over all atoms, or the soft one, which is never above it.
 
     The dual value is a sum over the cells without softness, so each of them needs as many samples
-    as the floor. Otherwise a server could make few samples the only ones that change it.
+    as `min_size`. Otherwise a server could make few samples the only ones that change it.
     """
     hard, least = _soft(reduced, 0.0)
     counts = _effective(weights[:, None] * hard)
-    large = bool(((counts == 0) | (counts >= floor - 1e-9)).all())
+    large = bool(((counts == 0) | (counts >= min_size - 1e-9)).all())
     return float(weights @ least) if large else soft
 
 
-def _crossing(weighted: Floats, shares: Floats, floor: int) -> Floats:
+def _crossing(weighted: Floats, shares: Floats, min_size: int) -> Floats:
     """The mass that two cells share; where that is the mass of few samples, it counts as each
     cell's own."""
     crossing = weighted.T @ shares
     squares = (weighted**2).T @ (shares**2)
-    few = (crossing > 0) & (crossing**2 < (floor - 1e-9) * squares)
+    few = (crossing > 0) & (crossing**2 < (min_size - 1e-9) * squares)
     np.fill_diagonal(few, False)
     hidden = np.where(few, crossing, 0.0)
     return np.asarray(crossing - hidden + np.diag(hidden.sum(axis=1)))

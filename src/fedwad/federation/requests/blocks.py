@@ -76,7 +76,7 @@ class BlocksRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[BlocksReply, int]:
         data = context.data
-        found = block_means(data.measure, context.floor, data.keys)
+        found = block_means(data.measure, context.min_own_cell_size, data.keys)
         reply = BlocksReply(
             found.rows,
             found.counts,

@@ -90,10 +90,12 @@ class PrototypesRequest(Request):
     def execute(self, context: ClientContext) -> tuple[Prototypes, int]:
         names, shared = label_names(context.data), shared_classes(context)
         measure, codes = context.data.measure, context.data.known_labels()
-        floor = context.policy.min_cell_size
+        min_size = context.policy.min_cell_size
         if self.per == "class":  # at least one atom a class, however few were asked for
             context.policy.check_size(len(shared))
-        atoms = distil_labelled(measure, codes, self.size, self.per, self.weights, floor, self.seed)
+        atoms = distil_labelled(
+            measure, codes, self.size, self.per, self.weights, min_size, self.seed
+        )
         sent = sorted(names[code] for code in shared)
         place = {code: sent.index(names[code]) for code in shared.tolist()}
         labels = np.array([place[code] for code in atoms.codes.tolist()], dtype=np.int64)

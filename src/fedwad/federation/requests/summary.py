@@ -118,7 +118,12 @@ class SummaryRequest(Request):
         summary: Summary | LabelledSummary
         if self.classes == "ignored":
             summary = summarise(
-                context.data.measure, self.cells, covariance_type, self.p, context.floor, self.seed
+                context.data.measure,
+                self.cells,
+                covariance_type,
+                self.p,
+                context.min_own_cell_size,
+                self.seed,
             )
             found = None
             if self.calibration and self.p == 2:
@@ -132,7 +137,7 @@ class SummaryRequest(Request):
             self.cells,
             covariance_type,
             self.classes,
-            context.floor,
+            context.min_own_cell_size,
             self.seed,
         )
         return SummaryReply(summary, None), summary.min_cell_size
