@@ -34,7 +34,7 @@ min_cell_size = 1
 
 
 def measure(
-    folder: Path, rounds: int, ways: Sequence[str], on_line: Callable[[str], None]
+    folder: Path, rounds: int, ways: Sequence[str], on_progress: Callable[[str], None]
 ) -> dict[str, list[tuple[float, float]]]:
     """Seconds of the median and of the fastest round of each way, for each case."""
     seconds: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
@@ -47,7 +47,7 @@ def measure(
             result = _WAYS[way](job, data, policies, home)
             taken = [record["seconds"] for record in result["history"][1:]]
             seconds[way].append((statistics.median(taken), min(taken)))
-            on_line(
+            on_progress(
                 f"{way}, S={support}, d={features}: {min(taken):.3f} to {max(taken):.3f} s a round"
             )
     return seconds

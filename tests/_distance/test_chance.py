@@ -118,5 +118,5 @@ def test_replies_travel_and_nonsense_is_refused():
         {"features": np.ones(3) / 3},
     ):
         wrong = replace(reply, calibration=replace(reply.calibration, **change))
-        assert check_reply(request, wrong).code == "garbage"
-    assert check_reply(replace(request, calibration=False), reply).code == "garbage"
+        assert check_reply(request, wrong).code == "invalid_reply"
+    assert check_reply(replace(request, calibration=False), reply).code == "invalid_reply"

@@ -116,4 +116,4 @@ def test_blocks_hold_half_of_what_rows_hold_and_travel():
         replace(arrived, centre=arrived.centre[:1]),
         replace(arrived, rows=0),
     ):
-        assert check_reply(BlocksRequest(), wrong).code == "garbage"
+        assert check_reply(BlocksRequest(), wrong).code == "invalid_reply"

@@ -153,7 +153,7 @@ class Running:
 
     def _run(self, job: Job, connect: Path, options: dict[str, Any]) -> None:
         try:
-            self.result = submit(job, connect=connect, on_line=self.lines.append, **options)
+            self.result = submit(job, connect=connect, on_progress=self.lines.append, **options)
         except BaseException as error:
             self.error = error
 

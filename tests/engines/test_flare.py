@@ -264,10 +264,10 @@ def test_a_job_carries_no_code_and_no_braces(tmp_path):
 # --- the federation against a stand-in of FLARE's network -----------------------------------------
 
 
-def _federation(engine, names=None, on_line=None):
+def _federation(engine, names=None, on_progress=None):
     from fedwad.engines.flare.federation import FlareFederation
 
-    return FlareFederation(engine, "job-1", engine, names or list(engine.sites), 60.0, on_line)
+    return FlareFederation(engine, "job-1", engine, names or list(engine.sites), 60.0, on_progress)
 
 
 def _clients(folder, *names):
@@ -284,7 +284,7 @@ def test_the_same_bits_as_in_process(tmp_path):
     clients, lines = _clients(tmp_path, "paris", "oslo", "rome"), []
     federation = _federation(
         FakeEngine(**{name: client.respond for name, client in clients.items()}),
-        on_line=lines.append,
+        on_progress=lines.append,
     )
     federation.wait_until_ready(5.0)
     here = fedwad.local({name: tmp_path / f"{name}.npy" for name in clients})
@@ -298,10 +298,10 @@ def test_the_same_bits_as_in_process(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "code", "sentence"),
     [
-        (b"", "garbage", ""),
-        (b"garbage", "garbage", ""),
-        (bytearray(b"garbage"), "garbage", ""),
-        (None, "garbage", ""),
+        (b"", "invalid_reply", ""),
+        (b"garbage", "invalid_reply", ""),
+        (bytearray(b"garbage"), "invalid_reply", ""),
+        (None, "invalid_reply", ""),
         ("timeout", "silent", "within 60 seconds"),
         ("target_unreachable", "silent", "cannot be reached"),
         ("process_exception", "silent", "could not answer"),
@@ -610,7 +610,7 @@ def test_the_simulator_gives_the_same_bits(tmp_path):
         (MATRIX, with_identifiers(data), {"drop": ["id", "name"]}),
     ):
         lines = []
-        there = flare.simulate(job, files, timeout=300.0, on_line=lines.append, **options)
+        there = flare.simulate(job, files, timeout=300.0, on_progress=lines.append, **options)
         assert numbers(there) == numbers(run(job, fedwad.local(files, **options)))
         assert any("answered in" in line for line in lines)
 
@@ -659,7 +659,9 @@ def test_real_processes_give_the_same_bits(federation):
     assert set(flare.sites(federation.connect)) == {"paris", "oslo", "rome", "lima"}
     here = fedwad.local({name: federation.folder / f"{name}.npy" for name in MATRIX.clients})
     lines = []
-    there = flare.submit(DISTANCE, connect=federation.connect, timeout=120.0, on_line=lines.append)
+    there = flare.submit(
+        DISTANCE, connect=federation.connect, timeout=120.0, on_progress=lines.append
+    )
     assert numbers(there) == numbers(run(DISTANCE, here))
     rounds = sum("2 of 2 sites answered in" in line for line in lines)
     assert rounds == 1 + DISTANCE.options["rounds"] + 2  # first they say whether they hold tables
@@ -835,7 +837,7 @@ def test_an_interrupt_and_the_end_of_the_time_abort_the_job_everywhere(federatio
     code = (
         "import sys\nfrom fedwad.engines.flare import submit\nfrom fedwad.engines.job import Job\n"
         "show = lambda line: print(line, flush=True)\n"
-        "try:\n    submit(Job.from_json(sys.argv[1]), connect=sys.argv[2], on_line=show)\n"
+        "try:\n    submit(Job.from_json(sys.argv[1]), connect=sys.argv[2], on_progress=show)\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
     )
     command = [

@@ -223,13 +223,13 @@ def test_second_answers_are_dropped(honest, expected):
     [
         (helpers.silent, "silent", "no reply came within"),
         (helpers.failing, "silent", "its app failed"),
-        (helpers.saying(helpers.content("a word")), "garbage", "not a fedwad message"),
+        (helpers.saying(helpers.content("a word")), "invalid_reply", "not a fedwad message"),
         (
             helpers.saying(helpers.RecordDict({"other": helpers.ConfigRecord({"payload": b"x"})})),
-            "garbage",
+            "invalid_reply",
             "not a fedwad message",
         ),
-        (helpers.saying(helpers.RecordDict()), "garbage", "not a fedwad message"),
+        (helpers.saying(helpers.RecordDict()), "invalid_reply", "not a fedwad message"),
     ],
     ids=["missing", "error", "wrong type", "wrong record", "empty"],
 )
@@ -258,7 +258,7 @@ def test_a_late_answer_is_silence_and_is_not_taken_for_the_next(honest, expected
     assert numbers(run(DISTANCE, fed)) == expected["distance"]
 
 
-def test_bytes_that_are_not_a_message_are_garbage_by_name(honest):
+def test_bytes_that_are_not_a_message_are_invalid_by_name(honest):
     nodes = {2: helpers.after_describe(honest[2], helpers.saying(helpers.content(b"\x00\xff")))} | {
         3: honest[3]
     }
@@ -358,8 +358,8 @@ def test_sites_that_do_not_show_up_are_named(honest):
         find_sites(helpers.InProcessGrid({}), ("oslo",), 0.5)
 
 
-def test_who_is_waited_for_is_told_meanwhile(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower._discovery._GRACE", 0.2)
+def test_who_is_waited_for_is_reported_meanwhile(honest, monkeypatch):
+    monkeypatch.setattr("fedwad.engines.flower._discovery._NOTICE_SECONDS", 0.2)
     said = []
     find_sites(helpers.InProcessGrid(honest), ("oslo",), 30.0, said.append)
     assert not said
@@ -369,7 +369,7 @@ def test_who_is_waited_for_is_told_meanwhile(honest, monkeypatch):
 
 
 def test_a_silent_stranger_does_not_stop_a_run(honest, monkeypatch):
-    monkeypatch.setattr("fedwad.engines.flower._discovery._GRACE", 0.2)
+    monkeypatch.setattr("fedwad.engines.flower._discovery._DUPLICATE_NAME_SECONDS", 0.2)
     grid = helpers.InProcessGrid({2: honest[2], 3: helpers.silent})
     assert find_sites(grid, ("oslo",), 10.0) == {"oslo": 2}
     assert grid.queries < 50  # not at the end of the time
@@ -399,7 +399,7 @@ def test_a_message_without_a_payload_is_refused(sites):
     message = _asking()
     message.content = helpers.RecordDict({"fedwad": helpers.ConfigRecord({"payload": "words"})})
     ((_, reply),) = helpers.running(client_app.app, helpers.node_config(sites, "oslo"))(message)
-    assert unpack(reply.content["fedwad"]["payload"]).content.code == "garbage"
+    assert unpack(reply.content["fedwad"]["payload"]).content.code == "invalid_request"
 
 
 def test_whatever_a_client_raises_stays_on_its_machine(capsys):
@@ -696,7 +696,8 @@ together = pytest.mark.xdist_group("flower")
 def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job):
     said = []
     assert (
-        numbers(deployment.submit(job, timeout=150, on_line=said.append)) == expected[job.algorithm]
+        numbers(deployment.submit(job, timeout=150, on_progress=said.append))
+        == expected[job.algorithm]
     )
     assert f"Found {', '.join(job.clients)}." in said[:2]  # one may have been waited for
     assert len(said) > 1
@@ -780,7 +781,7 @@ def test_a_policy_that_refuses_is_heard_by_the_caller_and_a_killed_node_named(de
     with pytest.raises(
         FederationError, match=r"Site 'quito': (no reply came within|its node stopped)"
     ):
-        deployment.submit(job, timeout=150, round_timeout=10, on_line=kill)
+        deployment.submit(job, timeout=150, round_timeout=10, on_progress=kill)
 
 
 @slow
@@ -910,7 +911,7 @@ def test_an_interrupted_call_stops_the_run(deployment, monkeypatch):
         deployment.submit(
             Job("distance", ("paris", "oslo"), {"method": "fedwad", "rounds": 200}),
             timeout=150,
-            on_line=interrupt,
+            on_progress=interrupt,
         )
     assert deployment.control.status(stopped[0]) == "finished:stopped"
 
@@ -935,7 +936,7 @@ def test_a_superlink_that_is_killed_is_reported_and_the_run_resumed(sites, tmp_p
                 loopback.superlink.wait()
 
         with pytest.raises(FederationError, match="stopped answering during run"):
-            loopback.submit(DISTANCE, timeout=300, on_line=kill)
+            loopback.submit(DISTANCE, timeout=300, on_progress=kill)
         loopback.start_superlink()
         result = loopback.submit(DISTANCE, timeout=150, patience=90, resume=True)
         assert numbers(result) == expected["distance"]

@@ -184,7 +184,7 @@ def _fail(
     failure = (
         reply
         if isinstance(reply, Failure)
-        else Failure("garbage", f"a {type(reply).__name__} came.")
+        else Failure("invalid_reply", f"a {type(reply).__name__} came.")
     )
     if failure.code == "input":
         raise error_of(failure, name)

@@ -87,7 +87,7 @@ class EngineOptions(Group):
         sources: Sequence[str],
         options: Mapping[str, Any],
         columns: Columns,
-        on_line: Callable[[str], None],
+        on_progress: Callable[[str], None],
     ) -> dict[str, Any]:
         """Run an algorithm on the engine and return the content of its result."""
         if self.checkpoint is not None:
@@ -107,7 +107,7 @@ class EngineOptions(Group):
             self.resume,
             lambda: files,
             columns,
-            on_line,
+            on_progress,
         )
         return shown(outcome)
 
@@ -129,7 +129,7 @@ def run_on_engine(
     resume: bool,
     files: Callable[[], Mapping[str, Path]],
     columns: Columns,
-    on_line: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run a job on a deployment's sites, or on files in the engine's simulation."""
     if connect is None:
@@ -139,7 +139,7 @@ def run_on_engine(
             from fedwad.engines.flower import simulate
         else:
             from fedwad.engines.flare import simulate
-        return simulate(job, files(), **columns.words(), timeout=timeout, on_line=on_line)
+        return simulate(job, files(), **columns.words(), timeout=timeout, on_progress=on_progress)
     if columns.words():
         raise InputError(
             "--label-column, --drop, --missing and --schema are for files; a site's own settings"
@@ -153,11 +153,13 @@ def run_on_engine(
             connect=connect,
             root_certificates=ca,
             timeout=timeout,
-            on_line=on_line,
+            on_progress=on_progress,
             resume=resume,
         )
     if ca is not None:
         raise InputError("--ca is for flower; FLARE's startup kit holds its certificates.")
     from fedwad.engines.flare import submit as submit_to_flare
 
-    return submit_to_flare(job, connect=connect, timeout=timeout, on_line=on_line, resume=resume)
+    return submit_to_flare(
+        job, connect=connect, timeout=timeout, on_progress=on_progress, resume=resume
+    )

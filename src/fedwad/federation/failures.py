@@ -21,8 +21,9 @@ class Failure:
     """Why a client did not answer: a code, and one sentence without data.
 
     Codes are "input", "policy", "certificate" and "federation" for errors of the client, "silent"
-    when nothing came in time, "version" and "garbage" for answers that cannot be used, and
-    "internal" for a fault inside the client, "busy" for one that has no time left.
+    when nothing came in time, "version" and "invalid_reply" for answers that cannot be used,
+    "invalid_request" for a request that is no message, "internal" for a fault inside the client,
+    and "busy" for one that has no time left.
     """
 
     code: str

@@ -187,7 +187,7 @@ def _expected(request: Question, answer: Answer, expected: type[R]) -> R | Failu
     if isinstance(answer, Failure | expected):
         return answer
     came = f"a {type(answer).__name__} came where a {expected.__name__} was expected"
-    return Failure("garbage", f"{came}; its version may differ from this one.")
+    return Failure("invalid_reply", f"{came}; its version may differ from this one.")
 
 
 def site(federation: Federation, name: str) -> Site:

@@ -95,21 +95,25 @@ class RemoteFederation(ABC):
         except VersionError as error:
             return Failure("version", str(error))
         except FederationError as error:
-            return Failure("garbage", str(error))
+            return Failure("invalid_reply", str(error))
         except InputError as error:  # a measure of NaN
-            return Failure("garbage", f"its reply cannot be used: {error}")
+            return Failure("invalid_reply", f"its reply cannot be used: {error}")
         message = envelope.content
         if not isinstance(message, Reply | BundleReply | Failure):
-            return Failure("garbage", f"a {type(message).__name__} came, which is not a reply.")
+            return Failure(
+                "invalid_reply", f"a {type(message).__name__} came, which is not a reply."
+            )
         if envelope.request_id != request_id and not isinstance(message, Failure):
-            return Failure("garbage", "an answer to another request came; it may be late.")
+            return Failure("invalid_reply", "an answer to another request came; it may be late.")
         if isinstance(message, Failure):
             return _of_one_site(message)
         if not isinstance(message, Description | SchemaReply) and envelope.features:
             if isinstance(message, EncodeReply):
                 self._features[name] = envelope.features
             elif self._features.setdefault(name, envelope.features) != envelope.features:
-                return Failure("garbage", "its features changed during the run; start it again.")
+                return Failure(
+                    "invalid_reply", "its features changed during the run; start it again."
+                )
         if isinstance(message, BundleReply):
             return BundleReply(tuple(_of_one_site(reply) for reply in message.replies))
         return message
@@ -127,7 +131,9 @@ class RemoteFederation(ABC):
         if own == most:
             return answer
         if others[0][1] < votes:
-            return Failure("garbage", "its features have other names than those of most sites.")
+            return Failure(
+                "invalid_reply", "its features have other names than those of most sites."
+            )
         first = next(site for site, features in self._features.items() if features == most)
         return Failure(
             "input", f"its features have other names than those of '{first}'; make them agree."

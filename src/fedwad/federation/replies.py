@@ -47,10 +47,10 @@ def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
             if isinstance(reply, request.reply_type):
                 request.check(reply)
     except InputError as error:
-        return Failure("garbage", f"its reply cannot be used: {error}")
+        return Failure("invalid_reply", f"its reply cannot be used: {error}")
     except Exception:  # fields that are missing or of another type
         return Failure(
-            "garbage", f"its reply, a {type(reply).__name__}, has fields that cannot be read."
+            "invalid_reply", f"its reply, a {type(reply).__name__}, has fields that cannot be read."
         )
     return None
 

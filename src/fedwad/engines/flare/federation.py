@@ -42,7 +42,7 @@ class FlareFederation(RemoteFederation):
     abort : FLARE's signal that the job must stop
     names : the sites, by the names in their certificates
     timeout : seconds that a site may take for one message
-    on_line : called with a line about each exchange
+    on_progress : called with a line about each exchange
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class FlareFederation(RemoteFederation):
         abort: Any,
         names: Sequence[str],
         timeout: float = 600.0,
-        on_line: Callable[[str], None] | None = None,
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(names, timeout)
         self._cell, self._abort = engine.get_cell(), abort
-        self._on_line: Callable[[str], object] = on_line or str
+        self._on_progress: Callable[[str], object] = on_progress or str
         self._cells = {
             client.name: FQCN.join([client.get_fqcn(), job_id]) for client in engine.get_clients()
         }
@@ -80,7 +80,7 @@ class FlareFederation(RemoteFederation):
             waiting = self._participants(name for name in waiting if answers[name] != OPEN)
             time.sleep(_POLL if waiting else 0)
         ready = self._participants(self.names)
-        self._on_line(f"{_joined(ready) or 'no site'} ready")
+        self._on_progress(f"{_joined(ready) or 'no site'} ready")
 
     def _participants(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self._cells]
@@ -104,7 +104,9 @@ class FlareFederation(RemoteFederation):
         self.lost |= set(silent)
         missing = f", nothing from {_joined(silent)}" if silent else ""
         answered, seconds = len(replies) - len(silent), time.monotonic() - start
-        self._on_line(f"{answered} of {len(replies)} sites answered in {seconds:.2f} s{missing}")
+        self._on_progress(
+            f"{answered} of {len(replies)} sites answered in {seconds:.2f} s{missing}"
+        )
         return replies
 
     def _await(self, calls: Mapping[str, Future[Any]], deadline: float) -> set[str]:

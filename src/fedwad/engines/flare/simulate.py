@@ -39,7 +39,7 @@ def simulate(
     schema: str | Path | None = "auto",
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Run a job in FLARE's simulator, with the files of `data` as sites, and return its result.
 
@@ -53,7 +53,7 @@ def simulate(
     drop : column or columns of tables that are not read
     missing : text or texts that stand for a missing value in tables
     schema : path of the schema file of all sites; by default they agree on one; None for numbers
-    timeout, round_timeout, on_line : as for `submit`
+    timeout, round_timeout, on_progress : as for `submit`
     """
     need_flare()
     names = list(job.clients) or list(data)
@@ -66,7 +66,7 @@ def simulate(
             read_config(written).open()  # raises the full error if the site cannot be opened
         settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "collect": False}
         app = write_job_folder(folder / f"fedwad-{job.algorithm}", job, names, **settings)
-        return _run(folder, app, names, timeout, on_line)
+        return _run(folder, app, names, timeout, on_progress)
 
 
 def _check_names(names: Sequence[str], data: Mapping[str, str | Path]) -> None:
@@ -122,7 +122,7 @@ def _run(
     app: Path,
     names: Sequence[str],
     timeout: float,
-    on_line: Callable[[str], None] | None,
+    on_progress: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Run a job folder in the simulator and return the result."""
     workspace = folder / "workspace"
@@ -132,7 +132,7 @@ def _run(
     variables = {**os.environ, SITE_VARIABLE: str(folder / "sites" / "{name}.toml")}
     variables[SERVER_MODELS] = "*"  # whoever simulates operates the server
     outcome = workspace / "server" / "simulate_job" / OUTCOME
-    in_time = _run_until(outcome, command, variables, timeout, on_line)
+    in_time = _run_until(outcome, command, variables, timeout, on_progress)
     if outcome.is_file():
         return result_of(json.loads(outcome.read_text(encoding="utf-8")))
     if not in_time:
@@ -147,7 +147,7 @@ def _run_until(
     command: list[str],
     variables: Mapping[str, str],
     timeout: float,
-    on_line: Callable[[str], None] | None,
+    on_progress: Callable[[str], None] | None,
 ) -> bool:
     """Run the simulator until the outcome is there, passing on its progress; whether in time."""
     from fedwad.engines._processes import end_process
@@ -174,8 +174,8 @@ def _run_until(
         if process.stdout is not None:
             with process.stdout as output:
                 for line in output:
-                    if PROGRESS in line and on_line is not None:
-                        on_line(line.rstrip().partition(PROGRESS)[2])
+                    if PROGRESS in line and on_progress is not None:
+                        on_progress(line.rstrip().partition(PROGRESS)[2])
                     if outcome.exists():  # FLARE needs seconds to shut down
                         break
     finally:

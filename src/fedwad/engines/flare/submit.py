@@ -30,7 +30,7 @@ def submit(
     connect: str | Path,
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
     resume: bool = False,
 ) -> dict[str, Any]:
     """Run a job on the sites of a FLARE federation and return its result.
@@ -42,7 +42,7 @@ def submit(
         address and certificates
     timeout : seconds to wait for the result; after that the job is aborted
     round_timeout : seconds that a site may take for one reply
-    on_line : called with each line about the progress of the run
+    on_progress : called with each line about the progress of the run
     resume : continue from the checkpoint that an earlier run of the same job left at the server
 
     Raises
@@ -52,8 +52,8 @@ def submit(
     settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "resume": bool(resume)}
     order = {"job": job.to_json(), "settings": settings}
     for report in _session(connect, order, timeout):
-        if "line" in report and on_line is not None:
-            on_line(str(report["line"]))
+        if "line" in report and on_progress is not None:
+            on_progress(str(report["line"]))
         if "outcome" in report:
             return result_of(report["outcome"])
     raise FederationError("The session with the FLARE server ended without a result; try again.")

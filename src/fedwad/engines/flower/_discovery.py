@@ -15,18 +15,20 @@ from fedwad.federation import Description, Failure, describe_message, site_descr
 __all__ = ["find_sites"]
 
 _MAX_SENTENCE = 300  # characters of a node's own message that are passed on
-# Seconds for further nodes to answer after all wanted sites have: one may use a name twice.
-_GRACE = 8.0
+# Seconds for further nodes to answer after all wanted sites have: another node may give a name that
+# is already taken.
+_DUPLICATE_NAME_SECONDS = 8.0
+_NOTICE_SECONDS = 8.0  # until a sentence says which sites are still missing
 
 
 def find_sites(
     grid: Grid,
     wanted: Iterable[str] = (),
     timeout: float = 60.0,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
     descriptions: dict[str, Description] | None = None,
 ) -> dict[str, int]:
-    """Ask every node for the name of its site and return the number of each wanted site's node.
+    """Ask every node for the name of its site and return the node id of each wanted site.
 
     A node does not count if it gives another name than the one it was registered with.
 
@@ -35,7 +37,7 @@ def find_sites(
     grid : Flower's Grid
     wanted : names of the sites; all sites if empty
     timeout : seconds to wait for the sites
-    on_line : called once, with a sentence, if some sites take long
+    on_progress : called once, with a sentence, if some sites take long
     descriptions : filled with what each wanted site says about itself
 
     Raises
@@ -45,14 +47,14 @@ def find_sites(
     found = {} if descriptions is None else descriptions
     discovery = _Discovery(grid, tuple(wanted), found)
     started = time.monotonic()
-    deadline, notice = started + timeout, started + _GRACE
-    while time.monotonic() < deadline and not discovery.is_hopeless:
+    deadline, notice = started + timeout, started + _NOTICE_SECONDS
+    while time.monotonic() < deadline and not discovery.has_failed:
         discovery.poll(deadline)
-        if discovery.is_settled:
+        if discovery.is_done:
             return discovery.nodes()
-        if on_line is not None and time.monotonic() > notice and discovery.is_partial:
-            on_line(discovery.waiting_sentence())
-            on_line = None
+        if on_progress is not None and time.monotonic() > notice and discovery.is_partial:
+            on_progress(discovery.waiting_sentence())
+            on_progress = None
         discovery.pause()
     if discovery.wanted and not discovery.missing:
         return discovery.nodes()
@@ -69,7 +71,7 @@ class _Discovery:
         self._grid, self._queue = grid, MessageQueue(grid, "discovery")
         self._registered: dict[int, str] = {}
         self._found: dict[str, int] = {}
-        self._refused: dict[int, str] = {}
+        self._rejected: dict[int, str] = {}
         self._complete_since: float | None = None
 
     def poll(self, deadline: float) -> None:
@@ -85,11 +87,11 @@ class _Discovery:
 
     def _read(self, node: int, answer: Description | Failure) -> None:
         if isinstance(answer, Failure):
-            self._refused[node] = printable(answer.sentence)
+            self._rejected[node] = printable(answer.sentence)
             return
         name = answer.name
         if self._registered[node] not in ("", name):  # it cannot take the place of another site
-            self._refused[node] = (
+            self._rejected[node] = (
                 f"it calls itself '{name}'; use one name in its policy and its registration."
             )
         elif name in self._found and (name in self.wanted or not self.wanted):
@@ -113,22 +115,23 @@ class _Discovery:
         return bool(self.missing and self._found)
 
     @property
-    def is_hopeless(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the node of a wanted site has answered that it cannot take part."""
-        return any(self._registered[node] in self.wanted for node in self._refused)
+        return any(self._registered[node] in self.wanted for node in self._rejected)
 
     @property
     def _is_complete(self) -> bool:
         if self.wanted:
             return not self.missing
-        return bool(self._registered) and not self._queue.pending and not self._refused
+        return bool(self._registered) and not self._queue.pending and not self._rejected
 
     @property
-    def is_settled(self) -> bool:
+    def is_done(self) -> bool:
         """Whether all sites have answered, and all other nodes too or their time is over."""
-        if self.is_hopeless or self._complete_since is None:
+        if self.has_failed or self._complete_since is None:
             return False
-        return not self._queue.pending or time.monotonic() > self._complete_since + _GRACE
+        latest = self._complete_since + _DUPLICATE_NAME_SECONDS
+        return not self._queue.pending or time.monotonic() > latest
 
     def nodes(self) -> dict[str, int]:
         return {name: self._found[name] for name in self.wanted or sorted(self._found)}
@@ -145,11 +148,11 @@ class _Discovery:
         return f"{problem} ({'; '.join(facts)}); check that all nodes are running."
 
     def _facts(self) -> list[str]:
-        named = set(self._found.values()) | set(self._refused)
+        named = set(self._found.values()) | set(self._rejected)
         silent = [node for node in self._registered if node not in named]
         facts = [
             f"node '{self._registered[node]}': {sentence.rstrip('.')}"
-            for node, sentence in self._refused.items()
+            for node, sentence in self._rejected.items()
         ]
         if self._found:
             facts.append(self._answered())
@@ -167,6 +170,6 @@ def _description_in(answer: bytes | Failure) -> Description | Failure:
         return answer
     try:
         return site_description(answer)
-    except FedwadError as error:  # the node may have chosen this text
-        printable = "".join(character for character in str(error) if character.isprintable())
-        return Failure("garbage", printable[:_MAX_SENTENCE])
+    except FedwadError as error:  # untrusted text from the node
+        sentence = "".join(character for character in str(error) if character.isprintable())
+        return Failure("invalid_reply", sentence[:_MAX_SENTENCE])

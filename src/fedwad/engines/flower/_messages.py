@@ -42,7 +42,9 @@ def unwrap(message: Message) -> bytes | Failure:
         payload = None
     if type(payload) is bytes:
         return payload
-    return Failure("garbage", "its reply is not a fedwad message; its node may run another app.")
+    return Failure(
+        "invalid_reply", "its reply is not a fedwad message; its node may run another app."
+    )
 
 
 def is_unknown(message: Message) -> bool:

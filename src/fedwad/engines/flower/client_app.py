@@ -32,7 +32,9 @@ CANNOT_OPEN = Failure(
     "federation",
     "the node cannot open its data, policy or ledger; its operator finds the reason in its log.",
 )
-NOT_A_MESSAGE = Failure("garbage", "the node received something that is not a fedwad message.")
+NOT_A_MESSAGE = Failure(
+    "invalid_request", "the node received something that is not a fedwad message."
+)
 _INTERNAL = Failure(
     "internal", "the node could not answer; its operator finds the reason in its log."
 )

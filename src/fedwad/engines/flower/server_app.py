@@ -53,17 +53,17 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _outcome(
-    grid: Grid, settings: Mapping[str, Any], on_line: Callable[[str], None]
+    grid: Grid, settings: Mapping[str, Any], on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     try:
         job = Job.from_json(str(settings["job"]))
         wanted = json.loads(str(settings["sites"]))
         descriptions: dict[str, Description] = {}
-        nodes = find_sites(grid, wanted, float(settings["patience"]), on_line, descriptions)
-        on_line(f"Found {', '.join(nodes)}.")
+        nodes = find_sites(grid, wanted, float(settings["patience"]), on_progress, descriptions)
+        on_progress(f"Found {', '.join(nodes)}.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:
-            on_line(f"{replies} of {messages} sites answered in {seconds:.1f} s.")
+            on_progress(f"{replies} of {messages} sites answered in {seconds:.1f} s.")
 
         federation = GridFederation(grid, nodes, float(settings["round-timeout"]), callback)
         federation.descriptions = descriptions

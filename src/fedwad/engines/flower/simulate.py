@@ -33,7 +33,7 @@ def simulate(
     schema: str | Path | None = "auto",
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Run a job in Flower's simulation, with the files of `data` as sites, and return its result.
 
@@ -47,7 +47,7 @@ def simulate(
     drop : column or columns of tables that are not read
     missing : text or texts that stand for a missing value in tables
     schema : path of the schema file of all sites; by default they agree on one; None for numbers
-    timeout, round_timeout, on_line : as for `submit`
+    timeout, round_timeout, on_progress : as for `submit`
     """
     need_flower("ray")
     from fedwad.engines.flower.simulation_app import client_of
@@ -69,7 +69,7 @@ def simulate(
         SimulationFolder(folder).write_sites(sites)
         settings = {"round-timeout": float(round_timeout), "patience": _PATIENCE, "resume": False}
         app, _ = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _CLIENT_APP)
-        return _run(folder, app, len(sites), timeout, on_line)
+        return _run(folder, app, len(sites), timeout, on_progress)
 
 
 def _site(
@@ -87,7 +87,7 @@ def _site(
 
 
 def _run(
-    folder: Path, app: Path, nodes: int, timeout: float, on_line: Callable[[str], None] | None
+    folder: Path, app: Path, nodes: int, timeout: float, on_progress: Callable[[str], None] | None
 ) -> dict[str, Any]:
     """Run the app on a SuperLink of its own, which ends with the run."""
     from fedwad.engines._processes import free_port, server_process
@@ -105,7 +105,7 @@ def _run(
         control = Control(folder, f"127.0.0.1:{port}", None, insecure=True)
 
         def outcome(run: str, deadline: float) -> dict[str, Any]:
-            return _outcome_in_folder(control, run, SimulationFolder(folder), deadline, on_line)
+            return _outcome_in_folder(control, run, SimulationFolder(folder), deadline, on_progress)
 
         options = ["--federation-config", f"num-supernodes={nodes}"]
         return run_app(control, app, timeout, outcome, options)
@@ -116,14 +116,14 @@ def _outcome_in_folder(
     run: str,
     folder: SimulationFolder,
     deadline: float,
-    on_line: Callable[[str], None] | None,
+    on_progress: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Pass on the progress until the outcome is there."""
     finished, next_status = False, time.monotonic() + _STATUS
     while time.monotonic() < deadline:
         for sentence in folder.new_progress():
-            if on_line is not None:
-                on_line(sentence)
+            if on_progress is not None:
+                on_progress(sentence)
         outcome = folder.outcome()
         if outcome is not None:
             return outcome

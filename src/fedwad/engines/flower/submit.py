@@ -51,7 +51,7 @@ def submit(
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     patience: float = 60.0,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
     resume: bool = False,
 ) -> dict[str, Any]:
     """Run a job on the sites behind a SuperLink and return its result.
@@ -65,7 +65,7 @@ def submit(
     timeout : seconds to wait for the result; after that the run is stopped
     round_timeout : seconds that a site may take for one reply
     patience : seconds to wait until all sites are connected
-    on_line : called with each sentence about the progress of the run
+    on_progress : called with each sentence about the progress of the run
     resume : continue from the last round in the SuperLink's journal (its operator sets
         FEDWAD_CHECKPOINTS)
 
@@ -85,7 +85,7 @@ def submit(
         app, marker = write_app(folder, job, job.clients, settings)
 
         def outcome(run: str, deadline: float) -> dict[str, Any]:
-            return _outcome_in_log(control, run, LogReader(marker), deadline, on_line)
+            return _outcome_in_log(control, run, LogReader(marker), deadline, on_progress)
 
         return run_app(control, app, timeout, outcome)
 
@@ -146,7 +146,7 @@ def _outcome_in_log(
     run: str,
     reader: LogReader,
     deadline: float,
-    on_line: Callable[[str], None] | None,
+    on_progress: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Read the log until it contains the outcome. If the stream breaks off, it is opened again."""
     finished = False
@@ -154,8 +154,8 @@ def _outcome_in_log(
         with closing(control.log(run, deadline)) as log:
             for line in log:
                 sentence = reader.read(line)
-                if sentence is not None and on_line is not None:
-                    on_line(sentence)
+                if sentence is not None and on_progress is not None:
+                    on_progress(sentence)
                 if reader.result is not None:
                     return reader.result
         if finished:  # the whole log has been read since the run finished

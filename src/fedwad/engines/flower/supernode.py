@@ -43,7 +43,7 @@ def serve(
     key: str | Path,
     patience: float = 120.0,
     stop: Event | None = None,
-    on_line: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> None:
     """Answer messages until `stop` is set.
 
@@ -56,7 +56,7 @@ def serve(
     key : file with this node's private key, whose public key is registered with the SuperLink
     patience : seconds to keep trying while the SuperLink is away or refuses this node
     stop : event that ends the node
-    on_line : called with a sentence about each event
+    on_progress : called with a sentence about each event
     """
     need_flower()
     parse_address(superlink)
@@ -69,7 +69,7 @@ def serve(
             " run: pip install 'flwr==1.41.*', or use flower-supernode."
         ) from None
 
-    stop, say = stop or Event(), on_line or (lambda _: None)
+    stop, say = stop or Event(), on_progress or (lambda _: None)
     deadline = time.monotonic() + patience
     while not stop.is_set():
         try:
@@ -144,6 +144,6 @@ def run(
         key=key,
         patience=patience,
         stop=stop,
-        on_line=say,
+        on_progress=say,
     )
     say("The node has stopped.")
