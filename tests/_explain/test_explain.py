@@ -142,13 +142,13 @@ def test_the_amount_of_a_category_is_its_total_variation():
     columns = columns_of(3, None, Schema((entry,)))
     rng = np.random.default_rng(0)
     codes = [rng.choice(3, 5000, p=p) for p in ([0.2, 0.5, 0.3], [0.6, 0.1, 0.3])]
-    encoded = [entry.level_size * np.eye(3)[code] for code in codes]
+    encoded = [entry.on_value * np.eye(3)[code] for code in codes]
     a, b = (column_moments(summarise(Measure(points))) for points in encoded)
     shares = [np.bincount(code) / 5000 for code in codes]
     variation = 0.5 * np.abs(shares[0] - shares[1]).sum()
     found = column_changes(columns, a, b)
     np.testing.assert_allclose(found.raw.sum(), 3.0 * variation)
-    np.testing.assert_allclose(found.amounts.sum(), 3.0 * variation, rtol=0.01)
+    np.testing.assert_allclose(found.significant_change.sum(), 3.0 * variation, rtol=0.01)
 
 
 def test_the_order_of_columns_changes_nothing():
@@ -158,7 +158,7 @@ def test_the_order_of_columns_changes_nothing():
     order = [3, 0, 4, 2, 1]
     moved = [replace(one, **{n: getattr(one, n)[order] for n in _ARRAYS}) for one in (a, b)]
     first, second = column_changes(columns_of(5), a, b), column_changes(columns_of(5), *moved)
-    np.testing.assert_allclose(second.amounts, first.amounts[order])
+    np.testing.assert_allclose(second.significant_change, first.significant_change[order])
 
 
 def test_missing_values_belong_to_their_column_in_its_own_units():

@@ -12,10 +12,12 @@ _OTHER = "other"
 
 
 def for_new_data(schema: Schema) -> Schema:
-    """The schema with a place for missing values and new levels in every column.
+    """A copy of the schema with a place for missing values and new levels in every column.
 
     Values that go missing, and levels that were never seen, are drift to be found, and no reason to
-    refuse a table.
+    refuse a table. Of the rules for missing values (`SchemaColumn.missing`), "refuse" raises an
+    error, "level" makes them one more level of a category, and "indicator" adds a feature that is 1
+    where a number is missing.
     """
     changes: dict[str, dict[str, Any]] = {}
     for column in schema.used:
@@ -24,4 +26,4 @@ def for_new_data(schema: Schema) -> Schema:
             changes[column.name] = {"missing": "level" if category else "indicator"}
         if category and _OTHER not in column.levels:
             changes.setdefault(column.name, {})["levels"] = (*column.levels, _OTHER)
-    return schema.edited(changes)
+    return schema.edited(changes)  # a copy

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._explain.groups import Column, group_numbers
-from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, retained
+from fedwad._explain.groups import Column, column_index
+from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, retained_share
 
 __all__ = ["ColumnChanges", "by_column", "column_changes"]
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnChanges:
-    """Arrays over columns, in squared units. Those of two columns hold location and scale.
+    """Arrays over the K columns, in squared units; (K, 2) arrays hold location and scale.
 
     A number's location is the squared difference of its means, and its scale that of its standard
     deviations. Where a feature is 0 or one value, its frequency determines its distance, all of
@@ -26,7 +26,7 @@ class ColumnChanges:
     ----------
     raw : array (K, 2), as measured
     unbiased : array (K, 2), less what chance adds on average
-    amounts : array (K, 2), the same where the change is more than chance
+    significant_change : array (K, 2), `unbiased` as far as the change is more than chance
     null : array (K,), what `raw` sums to on average where nothing changed
     variance : array (K,), of the sum of `unbiased`
     significant : array (K,)
@@ -34,7 +34,7 @@ class ColumnChanges:
 
     raw: Floats
     unbiased: Floats
-    amounts: Floats
+    significant_change: Floats
     null: Floats
     variance: Floats
     significant: NDArray[np.bool_]
@@ -42,21 +42,21 @@ class ColumnChanges:
 
 def by_column(columns: Sequence[Column], values: Floats) -> Floats:
     """Sums over the features of each column."""
-    return np.asarray(np.bincount(group_numbers(columns), values, len(columns)))
+    return np.asarray(np.bincount(column_index(columns), values, len(columns)))
 
 
 def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> ColumnChanges:
     """Test all columns at once, by Holm's method."""
     found = changes(a, b)
-    units = np.array([unit for column in columns for unit in column.units])
-    number = np.isnan(units)
-    unit = np.where(number, 1.0, units)
-    location = _locations(found, number, unit)
+    on_values = np.array([value for column in columns for value in column.on_values])
+    number = np.isnan(on_values)
+    location = _locations(found, number, np.where(number, 1.0, on_values))
     scale = np.where(number, _scales(found), 0.0)
     location_score, tests = _scores(columns, found, number, a, b)
     critical = critical_score(tests)
-    kept = retained(location_score, critical), retained(found.scale_score, critical)
-    amounts = np.stack([location[1] * kept[0], scale[1] * kept[1]])
+    location_factor = retained_share(location_score, critical)
+    scale_factor = retained_share(found.scale_score, critical)
+    significant = np.stack([location[1] * location_factor, scale[1] * scale_factor])
 
     def summed(two: Floats) -> Floats:
         return np.column_stack([by_column(columns, part) for part in two])
@@ -65,24 +65,24 @@ def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments
     return ColumnChanges(
         raw=summed(raw),
         unbiased=summed(unbiased),
-        amounts=summed(amounts),
+        significant_change=summed(significant),
         null=summed(null).sum(axis=1),
         variance=summed(variance).sum(axis=1),
-        significant=summed(amounts).sum(axis=1) > 0,
+        significant=summed(significant).sum(axis=1) > 0,
     )
 
 
-def _locations(found: Changes, number: NDArray[np.bool_], unit: Floats) -> Floats:
+def _locations(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> Floats:
     """Raw, unbiased, expected by chance, and variance of the change of each feature's mean."""
     square, error = found.location, found.location_error
-    left = np.maximum(square - error, 0.0)
-    as_number = np.stack([square, left, error, 4 * left * error + 2 * error**2])
+    remainder = np.maximum(square - error, 0.0)
+    as_number = np.stack([square, remainder, error, 4 * remainder * error + 2 * error**2])
     as_share = np.stack(
         [
-            unit * np.sqrt(square),
-            unit * np.sqrt(left),
-            unit * np.sqrt(2 / np.pi * error),
-            unit**2 * error,
+            on_value * np.sqrt(square),
+            on_value * np.sqrt(remainder),
+            on_value * np.sqrt(2 / np.pi * error),
+            on_value**2 * error,
         ]
     )
     return np.where(number, as_number, as_share)
@@ -90,8 +90,8 @@ def _locations(found: Changes, number: NDArray[np.bool_], unit: Floats) -> Float
 
 def _scales(found: Changes) -> Floats:
     square, error = found.scale, found.scale_error
-    left = np.maximum(square - error, 0.0)
-    return np.stack([square, left, error, 4 * left * error + 2 * error**2])
+    remainder = np.maximum(square - error, 0.0)
+    return np.stack([square, remainder, error, 4 * remainder * error + 2 * error**2])
 
 
 def _scores(
@@ -103,22 +103,22 @@ def _scores(
 ) -> tuple[Floats, Floats]:
     """The score of each feature's mean, and all scores that are tested: a category has one."""
     score = found.location_score.copy()
-    once = np.ones(len(score), dtype=bool)
+    is_tested = np.ones(len(score), dtype=bool)
     for column in columns:
         if column.is_category:
-            score[column.place] = _category_score(column, a, b)
-            once[column.place] = False
-            once[column.place.start] = True
+            score[column.feature_slice] = _category_score(column, a, b)
+            is_tested[column.feature_slice] = False
+            is_tested[column.feature_slice.start] = True
     known = number & (a.std is not None and b.std is not None)
-    return score, np.concatenate([score[once], found.scale_score[known]])
+    return score, np.concatenate([score[is_tested], found.scale_score[known]])
 
 
 def _category_score(column: Column, a: ColumnMoments, b: ColumnMoments) -> float:
     """The standard normal score of Pearson's chi-square test of equal frequencies."""
     from scipy.special import chdtrc, ndtri
 
-    unit = column.units[0]
-    here, there = (np.clip(one.mean[column.place] / unit, 0.0, 1.0) for one in (a, b))
+    on_value = column.on_values[0]
+    here, there = (np.clip(one.mean[column.feature_slice] / on_value, 0.0, 1.0) for one in (a, b))
     pooled = (a.count * here + b.count * there) / (a.count + b.count)
     seen = pooled > 0
     freedom = int(seen.sum()) - 1
@@ -127,4 +127,5 @@ def _category_score(column: Column, a: ColumnMoments, b: ColumnMoments) -> float
     squares = (here - there)[seen] ** 2 / pooled[seen]
     statistic = float(squares.sum()) / (1 / a.count + 1 / b.count)
     tail = float(chdtrc(freedom, statistic))
+    # No tail that a float can hold has a score above 38.
     return float(np.clip(-ndtri(max(tail, 1e-300) / 2), 0.0, 38.0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedwad._explain.classes import ClassPart, class_parts
-from fedwad._explain.groups import columns_of, group_numbers
+from fedwad._explain.groups import column_index, columns_of
 from fedwad.ot import (
     Calibration,
     ColumnMoments,
@@ -214,7 +214,7 @@ def _correlations(
         return None
     if any(summary.within.ndim < 2 for summary in plain):
         return None
-    groups = group_numbers(columns_of(d, features, schema))
+    groups = column_index(columns_of(d, features, schema))
     totals = [summary.total_covariance() for summary in plain]
     return {
         (i, j): changed_correlations(

@@ -13,23 +13,24 @@ from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Floats
 from fedwad.tables import Schema, SchemaColumn
 
-__all__ = ["Column", "columns_of", "group_numbers"]
-
-_LOST = "missing"
+__all__ = ["Column", "column_index", "columns_of"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, its kind, where its features are, and its entry in the schema.
+    """One column of a table.
 
-    `units` are the values that stand for "yes" in features that are 0 or one value, such as levels
-    of a category; nan for numbers.
+    name, kind : as in the schema; a feature without a schema is a number
+    feature_slice : its features among all features of a row
+    on_values : for each of its features the value that stands for "yes" if the feature is either 0
+        or that value, such as a level of a category; nan if the feature is a number
+    entry : its entry in the schema, if there is one
     """
 
     name: str
     kind: str
-    place: slice
-    units: tuple[float, ...]
+    feature_slice: slice
+    on_values: tuple[float, ...]
     entry: SchemaColumn | None = None
 
     @property
@@ -42,8 +43,8 @@ class Column:
         A number has its mean, its standard deviation and the share of missing values, where they
         are known; a category has the share of each level.
         """
-        mean = moments.mean[self.place]
-        std = None if moments.std is None else moments.std[self.place]
+        mean = moments.mean[self.feature_slice]
+        std = None if moments.std is None else moments.std[self.feature_slice]
         if self.entry is None:
             return {"mean": float(mean[0])} | ({} if std is None else {"std": float(std[0])})
         found = self.entry.describe(mean)
@@ -71,9 +72,10 @@ def columns_of(
     if schema is not None:
         if schema.width != dimension:
             raise InputError(
-                f"The schema encodes {schema.width} columns and the distance has {dimension}; give"
+                f"The schema encodes {schema.width} features and the distance has {dimension}; give"
                 " the schema that the sites used."
             )
+        # schema.used: the columns that are encoded; labels and ignored columns are not
         return tuple(_column(entry, schema.places(entry.name)) for entry in schema.used)
     names = [f"column {k + 1}" for k in range(dimension)] if features is None else list(features)
     if len(names) != dimension:
@@ -85,16 +87,16 @@ def columns_of(
     )
 
 
-def _column(entry: SchemaColumn, place: slice) -> Column:
+def _column(entry: SchemaColumn, feature_slice: slice) -> Column:
     if entry.kind == "category":
-        units = (entry.level_size,) * entry.width
+        on_values = (entry.on_value,) * entry.width
     else:
         first = 1 / entry.scale if entry.kind == "boolean" else math.nan
-        units = (first, *((1.0,) * (entry.width - 1)))
-    return Column(entry.name, entry.kind, place, units, entry)
+        on_values = (first, *((1.0,) * (entry.width - 1)))
+    return Column(entry.name, entry.kind, feature_slice, on_values, entry)
 
 
-def group_numbers(columns: Sequence[Column]) -> NDArray[np.int64]:
-    """The number of the column of each feature."""
-    widths = [column.place.stop - column.place.start for column in columns]
+def column_index(columns: Sequence[Column]) -> NDArray[np.int64]:
+    """The index of the column that each feature belongs to."""
+    widths = [column.feature_slice.stop - column.feature_slice.start for column in columns]
     return np.repeat(np.arange(len(columns)), widths)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedwad._explain.column_changes import ColumnChanges, by_column, column_changes
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.groups import Column, group_numbers
+from fedwad._explain.groups import Column, column_index
 from fedwad.ot import ColumnMoments, Correlation, Floats
 
 __all__ = ["Known", "Parts", "parts_between", "parts_of"]
@@ -118,13 +118,13 @@ def parts_of(
     inside = np.maximum(noise - changed.null, 0.0)  # noise of neither mean nor spread
     expected = changed.raw.sum(axis=1) + inside
     whole = expected if square is None else by_column(columns, square)
-    location, scale = changed.amounts.T
+    location, scale = changed.significant_change.T
     dependence = _dependence(columns, correlations)
     surplus, error = _surplus(changed, whole, inside, known)
-    left = _left(changed, location + scale + dependence, known)
-    weak = _weak(changed, left, (location + scale + dependence).any(), known)
+    remainder = _remainder(changed, location + scale + dependence, known)
+    weak = _weak(changed, remainder, (location + scale + dependence).any(), known)
     location, scale = location + weak[:, 0], scale + weak[:, 1]
-    rest, clear = _shared_out(left - float(weak.sum()), surplus, error)
+    rest, clear = _shared_out(remainder - float(weak.sum()), surplus, error)
     rest = rest + dependence
     counted = np.where(location + scale > 0, changed.variance, 0.0)
     return Parts(
@@ -162,7 +162,7 @@ def _blended(whole: Floats, expected: Floats, noise: Floats, known: Known) -> Fl
 
 def _dependence(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:
     """What changed correlations add to the columns, each of which counts in one pair only."""
-    groups, found = group_numbers(columns), np.zeros(len(columns))
+    groups, found = column_index(columns), np.zeros(len(columns))
     for one in correlations:
         both = [int(groups[one.first]), int(groups[one.second])]
         if not found[both].any():
@@ -183,33 +183,35 @@ def _surplus(
     return surplus, rough * np.maximum(inside, float(inside.mean()))
 
 
-def _left(changed: ColumnChanges, explained: Floats, known: Known) -> float:
+def _remainder(changed: ColumnChanges, explained: Floats, known: Known) -> float:
     """What the columns do not explain of the squared distance between the populations."""
     if not known.population or not known.differs:
         return 0.0
     square = known.population**2
-    left = square - float(explained.sum())
+    remainder = square - float(explained.sum())
     error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
-    return left if left > max(_MINOR * square, _SURE * error) else 0.0
+    return remainder if remainder > max(_MINOR * square, _SURE * error) else 0.0
 
 
-def _weak(changed: ColumnChanges, left: float, some: bool, known: Known) -> Floats:
+def _weak(changed: ColumnChanges, remainder: float, some: bool, known: Known) -> Floats:
     """Changes that are too small to be sure of one by one, (K, 2), where the sites differ as a
     whole and the sure ones do not explain that."""
-    small = np.maximum(changed.unbiased - changed.amounts, 0.0)
+    small = np.maximum(changed.unbiased - changed.significant_change, 0.0)
     total = float(small.sum())
-    if total > 0 and left > 0:
-        return np.asarray(small * min(1.0, left / total))
+    if total > 0 and remainder > 0:
+        return np.asarray(small * min(1.0, remainder / total))
     return small if known.differs and not some else np.zeros_like(small)
 
 
-def _shared_out(left: float, surplus: Floats, error: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _shared_out(
+    remainder: float, surplus: Floats, error: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
     """A rest shared out in proportion to what is clear, and to which columns that is."""
     clear = (surplus > _CLEAR * error) & (surplus > 0)
     weights = np.where(clear, surplus, 0.0)
-    if weights.sum() < left / _ATTENUATED:
+    if weights.sum() < remainder / _ATTENUATED:
         weights = np.maximum(surplus, 0.0)
     total = float(weights.sum())
-    if not (left > 0 and total > 0):
+    if not (remainder > 0 and total > 0):
         return np.zeros(len(surplus)), np.zeros(len(surplus), dtype=bool)
-    return min(left, _ATTENUATED * total) * weights / total, clear & (weights > 0)
+    return min(remainder, _ATTENUATED * total) * weights / total, clear & (weights > 0)

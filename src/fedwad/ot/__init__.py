@@ -11,7 +11,7 @@ from fedwad.ot._changes import (
     changed_correlations,
     changes,
     critical_score,
-    retained,
+    retained_share,
 )
 from fedwad.ot._classes import (
     ClassCovariance,
@@ -123,7 +123,7 @@ __all__ = [
     "populations",
     "reduce_covariance",
     "reduce_support",
-    "retained",
+    "retained_share",
     "rounding",
     "same",
     "segments_of",

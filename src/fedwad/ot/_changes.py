@@ -16,7 +16,7 @@ __all__ = [
     "changed_correlations",
     "changes",
     "critical_score",
-    "retained",
+    "retained_share",
 ]
 
 _LEVEL = 0.05
@@ -111,13 +111,13 @@ def critical_score(scores: Floats, level: float = _LEVEL) -> float:
     if not len(scores):
         return np.inf
     ordered = np.sort(2 * ndtr(-scores))
-    left = len(scores) - np.arange(len(scores))  # tests that are left after those that passed
-    kept = np.flatnonzero(ordered > level / left)
-    return float(-ndtri(level / (left[kept[0]] if len(kept) else 1) / 2))
+    remaining = len(scores) - np.arange(len(scores))  # tests after those that passed
+    kept = np.flatnonzero(ordered > level / remaining)
+    return float(-ndtri(level / (remaining[kept[0]] if len(kept) else 1) / 2))
 
 
-def retained(scores: Floats, critical: float) -> Floats:
-    """The part of a change that counts: none below the critical score, nearly all far above."""
+def retained_share(scores: Floats, critical: float) -> Floats:
+    """The factor by which a change counts: 0 below the critical score, nearly 1 far above."""
     above = scores > critical
     return np.asarray(
         np.where(above, 1 - (critical / np.where(above, scores, 1.0)) ** _SHARPNESS, 0.0)

@@ -154,10 +154,10 @@ def _wrong_kind(spec: SchemaColumn, column: Column, name: str) -> InputError:
 
 def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
     places = _places(spec, column, name)
-    size = spec.level_size
+    on_value = spec.on_value
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
-        out[np.arange(len(out)), places[rows]] = size
+        out[np.arange(len(out)), places[rows]] = on_value
 
     return write
 

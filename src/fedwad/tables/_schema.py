@@ -150,7 +150,7 @@ class Schema:
 
     @property
     def used(self) -> tuple[SchemaColumn, ...]:
-        """The columns that are compared."""
+        """The columns that are encoded and compared: neither labels nor ignored ones."""
         return tuple(column for column in self.columns if column.width)
 
     @property
@@ -195,7 +195,7 @@ class Schema:
         return 2.0 * float(np.sqrt(max(1, len(self.used))))
 
     def places(self, name: str) -> slice:
-        """Where the encoded columns of an original column are."""
+        """The slice of the features, or encoded columns, of an original column."""
         for column, place in self._layout():
             if column.name == name:
                 return place
@@ -222,7 +222,7 @@ class Schema:
         return {c.name: c.describe(vector[place]) for c, place in self._layout() if c.width}
 
     def edited(self, changes: Mapping[str, Mapping[str, Any]]) -> Schema:
-        """The schema with some keys of some columns changed.
+        """A copy of the schema with some keys of some columns changed.
 
         >>> schema = Schema((SchemaColumn("ca", "number"),))
         >>> schema.edited({"ca": {"kind": "ignored", "reason": "rarely measured"}}).ignored

@@ -99,8 +99,8 @@ class SchemaColumn:
         return self.kind in ("number", "date", "boolean")
 
     @property
-    def level_size(self) -> float:
-        """The value of an encoded level, sqrt(lambda / 2)."""
+    def on_value(self) -> float:
+        """The value sqrt(lambda / 2) of the feature of a row's level; other levels are 0."""
         return math.sqrt(self.weight / 2.0)
 
     @property
@@ -124,7 +124,7 @@ class SchemaColumn:
         if self.kind != "category":
             return (0.0,) * self.width
         listed = [level for level in self.levels if level != OTHER] or [OTHER]
-        share = self.level_size / len(listed)
+        share = self.on_value / len(listed)
         middle = tuple(share if level in listed else 0.0 for level in self.levels)
         return middle + (0.0,) * (self.width - len(middle))
 
@@ -145,7 +145,7 @@ class SchemaColumn:
         """A mean of this column's encoded values in own units, or as shares of levels."""
         if self.kind == "category":
             names = (*self.levels, *((_MISSING,) if self.missing == "level" else ()))
-            shares = (mean / self.level_size).tolist()
+            shares = (mean / self.on_value).tolist()
             return dict(zip(names, shares, strict=True))
         missing = float(mean[1]) if self.missing == "indicator" else 0.0
         present = 1.0 - missing
