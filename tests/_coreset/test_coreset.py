@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedwad
 from fedwad._coreset.cells import Cells
-from fedwad._coreset.paper import SGD, Adam, Paper
+from fedwad._coreset.paper import SGD, Adam, FedWaDGradient
 from fedwad._coreset.union import UnionSolver
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
@@ -403,7 +403,9 @@ def test_plain_and_adam_steps():
     np.testing.assert_allclose(
         atoms, [[-0.1, 0.1]], atol=1e-9
     )  # the first step has the length of the rate
-    assert isinstance(Paper(3, 2, Measure(np.zeros((3, 2))), np.random.default_rng(0)), Paper)
+    assert isinstance(
+        FedWaDGradient(3, 2, Measure(np.zeros((3, 2))), np.random.default_rng(0)), FedWaDGradient
+    )
 
 
 # What a user may come with.

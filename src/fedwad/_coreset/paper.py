@@ -1,4 +1,8 @@
-"""The paper's coresets: gradient steps towards a few random sites, through FedWaD or directly."""
+"""The paper's coresets: gradient steps towards a few random sites, through FedWaD or directly.
+
+The paper is Rakotomamonjy, Nadjahi and Ralaivola, Federated Wasserstein Distance, ICLR 2024. In its
+words, an epoch is one gradient step of the coreset; a round is one exchange of FedWaD inside it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,21 @@ from fedwad.errors import FederationError, InputError
 from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply, TransportReply
 from fedwad.ot import Floats, Measure, Plan, Summary, solve
 
-__all__ = ["SGD", "Adam", "Direct", "EpochOptions", "Epochs", "Paper", "Pull", "epochs"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "DirectGradient",
+    "EpochOptions",
+    "Epochs",
+    "FedWaDGradient",
+    "GradientMethod",
+    "GradientStep",
+    "epochs",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Pull:
+class GradientStep:
     """Mean distance of the asked sites to the coreset, its gradient (S, d), and who answered."""
 
     loss: float
@@ -30,8 +44,10 @@ class Pull:
     min_cell_size: int | None
 
 
-class Puller(Protocol):
-    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull: ...
+class GradientMethod(Protocol):
+    def step(
+        self, metered: MeteredFederation, names: Sequence[str], coreset: Measure
+    ) -> GradientStep: ...
 
 
 class Optimizer(Protocol):
@@ -71,9 +87,10 @@ class Adam:
 
 
 @dataclass(frozen=True, eq=False)
-class Paper:
+class FedWaDGradient:
     """FedWaD between the coreset, which the server holds, and each asked site.
 
+    xi is FedWaD's support, which moves to a measure between the coreset and the data of the site.
     The gradient is that of W2(coreset, xi) in the coreset's points with the plan P fixed. By the
     envelope theorem it is the right one where W2 is differentiable: d W2^2 / d z_s = 2 (b_s z_s -
     sum_j P_sj xi_j), and d W2 = d W2^2 / (2 W2).
@@ -81,46 +98,53 @@ class Paper:
 
     support: int
     rounds: int
-    around: Measure  # points around the data, which fill up the first support
+    fill: Measure  # random points about the mean of the data, which fill up the first support
     rng: np.random.Generator
 
-    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
+    def step(
+        self, metered: MeteredFederation, names: Sequence[str], coreset: Measure
+    ) -> GradientStep:
         loops = {name: FedWaDLoop(self._start(coreset), rng=self.rng) for name in names}
         potentials: dict[str, Floats | None] = dict.fromkeys(names)
         for _ in range(self.rounds):
             asked = {name: loop.request() for name, loop in loops.items()}
-            replies = metered.ask(asked, TransportReply, tolerate=True)
+            replies = metered.ask(asked, TransportReply, allow_failures=True)
             loops = {name: loop for name, loop in loops.items() if name in replies}
             for name, loop in loops.items():
                 plan = solve(coreset, asked[name].support, start=potentials[name])
                 potentials[name] = plan.g
-                loop.advance(TransportReply(_on_support(plan, asked[name].t), None), replies[name])
+                # t: the place of the interpolating measure, 0 at the coreset and 1 at the support
+                t = asked[name].t
+                loop.advance(TransportReply(_on_support(plan, t), None), replies[name])
         gradient, loss = np.zeros_like(coreset.points), 0.0
         for loop in loops.values():
             gradient += _gradient(solve(loop.support, coreset)) / len(loops)
+            # running: FedWaD's estimate of the distance after its last round
             loss += loop.history[-1].running / len(loops)
-        return Pull(loss, gradient, tuple(loops), None)
+        return GradientStep(loss, gradient, tuple(loops), None)
 
     def _start(self, coreset: Measure) -> Measure:
-        """Return the coreset itself, filled up with points around the data."""
-        extra = self.rng.permutation(len(self.around))[: max(0, self.support - len(coreset))]
+        """Return the coreset itself, filled up with random points about the mean of the data."""
+        extra = self.rng.permutation(len(self.fill))[: max(0, self.support - len(coreset))]
         kept = coreset.points[: self.support]
-        return Measure(np.concatenate([kept, self.around.points[extra]]))
+        return Measure(np.concatenate([kept, self.fill.points[extra]]))
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class DirectGradient:
     """The coreset itself is the support that travels; sites reply with the means of its cells."""
 
-    run: str
+    run_id: str
 
     @classmethod
-    def new(cls) -> Direct:
+    def new(cls) -> DirectGradient:
         return cls(os.urandom(8).hex())
 
-    def pull(self, metered: MeteredFederation, names: Sequence[str], coreset: Measure) -> Pull:
-        request = CellsRequest(self.run, coreset, 2.0, "spherical")
-        came = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True)
+    def step(
+        self, metered: MeteredFederation, names: Sequence[str], coreset: Measure
+    ) -> GradientStep:
+        request = CellsRequest(self.run_id, coreset, p=2.0, covariance_type="spherical")
+        came = metered.ask(dict.fromkeys(names, request), SummaryReply, allow_failures=True)
         replies = _on_all_points(metered, came, len(coreset))
         gradient, loss, min_cell_size = np.zeros_like(coreset.points), 0.0, math.inf
         for reply in replies.values():
@@ -130,7 +154,7 @@ class Direct:
             gradient += towards / (2 * distance or 1.0) / len(replies)
             loss += distance / len(replies)
             min_cell_size = min(min_cell_size, summary.min_cell_size)
-        return Pull(loss, gradient, tuple(replies), int(min_cell_size))
+        return GradientStep(loss, gradient, tuple(replies), int(min_cell_size))
 
 
 def _on_all_points(
@@ -166,8 +190,8 @@ def _gradient(plan: Plan) -> Floats:
 class EpochOptions:
     """Options of the paper's epochs."""
 
-    rounds: int
-    clients_per_round: int
+    epochs: int
+    clients_per_epoch: int
     learning_rate: float
     optimizer: Literal["adam", "sgd"]
     tol: float
@@ -187,7 +211,7 @@ def epochs(
     metered: MeteredFederation,
     names: tuple[str, ...],
     start: Floats,
-    puller: Puller,
+    method: GradientMethod,
     options: EpochOptions,
     rng: np.random.Generator,
     callback: Callable[[CoresetRound], None] | None,
@@ -199,22 +223,22 @@ def epochs(
     atoms, optimizer = start, Adam() if options.optimizer == "adam" else SGD()
     history: list[CoresetRound] = []
     converged, min_cell_size = False, math.inf
-    for number in range(1, options.rounds + 1):
+    for number in range(1, options.epochs + 1):
         since = time.perf_counter()
-        left = [name for name in names if name not in metered.failed]
-        count = min(options.clients_per_round, len(left))
-        picked = sorted(rng.choice(len(left), count, replace=False).tolist())
-        pulled = puller.pull(metered, [left[k] for k in picked], Measure(atoms))
-        min_cell_size = min(min_cell_size, pulled.min_cell_size or math.inf)
-        rate = options.learning_rate * max(0.05, 1 - (number - 1) / options.rounds)
-        moved = optimizer.step(atoms, pulled.gradient, rate)
+        remaining = [name for name in names if name not in metered.failed]
+        count = min(options.clients_per_epoch, len(remaining))
+        picked = sorted(rng.choice(len(remaining), count, replace=False).tolist())
+        found = method.step(metered, [remaining[k] for k in picked], Measure(atoms))
+        min_cell_size = min(min_cell_size, found.min_cell_size or math.inf)
+        rate = options.learning_rate * max(0.05, 1 - (number - 1) / options.epochs)
+        moved = optimizer.step(atoms, found.gradient, rate)
         shift = float(np.sqrt(((moved - atoms) ** 2).sum(axis=1).mean()))
         atoms = moved
         seconds = time.perf_counter() - since
-        history.append(CoresetRound(number, seconds, pulled.loss, shift, len(pulled.sites)))
+        history.append(CoresetRound(number, seconds, found.loss, shift, len(found.sites)))
         if callback is not None:
             callback(history[-1])
-        converged = shift <= options.tol * pulled.loss
+        converged = shift <= options.tol * found.loss
         if converged:
             break
     fewest = None if min_cell_size == math.inf else int(min_cell_size)

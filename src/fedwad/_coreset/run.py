@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedwad._coreset.from_summaries import from_summaries
-from fedwad._coreset.paper import Direct, EpochOptions, Paper, Puller, epochs
+from fedwad._coreset.paper import (
+    DirectGradient,
+    EpochOptions,
+    FedWaDGradient,
+    GradientMethod,
+    epochs,
+)
 from fedwad._coreset.result import CoresetResult, CoresetRound
 from fedwad._coreset.seeding import ask_moments, ask_summaries, seed_atoms
 from fedwad._coreset.task import CoresetTask
@@ -68,20 +74,20 @@ def by_epochs(
     start = seed_atoms(metered, task.names, task.size, method.init, "equal", task.seed, moments)
     rng = np.random.default_rng([task.seed, 2])
     support = method.support if isinstance(method, FedWaDCoreset) else 2
-    around = pooled_start(moments, max(support, 2), rng)
+    fill = pooled_start(moments, max(support, 2), rng)
     options = EpochOptions(
-        rounds=method.rounds,
-        clients_per_round=method.clients_per_round,
-        learning_rate=_learning_rate(method, moments, around),
+        epochs=method.rounds,
+        clients_per_epoch=method.clients_per_round,
+        learning_rate=_learning_rate(method, moments, fill),
         optimizer=method.optimizer,
         tol=method.tol,
     )
-    puller: Puller = (
-        Paper(method.support, method.inner_rounds, around, rng)
+    gradient: GradientMethod = (
+        FedWaDGradient(method.support, method.inner_rounds, fill, rng)
         if isinstance(method, FedWaDCoreset)
-        else Direct.new()
+        else DirectGradient.new()
     )
-    done = epochs(metered, task.names, start.atoms, puller, options, rng, task.callback)
+    done = epochs(metered, task.names, start.atoms, gradient, options, rng, task.callback)
     closing = UnionSolver(
         ask=_asking(metered),
         names=tuple(name for name in task.names if name not in metered.failed),
@@ -97,7 +103,7 @@ def by_epochs(
 
 def _asking(metered: MeteredFederation) -> Ask:
     def ask(names: Sequence[str], request: AtomsRequest) -> Mapping[str, CellSums]:
-        return metered.ask(dict.fromkeys(names, request), CellSums, tolerate=True)
+        return metered.ask(dict.fromkeys(names, request), CellSums, allow_failures=True)
 
     return ask
 
@@ -107,18 +113,18 @@ def _equal(size: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def _learning_rate(
-    method: FedWaDCoreset | DirectCoreset, moments: Sequence[Moments], around: Measure
+    method: FedWaDCoreset | DirectCoreset, moments: Sequence[Moments], fill: Measure
 ) -> float:
     if method.learning_rate is not None:
         return method.learning_rate
-    return _ADAM_RATE * _scale(moments, around) if method.optimizer == "adam" else _SGD_RATE
+    return _ADAM_RATE * _scale(moments, fill) if method.optimizer == "adam" else _SGD_RATE
 
 
-def _scale(moments: Sequence[Moments], around: Measure) -> float:
+def _scale(moments: Sequence[Moments], fill: Measure) -> float:
     """Return the root mean square of the features' standard deviations over the union."""
     counts = np.array([one.count for one in moments], dtype=np.float64)
     mean = (
-        around.mean
+        fill.mean
         if len(moments) == 1
         else np.average([one.mean for one in moments], axis=0, weights=counts)
     )

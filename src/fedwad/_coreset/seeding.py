@@ -101,7 +101,9 @@ def ask_summaries(
 ) -> dict[str, Summary]:
     """Return one summary of each site that does not refuse."""
     request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed, calibration=False)
-    replies = metered.ask(dict.fromkeys(names, request), SummaryReply, tolerate=True, record=record)
+    replies = metered.ask(
+        dict.fromkeys(names, request), SummaryReply, allow_failures=True, record=record
+    )
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
@@ -170,7 +172,7 @@ def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moment
     """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = metered.ask(requests, Moments, tolerate=True, record=False)
+        replies = metered.ask(requests, Moments, allow_failures=True, record=False)
     except PolicyError as error:
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."

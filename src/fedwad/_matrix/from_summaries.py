@@ -32,7 +32,7 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
     task.report(Progress("asking sites", 0, len(task.names)))
     request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
     replies = metered.ask(
-        dict.fromkeys(task.names, request), SummaryReply, tolerate=True, at_least=2
+        dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
@@ -75,7 +75,7 @@ def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> F
     replies = metered.ask(
         dict.fromkeys(task.names, PrivateRequest.of(guarantee)),
         PrivateReply,
-        tolerate=True,
+        allow_failures=True,
         at_least=2,
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))

@@ -46,7 +46,10 @@ _BEST_COUPLINGS = 1000
 def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
     """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then close."""
     replies = metered.ask(
-        dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
+        dict.fromkeys(task.names, MomentsRequest(task.classes)),
+        Moments,
+        allow_failures=True,
+        at_least=2,
     )
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
     replies = metered.agreeing(replies, dimensions, task.classes)
@@ -58,7 +61,7 @@ def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
         name: CellsRequest(run, support, 2.0, covariance_type, task.classes, calibration=True)
         for name, covariance_type in types.items()
     }
-    closing = metered.ask(requests, SummaryReply, tolerate=True, at_least=2)
+    closing = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
     task.report(Progress("rounds", method.rounds, method.rounds))
     return _estimates(closing, support, types, task, history)
 
@@ -78,7 +81,7 @@ def _rounds(
         since = time.perf_counter()
         request = CellsRequest(run, support, 2.0, "spherical", task.classes)
         replies = metered.ask(
-            dict.fromkeys(names, request), SummaryReply, tolerate=True, at_least=2
+            dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=2
         )
         names = tuple(replies)
         means = [_means(reply, support) for reply in replies.values()]

@@ -43,7 +43,10 @@ Cells = dict[tuple[NamedPair, int], SummaryReply]
 def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
     replies = metered.ask(
-        dict.fromkeys(task.names, MomentsRequest(task.classes)), Moments, tolerate=True, at_least=2
+        dict.fromkeys(task.names, MomentsRequest(task.classes)),
+        Moments,
+        allow_failures=True,
+        at_least=2,
     )
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
     replies = metered.agreeing(replies, dimensions, task.classes)
@@ -162,7 +165,9 @@ def _bundled(
             for name, part in parts.items()
             if part
         }
-        replies = metered.ask(bundles, BundleReply, tolerate=True, at_least=min(2, len(bundles)))
+        replies = metered.ask(
+            bundles, BundleReply, allow_failures=True, at_least=min(2, len(bundles))
+        )
         for name in bundles:
             if name in replies:
                 came[name] += replies[name].replies

@@ -99,13 +99,13 @@ class MeteredFederation:
         requests: Mapping[str, Question],
         expected: type[R],
         *,
-        tolerate: bool = False,
+        allow_failures: bool = False,
         at_least: int = 1,
         record: bool = True,
     ) -> dict[str, R]:
         """Ask one round and return the `expected` replies.
 
-        The first failure is raised. With `tolerate` the round goes on without the sites that
+        The first failure is raised. With `allow_failures` the round goes on without the sites that
         failed, as long as `at_least` have replied; `record` lists those sites in `failed`. A
         failure with code "input" is raised in any case, because then the request itself is wrong.
         """
@@ -124,7 +124,7 @@ class MeteredFederation:
             messages=self.traffic.messages + len(replies),
         )
         for name, failure in failures.items():
-            if not tolerate or failure.code == "input" or len(replies) < at_least:
+            if not allow_failures or failure.code == "input" or len(replies) < at_least:
                 raise error_of(failure, name)
             if record:
                 self.failed[name] = printable(failure.sentence)

@@ -150,7 +150,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
         metered = MeteredFederation(federation)
         names = sorted(federation.names)  # the order in which sites are listed has no effect
-        came = metered.ask(dict.fromkeys(names, request), Prototypes, tolerate=True)
+        came = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)
         named, _ = metered.label_names(came, {name: one.names for name, one in came.items()})
         dimensions = {name: one.points.shape[1] for name, one in named.items()}
         replies = metered.agreeing(named, dimensions)
@@ -166,7 +166,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         metered = MeteredFederation(federation)
         request = PrivateRequest.of(completed_guarantee(federation, guarantee))
-        came = metered.ask(dict.fromkeys(federation.names, request), PrivateReply, tolerate=True)
+        came = metered.ask(
+            dict.fromkeys(federation.names, request), PrivateReply, allow_failures=True
+        )
         replies = metered.agreeing(came, {name: len(one.mean) for name, one in came.items()})
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         found = {}

@@ -82,7 +82,7 @@ class Server:
         }
         if not requests:
             raise FederationError("No client is left to train.")
-        replies = self.federation.ask(requests, TrainReply, tolerate=True)
+        replies = self.federation.ask(requests, TrainReply, allow_failures=True)
         for name in replies:
             self.turns[name] += 1
         self._average({label for label, step in steps.items() if not step.closing}, replies)
@@ -124,5 +124,5 @@ class Server:
             for name, label in self.labels.items()
             if name not in self.federation.failed
         }
-        self.tested = self.federation.ask(requests, Evaluation, tolerate=True)
+        self.tested = self.federation.ask(requests, Evaluation, allow_failures=True)
         return float(np.mean([reply.correct / reply.count for reply in self.tested.values()]))

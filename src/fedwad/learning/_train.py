@@ -97,7 +97,9 @@ def train_with(
     names = choose_sites(federation, clients, "training")
     labels = _group_labels(groups, names)
     metered = MeteredFederation(federation)
-    described = metered.ask(dict.fromkeys(names, DescribeRequest()), Description, tolerate=True)
+    described = metered.ask(
+        dict.fromkeys(names, DescribeRequest()), Description, allow_failures=True
+    )
     described = _comparable(metered, described)
     features = next(iter(described.values())).features
     classes = _class_names(metered, described) if classes is None else tuple(classes)
@@ -195,7 +197,7 @@ def _comparable(
 def _class_names(
     metered: MeteredFederation, described: Mapping[str, Description]
 ) -> tuple[LabelName, ...]:
-    replies = metered.ask(dict.fromkeys(described, LabelsRequest()), Labels, tolerate=True)
+    replies = metered.ask(dict.fromkeys(described, LabelsRequest()), Labels, allow_failures=True)
     return metered.label_names(replies, {name: one.names for name, one in replies.items()})[1]
 
 
