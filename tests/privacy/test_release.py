@@ -10,7 +10,7 @@ import fedwad
 from fedwad import Policy
 from fedwad.errors import InputError, PolicyError
 from fedwad.privacy import DP, composed, denoise, mu_of, noise_effect, release, split
-from fedwad.privacy._psd import fitted
+from fedwad.privacy._psd import nearest_psd
 from fedwad.tables import Schema, SchemaColumn
 
 
@@ -102,10 +102,10 @@ def test_fitting_keeps_the_trace_and_leaves_covariances_alone():
     for _ in range(20):
         root = rng.standard_normal((4, 4))
         good = root @ root.T
-        np.testing.assert_allclose(fitted(good), good, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(nearest_psd(good), good, rtol=1e-9, atol=1e-9)
         noise = rng.standard_normal((4, 4))
         bad = good + 3 * (noise + noise.T)
-        found = fitted(bad)
+        found = nearest_psd(bad)
         assert np.linalg.eigvalsh(found).min() > -1e-9
         if np.trace(bad) > 0:
             assert np.trace(found) == pytest.approx(np.trace(bad))

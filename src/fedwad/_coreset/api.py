@@ -1,4 +1,4 @@
-"""A few points that represent the data of all sites: the front door."""
+"""A few points that represent the data of all sites: the public function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distance between two sites: the front door."""
+"""The distance between two sites: the public function."""
 
 from __future__ import annotations
 

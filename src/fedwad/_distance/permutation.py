@@ -1,4 +1,4 @@
-"""A permutation test between two sites: the front door, and its result."""
+"""A permutation test between two sites: the public function, and its result."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from fedwad.ot import permutation_test as permute
 __all__ = ["PermutationTestResult", "permutation_test"]
 
 _LEVEL = 0.05
+_PERMUTATIONS = 1999  # of a test with a given number of blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +99,16 @@ class PermutationTestResult(Saved):
     def from_dict(cls, content: Mapping[str, Any]) -> PermutationTestResult:
         """Make a result from what `to_dict` returned; InputError for anything else."""
         try:
-            left = dict(content)
-            evidence = left.pop("evidence", None)
-            if not 0 < left["pvalue"] <= 1:
+            remaining = dict(content)
+            evidence = remaining.pop("evidence", None)
+            if not 0 < remaining["pvalue"] <= 1:
                 raise ValueError("not a p-value")
             return cls(
-                sites=tuple(left.pop("sites")),
-                blocks=tuple(left.pop("blocks")),
-                traffic=Traffic(**left.pop("traffic")),
+                sites=tuple(remaining.pop("sites")),
+                blocks=tuple(remaining.pop("blocks")),
+                traffic=Traffic(**remaining.pop("traffic")),
                 evidence=None if evidence is None else Evidence.from_dict(evidence),
-                **left,
+                **remaining,
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
@@ -121,9 +122,9 @@ def permutation_test(
 ) -> PermutationTestResult:
     """Test whether the data of two sites come from one population, without pooling them.
 
-    Each site deals its rows into blocks of equal size, in an order that depends on its data alone,
-    and sends the means of public functions over each block. Blocks are then permuted between the
-    sites. The level is exact for any distribution if the rows of each site are exchangeable.
+    Each site divides its rows into blocks of equal size, in an order that depends on its data
+    alone, and sends the means of public functions over each block. Blocks are then permuted between
+    the sites. The level is exact for any distribution if the rows of each site are exchangeable.
 
     Parameters
     ----------
@@ -156,7 +157,11 @@ def permutation_test(
     with single_threaded_blas():
         found = ask_blocks(metered, names)
         both = [found[name] for name in names]
-        test = permute(both, seed=seed) if blocks is None else permute(both, 1999, seed, blocks)
+        test = (
+            permute(both, seed=seed)
+            if blocks is None
+            else permute(both, _PERMUTATIONS, seed, blocks)
+        )
     return PermutationTestResult(
         pvalue=test.pvalue,
         statistic=test.statistic,

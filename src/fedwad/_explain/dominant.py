@@ -20,9 +20,9 @@ _NEARLY_ALL = 0.9
 def dominance(evidence: Evidence | None) -> str | None:
     """A sentence about the column that makes nearly all squared distances, if there is one.
 
-    Such a column, like a patient's number, one in small units or one with another meaning at one
-    site, decides distances and clusters alone. Only named columns are examined; arrays are assumed
-    to be prepared.
+    Such a column decides distances and clusters alone: a patient's identifier, a column in small
+    units, or one with another meaning at one site. Only named columns are examined; arrays are
+    assumed to be prepared.
     """
     if evidence is None or not evidence.squares:
         return None
@@ -33,8 +33,8 @@ def dominance(evidence: Evidence | None) -> str | None:
     whole = float(total.sum())
     if len(columns) < 2 or not whole > 0:
         return None
-    place = int(total.argmax())
-    share, name = float(total[place]) / whole, columns[place].name
+    largest = int(total.argmax())
+    share, name = float(total[largest]) / whole, columns[largest].name
     if share <= _NEARLY_ALL:
         return None
     part = "nearly all" if share > 0.995 else f"{share:.0%}"

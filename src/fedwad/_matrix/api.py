@@ -1,4 +1,4 @@
-"""All distances between many sites: the front door."""
+"""All distances between many sites: the public function."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def read_csv(
 ) -> Table:
     """A table from text separated by commas, semicolons, tabs or bars; the file says which.
 
-    With `by_cell`, all columns are texts and no row is left out.
+    `markers` are further spellings of a missing value; `drop` names columns to leave out. With
+    `by_cell`, all columns are texts and no row is left out.
     """
     data = read_utf8(path, encoding)
     _refuse_other_content(data, path)
@@ -103,15 +104,15 @@ def _is_decimal_comma(piece: str) -> bool:
 
 
 def _parsed(
-    data: bytes, separator: str, path: Path, headerless: bool, texts: Sequence[str] = ()
+    data: bytes, separator: str, path: Path, headerless: bool, text_columns: Sequence[str] = ()
 ) -> pa.Table:
-    """The table that PyArrow reads; columns named in `texts` stay texts."""
+    """The table that PyArrow reads; columns named in `text_columns` stay texts."""
     import pyarrow as pa
     from pyarrow import csv
 
     ragged: list[Any] = []
 
-    def note(row: Any) -> str:
+    def skip_ragged(row: Any) -> str:
         ragged.append(row)
         return "skip"
 
@@ -121,13 +122,13 @@ def _parsed(
         "parse_options": csv.ParseOptions(
             delimiter=separator,
             newlines_in_values=b'"' in data,
-            invalid_row_handler=note,
+            invalid_row_handler=skip_ragged,
             ignore_empty_lines=not one_column,  # there, an empty line is a missing value
         ),
         "convert_options": csv.ConvertOptions(
             strings_can_be_null=True,
             null_values=_MISSING_SPELLINGS,
-            column_types=dict.fromkeys(texts, pa.string()),
+            column_types=dict.fromkeys(text_columns, pa.string()),
         ),
     }
     try:
@@ -153,7 +154,7 @@ def _refuse_ragged(ragged: Sequence[Any], separator: str, path: Path) -> None:
 
 
 def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
-    """Whether the first line is a sample and not a header."""
+    """Whether the first line is a row of data and not a header."""
     if set(names) == {str(place) for place in range(len(names))}:
         raise InputError(
             f"The first line of {path} may count the columns or be a sample; name the columns, or"
@@ -199,15 +200,18 @@ def _single_chunk(array: pa.ChunkedArray) -> pa.Array:
 
 def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: Path) -> None:
     """With commas in one column, a point in another may be decimal or one of thousands."""
-    fractions = {True: "", False: ""}
+    with_comma, with_point = "", ""  # names of columns with fractions
     types = dict(zip(content.column_names, content.schema.types, strict=True))
     for column in columns:
         if column.kind == "number" and np.nanmax(np.abs(column.values % 1.0)) > 0:
-            fractions[str(types.get(column.name)) == "string"] = column.name
-    if fractions[True] and fractions[False]:
+            if str(types.get(column.name)) == "string":  # PyArrow reads decimal commas as texts
+                with_comma = column.name
+            else:
+                with_point = column.name
+    if with_comma and with_point:
         raise InputError(
-            f"{path} has decimal commas in column '{fractions[True]}' and points in column"
-            f" '{fractions[False]}'; write numbers one way."
+            f"{path} has decimal commas in column '{with_comma}' and points in column"
+            f" '{with_point}'; write numbers one way."
         )
 
 

@@ -25,7 +25,7 @@ from fedwad.tables import Schema
 __all__ = ["distance_lead", "distance_sections", "distance_title"]
 
 _METHODS = {"summary": "one summary from each site", "fedwad": "the paper's rounds"}
-_HEAD = 30.0  # pixels above the lines, for the numbers of the axis
+_AXIS_HEIGHT = 30.0  # pixels above the lines, for the numbers of the axis
 
 
 def distance_title(result: DistanceResult) -> str:
@@ -39,7 +39,7 @@ def distance_lead(result: DistanceResult) -> str:
     return paragraph([verdict], "lead") + paragraph(rest)
 
 
-def _sure(result: DistanceResult) -> str:
+def _certainty(result: DistanceResult) -> str:
     return "certified" if result.certified else "likely"
 
 
@@ -147,18 +147,20 @@ class _Layout:
     def left(self) -> float:
         return 236.0 if self.is_wide else 14.0
 
-    def across(self, number: float) -> float:
+    def x(self, number: float) -> float:
+        """Where a number is along the axis, in pixels."""
         share = min(max((number - self.low) / (self.high - self.low), 0.0), 1.0)
         return self.left + (self.width - self.left - 20) * share
 
-    def down(self, line: int) -> float:
-        return _HEAD + (40.0 * line + 20 if self.is_wide else 54.0 * line + 36)
+    def y(self, line: int) -> float:
+        """The height of a line, counted from the top, in pixels."""
+        return _AXIS_HEIGHT + (40.0 * line + 20 if self.is_wide else 54.0 * line + 36)
 
     def bottom(self, lines: int) -> float:
-        return _HEAD + (40.0 if self.is_wide else 54.0) * lines
+        return _AXIS_HEIGHT + (40.0 if self.is_wide else 54.0) * lines
 
     def label(self, text: str, line: int) -> str:
-        y = self.down(line)
+        y = self.y(line)
         if self.is_wide:
             place: dict[str, object] = {"x": self.left - 20, "y": y, "text_anchor": "end"}
         else:
@@ -168,22 +170,24 @@ class _Layout:
 
 def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], width: int) -> str:
     digits = _digits(result)
-    ends = {"ours": (result.lower, result.upper)}
+    intervals = {"ours": (result.lower, result.upper)}
     if result.population_interval is not None:
-        ends["population"] = result.population_interval
-    numbers = [number for _, _, number in lines] + [end for pair in ends.values() for end in pair]
+        intervals["population"] = result.population_interval
+    numbers = [number for _, _, number in lines] + [
+        end for pair in intervals.values() for end in pair
+    ]
     layout = _Layout.of([number for number in numbers if math.isfinite(number)], width)
     bottom = layout.bottom(len(lines))
     rows = []
     for k, (label, style, number) in enumerate(lines):
         rows.append(layout.label(f"{label} · {digits.text(number)}", k))
-        y = f"{layout.down(k):.1f}"
-        if style in ends:
-            lower, upper = ends[style]
+        y = f"{layout.y(k):.1f}"
+        if style in intervals:
+            lower, upper = intervals[style]
             upper = upper if math.isfinite(upper) else layout.high
-            line = f"M{layout.across(lower):.1f} {y}H{layout.across(upper):.1f}"
+            line = f"M{layout.x(lower):.1f} {y}H{layout.x(upper):.1f}"
             rows.append(tag("path", d=line, class_=f"interval {style}"))
-        dot = f"M{layout.across(number):.1f} {y}h0"
+        dot = f"M{layout.x(number):.1f} {y}h0"
         rows.append(tag("path", d=dot, class_=f"dots large {style}"))
     interval = digits.interval(result.lower, result.upper)
     return tag(
@@ -192,7 +196,7 @@ def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], wi
         tag("g", *rows, class_="estimates"),
         viewBox=f"0 0 {width} {bottom:.0f}",
         role="img",
-        aria_label=f"Our estimate {digits.text(result.value)}, {_sure(result)} {interval}",
+        aria_label=f"Our estimate {digits.text(result.value)}, {_certainty(result)} {interval}",
     )
 
 
@@ -201,14 +205,14 @@ def _ticks(layout: _Layout, bottom: float) -> list[str]:
     ticks = round_ticks(layout.low, layout.high, 8 if layout.is_wide else 4)
     texts = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2).texts(ticks)
     return [
-        tag("path", d=f"M{layout.across(tick):.1f} {_HEAD - 6:.0f}V{bottom:.0f}")
-        + tag("text", escape(text), x=layout.across(tick), y=_HEAD - 14, text_anchor="middle")
+        tag("path", d=f"M{layout.x(tick):.1f} {_AXIS_HEIGHT - 6:.0f}V{bottom:.0f}")
+        + tag("text", escape(text), x=layout.x(tick), y=_AXIS_HEIGHT - 14, text_anchor="middle")
         for tick, text in zip(ticks, texts, strict=True)
     ]
 
 
 def _rounds(result: DistanceResult, exact: float | None) -> str:
-    def known(attribute: str) -> list[tuple[int, float]]:
+    def finite_points(attribute: str) -> list[tuple[int, float]]:
         found = [(record.number, getattr(record, attribute)) for record in result.history]
         return [
             (number, float(height))
@@ -217,9 +221,9 @@ def _rounds(result: DistanceResult, exact: float | None) -> str:
         ]
 
     curves = [
-        Curve("the paper's estimate", known("fedwad"), "paper"),
-        Curve("certified upper bound", known("upper"), "ours"),
-        Curve("the server's running estimate", known("running"), "running"),
+        Curve("the paper's estimate", finite_points("fedwad"), "paper"),
+        Curve("certified upper bound", finite_points("upper"), "ours"),
+        Curve("the server's running estimate", finite_points("running"), "running"),
     ]
     parts: list[Part] = [curve for curve in curves if curve.points]
     if not parts:
@@ -235,8 +239,8 @@ def _rounds(result: DistanceResult, exact: float | None) -> str:
 def _table(result: DistanceResult) -> str:
     digits = _digits(result)
 
-    def cell(number: Any, way: Any = "nearest") -> str:
-        return "" if number is None else escape(digits.text(float(number), way))
+    def cell(number: Any, rounding: Any = "nearest") -> str:
+        return "" if number is None else escape(digits.text(float(number), rounding))
 
     rows = [
         [
