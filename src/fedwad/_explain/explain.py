@@ -9,7 +9,7 @@ import numpy as np
 from fedwad._explain.classes import ClassPart
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explanation import ClassShare, Dependence, Explanation
-from fedwad._explain.groups import Column, columns_of, group_numbers
+from fedwad._explain.groups import Column, column_index, columns_of
 from fedwad._explain.parts import Known, Parts, parts_between
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Correlation, Floats
@@ -61,7 +61,7 @@ def explain_pair(
 def _classes(
     found: Sequence[ClassPart], columns: Sequence[Column], sites: tuple[str, str]
 ) -> tuple[ClassShare, ...]:
-    groups = group_numbers(columns)
+    groups = column_index(columns)
     return tuple(
         ClassShare(
             sites[one.side], one.number, one.weight, one.share, columns[groups[one.feature]].name

@@ -94,7 +94,17 @@ def plan(
     # The noise of means decreases as 1 / n.
     enough = n if error <= _GOOD else math.ceil(n * error / _GOOD)
     return FeasibilityReport(
-        n, d, epsilon, delta, mu, clip_norm, error, verdict, enough, split(n, d, mu).n_cells, clipped
+        n,
+        d,
+        epsilon,
+        delta,
+        mu,
+        clip_norm,
+        error,
+        verdict,
+        enough,
+        split(n, d, mu).n_cells,
+        clipped,
     )
 
 
