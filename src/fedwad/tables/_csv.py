@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -236,5 +237,5 @@ def _without_blank_end(
             f"{path}: {len(inside)} of {kept} rows have no value in any column"
             f" ({list_rows(inside)}); they are kept, as missing values."
         )
-    columns = tuple(Column(c.name, c.kind, c.values[:kept], c.levels, c.detail) for c in columns)
+    columns = tuple(replace(column, values=column.values[:kept]) for column in columns)
     return columns, kept, tuple(notes)

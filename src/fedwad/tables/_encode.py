@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._table import Column, Table, is_code, list_rows, small_type
+from fedwad.tables._table import Column, Table, count_rows, is_code, list_rows, small_type
 from fedwad.tables._text import is_number
 
 __all__ = ["TRUTH", "encode", "label_values"]
@@ -45,11 +45,10 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
 
 def label_values(column: Column, name: str) -> NDArray[Any]:
     """The labels of the rows of table `name`: words, whole numbers, numbers or truth values."""
-    lost = np.flatnonzero(column.missing) + 1
-    if len(lost):
+    if column.missing.any():
         raise InputError(
-            f"Column '{column.name}' of {name} has {_count(len(lost))}"
-            f" ({list_rows(lost.tolist())}), and it is the label; fill or remove them first."
+            f"Column '{column.name}' of {name} has {count_rows(column.missing, 'missing value')},"
+            " and it is the label; fill or remove them first."
         )
     if column.kind == "boolean":
         return column.values.astype(bool)
@@ -59,16 +58,11 @@ def label_values(column: Column, name: str) -> NDArray[Any]:
     return column.values.astype(np.int64) if whole else column.values
 
 
-def _count(number: int) -> str:
-    return f"{number} missing value{'s' if number > 1 else ''}"
-
-
 def _refuse_missing(spec: SchemaColumn, lost: NDArray[np.bool_], name: str) -> None:
     if spec.missing == "refuse" and lost.any():
-        rows = (np.flatnonzero(lost) + 1).tolist()
         rule = "level" if spec.kind == "category" else "indicator"
         raise InputError(
-            f"Column '{spec.name}' of {name} has {_count(len(rows))} ({list_rows(rows)}), and the"
+            f"Column '{spec.name}' of {name} has {count_rows(lost, 'missing value')}, and the"
             f' schema expects none; set missing = "{rule}" for it in the schema, or fill them.'
         )
 
@@ -95,11 +89,9 @@ def _check_numbers(spec: SchemaColumn, values: NDArray[np.float64], name: str) -
     _refuse_missing(spec, lost, name)
     wrong = ~(np.isfinite(values) | lost)
     if wrong.any():
-        rows = (np.flatnonzero(wrong) + 1).tolist()
-        more = "s" if len(rows) > 1 else ""
         raise InputError(
-            f"Column '{spec.name}' of {name} has {len(rows)} infinite value{more}"
-            f" ({list_rows(rows)}); correct or remove them first."
+            f"Column '{spec.name}' of {name} has {count_rows(wrong, 'infinite value')}; correct or"
+            " remove them first."
         )
 
 
@@ -107,7 +99,7 @@ def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float6
     """The values of a column that the schema takes for numbers, dates or truth values."""
     if column.kind == "empty":
         return np.full(len(column), np.nan)
-    if column.kind == ("boolean" if spec.kind == "boolean" else spec.kind):
+    if column.kind == spec.kind:
         values = column.values
     elif spec.kind == "boolean" and column.kind in ("category", "number"):
         values = _truths(spec, column, name)

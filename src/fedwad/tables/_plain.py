@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.tables._encode import label_values
-from fedwad.tables._table import Column, Table, dropping, list_rows, unnamed_column
+from fedwad.tables._table import Column, Table, count_rows, dropping, list_rows, unnamed_column
 from fedwad.tables._text import is_number
 
 __all__ = ["PlainTable", "plain_table"]
@@ -94,20 +94,13 @@ def _what(column: Column) -> str:
 
 
 def _refuse_missing(column: Column, where: str, otherwise: str = "") -> None:
-    rows = (np.flatnonzero(column.missing) + 1).tolist()
-    if rows:
-        more = "s" if len(rows) > 1 else ""
-        raise InputError(
-            f"{where} has {len(rows)} missing value{more} ({list_rows(rows)}); fill or remove them"
-            f" first{otherwise}."
-        )
+    if column.missing.any():
+        lost = count_rows(column.missing, "missing value")
+        raise InputError(f"{where} has {lost}; fill or remove them first{otherwise}.")
 
 
 def _refuse_infinite(values: NDArray[np.float64], where: str) -> None:
-    rows = (np.flatnonzero(~np.isfinite(values)) + 1).tolist()
-    if rows:
-        more = "s" if len(rows) > 1 else ""
-        raise InputError(
-            f"{where} has {len(rows)} infinite value{more} ({list_rows(rows)}); correct or remove"
-            " them first."
-        )
+    infinite = ~np.isfinite(values)
+    if infinite.any():
+        wrong = count_rows(infinite, "infinite value")
+        raise InputError(f"{where} has {wrong}; correct or remove them first.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def read_table(
         table = source
     elif isinstance(source, str | Path):
         table = _read_file(Path(source), markers, dropped, wanted, encoding, sheet, by_cell)
-        table = table if name is None else _renamed(table, name)
+        table = table if name is None else replace(table, name=name)
     elif is_frame(source):
         title = "The table" if name is None else name
         table = read_frame(source, title, markers, dropped, wanted, by_cell)
@@ -142,10 +143,6 @@ def _read_parquet(
     return read_frame(content, str(path), markers, drop, wanted, by_cell)
 
 
-def _renamed(table: Table, name: str) -> Table:
-    return Table(name, table.columns, table.rows, table.named, table.notes, table.first_line)
-
-
 def _check_wanted(table: Table, drop: Sequence[str], label: str | None) -> None:
     """Named columns must exist; in a table without a header line nothing has a name."""
     wanted = [*drop, *([] if label is None else [label])]
@@ -171,6 +168,4 @@ def _without(table: Table, drop: Sequence[str]) -> Table:
     if not kept:
         after = f" left after dropping {', '.join(map(repr, drop))}" if drop else " of values"
         raise InputError(f"{table.name} has no columns{after}; keep at least one.")
-    if len(kept) == len(table.columns):
-        return table
-    return Table(table.name, kept, table.rows, table.named, table.notes)
+    return table if len(kept) == len(table.columns) else replace(table, columns=kept)

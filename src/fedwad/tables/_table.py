@@ -18,6 +18,7 @@ __all__ = [
     "ReadKind",
     "Table",
     "check_names",
+    "count_rows",
     "dropping",
     "is_code",
     "level_of",
@@ -110,11 +111,6 @@ class Table:
         """The names of the columns, in their order."""
         return tuple(column.name for column in self.columns)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the columns take."""
-        return sum(column.values.nbytes for column in self.columns)
-
     def __contains__(self, name: object) -> bool:
         return name in self._places
 
@@ -125,11 +121,8 @@ class Table:
 
     def take(self, rows: Any) -> Table:
         """The table with these rows alone, given by their places or by a mask."""
-        columns = tuple(
-            Column(c.name, c.kind, c.values[rows], c.levels, c.detail) for c in self.columns
-        )
-        count = len(np.arange(self.rows)[rows])
-        return Table(self.name, columns, count, self.named, self.notes, self.first_line)
+        columns = tuple(replace(column, values=column.values[rows]) for column in self.columns)
+        return replace(self, columns=columns, rows=len(np.arange(self.rows)[rows]))
 
 
 def level_of(number: float) -> str:
@@ -201,6 +194,16 @@ def _list_names(names: Sequence[str]) -> str:
     """Names that are empty or have spaces around them are quoted, since nobody would see those."""
     shown = [name if name and name == name.strip() else f"'{name}'" for name in names[:30]]
     return "its columns are " + ", ".join(shown) + (", ..." if len(names) > 30 else "")
+
+
+def count_rows(found: NDArray[np.bool_], what: str) -> str:
+    """'2 missing values (rows 2, 4, counting from 1)'.
+
+    >>> count_rows(np.array([False, True]), "missing value")
+    '1 missing value (row 2, counting from 1)'
+    """
+    rows = (np.flatnonzero(found) + 1).tolist()
+    return f"{len(rows)} {what}{'s' if len(rows) > 1 else ''} ({list_rows(rows)})"
 
 
 def dropping(*names: str) -> str:
