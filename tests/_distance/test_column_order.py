@@ -31,7 +31,12 @@ def at_nodes(files, tmp_path):
     policy = tmp_path / "policy.toml"
     allowed = ", ".join(f'"{kind}"' for kind in ("moments", "transport", "cells", "summary"))
     policy.write_text(f'name = "node"\nallow = [{allowed}]\nmin_cell_size = 1\n')
-    return LocalFederation({name: open_client(path, policy) for name, path in files.items()})
+    return LocalFederation(
+        {
+            name: open_client(path, policy, tmp_path / f"{name}.jsonl")
+            for name, path in files.items()
+        }
+    )
 
 
 @pytest.mark.parametrize("method", ["summary", "fedwad"])
