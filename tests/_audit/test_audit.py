@@ -23,11 +23,11 @@ def result():
 
 def test_all_methods_are_attacked(result):
     assert (*result.methods, "schema") == METHODS  # an array sends no profile
-    assert (result.count, result.of, result.features) == (60, 60, 3)
+    assert (result.n_attacked, result.n_records, result.n_features) == (60, 60, 3)
     assert result.recovered == 60
     assert result.leaks
     for method in ("fedwad", "hub", "coreset"):
-        assert "records came back" in result.verdict(method)
+        assert "records were reconstructed" in result.verdict(method)
     assert "no proof" in result.verdict("private")
 
 
@@ -81,7 +81,7 @@ def test_what_does_not_fit_the_data_was_not_tried():
     """A client without labels has no prototypes to tell; that is no protection."""
     answering = Policy(["prototypes"], classes=True)
     result = fedwad.audit(POINTS, answering, "classifier")
-    assert "The data have no labels" in result.rows[0].untried
+    assert "The data have no labels" in result.rows[0].skipped_reason
     assert result.rows[0].verdict(60).startswith("not tried: The data have no labels")
     assert "nothing was tried, so nothing is known. The data have no labels" in result.verdict(
         "classifier"
@@ -89,7 +89,7 @@ def test_what_does_not_fit_the_data_was_not_tried():
     assert AuditResult.from_dict(result.to_dict()) == result
     labelled = fedwad.audit((POINTS, np.arange(60) % 2), answering, "classifier")
     assert labelled.rows[0].answered > 0
-    assert not labelled.rows[0].untried
+    assert not labelled.rows[0].skipped_reason
     assert (
         fedwad.audit(POINTS, Policy(), "classifier")
         .verdict("classifier")
@@ -101,7 +101,7 @@ def test_a_large_set_is_audited_on_a_part():
     result = fedwad.audit(
         np.random.default_rng(0).standard_normal((1500, 2)), Policy(["summary"]), "summary"
     )
-    assert (result.count, result.of) == (1000, 1500)
+    assert (result.n_attacked, result.n_records) == (1000, 1500)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_constant_features_copies_and_single_features_do_not_matter():
         1e8 + rng.standard_normal((12, 2)),
         np.ones((5, 2)),
     ):
-        assert fedwad.audit(points).count == len(points)
+        assert fedwad.audit(points).n_attacked == len(points)
 
 
 def test_the_page_shows_verdicts_and_records(result, tmp_path):
@@ -138,7 +138,7 @@ def test_the_page_shows_verdicts_and_records(result, tmp_path):
     page = (tmp_path / "a.html").read_text()
     assert "What could a curious server reconstruct?" in page
     assert "keep it with the data" in page
-    assert "a fresh draw, for comparison" in page
+    assert "a fresh sample, for comparison" in page
     assert "fedwad audit &lt;b&gt;" in page
     assert "<img" not in page
     write_audit(AuditResult.from_dict(result.to_dict()), tmp_path / "b.html")

@@ -40,4 +40,4 @@ def test_without_train_nothing_comes_back():
 
 def test_data_without_labels_are_not_tried():
     X, _ = records(60)
-    assert all(row.untried for row in fedwad.audit(X, method="training").rows)
+    assert all(row.skipped_reason for row in fedwad.audit(X, method="training").rows)

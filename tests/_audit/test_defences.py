@@ -53,7 +53,7 @@ def test_the_published_protocol_is_recovered(records, name):
         assert row(result, attack).score.exact >= least, attack
     assert not row(result, "averaging of repeats").leaks
     assert result.verdict("fedwad").startswith(
-        "Method fedwad under the open policy: records came back, all of 200"
+        "Method fedwad under the open policy: records were reconstructed, all of 200"
     )
 
 

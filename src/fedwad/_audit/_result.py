@@ -22,35 +22,35 @@ class Row:
 
     method : the method whose requests the attack may use
     attack : its name
-    asks : its requests, in words
+    requests : what it asks for, in words
     answered : number of answered requests
     refused : the client's sentence for the last refusal; empty if nothing was refused
-    score : how many records were reconstructed
-    leaks : whether that is more than a fresh sample from the same population would give
-    untried : why the requests do not fit the data, so that nothing was tried; otherwise empty
-    count : number of records that it was tried on; 0 if that is the number of the whole audit
+    score : how many records were reconstructed, exactly and nearly; see Score for the tolerances
+    leaks : whether that is more than a fresh sample of the same population would give
+    skipped_reason : why the requests do not fit the data, so that nothing was tried; else empty
+    n_attacked : number of records that it was tried on; 0 if that is the number of the whole audit
     """
 
     method: str
     attack: str
-    asks: str
+    requests: str
     answered: int
     refused: str
     score: Score
     leaks: bool
-    untried: str = ""
-    count: int = 0
+    skipped_reason: str = ""
+    n_attacked: int = 0
 
-    def verdict(self, count: int) -> str:
-        """The outcome in a few words. `count` records were attacked, unless the row says another
-        number."""
-        count = self.count or count
-        if self.untried:
-            return f"not tried: {self.untried}"
+    def verdict(self, n_attacked: int) -> str:
+        """The outcome in a few words. `n_attacked` records were attacked, unless the row has its
+        own number."""
+        count = self.n_attacked or n_attacked
+        if self.skipped_reason:
+            return f"not tried: {self.skipped_reason}"
         if not math.isfinite(self.score.closest):
             return f"refused: {self.refused}" if self.refused else "nothing to reconstruct from"
         if not self.leaks:
-            return "nothing beyond a fresh draw"
+            return "nothing beyond a fresh sample"
         if self.score.exact:
             exact = "all" if self.score.exact == count else self.score.exact
             return f"{exact} of {count} records exactly"
@@ -79,21 +79,21 @@ class AuditResult(Saved):
         The score of a fresh sample of the same size from the same population.
     policy : str
         The name of the policy.
-    count, features, of : int
+    n_attacked, n_features, n_records : int
         Number of attacked records, of features, and of records in the whole data.
     samples : Samples or None
-        Records and reconstructions, for the page. They are not part of `to_dict` and not saved.
+        Records and reconstructions, for the report. They are not part of `to_dict` and not saved.
     """
 
-    _format: ClassVar[str] = "fedwad audit 1"
-    _noun: ClassVar[str] = "audit"
+    _format: ClassVar[str] = "fedwad audit 2"
+    _noun: ClassVar[str] = "audit"  # in errors about files
 
     rows: tuple[Row, ...]
     baseline: Score
     policy: str
-    count: int
-    features: int
-    of: int
+    n_attacked: int
+    n_features: int
+    n_records: int
     seed: int
     samples: Samples | None = None
 
@@ -104,7 +104,7 @@ class AuditResult(Saved):
 
     def __repr__(self) -> str:
         recovered = f"{self.recovered} reconstructed exactly"
-        return f"<audit of {self.count} records under {self.policy}: {recovered}>"
+        return f"<audit of {self.n_attacked} records under {self.policy}: {recovered}>"
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -127,15 +127,15 @@ class AuditResult(Saved):
             raise InputError(
                 f"There is no method {method!r} in this audit; it has {', '.join(self.methods)}."
             )
-        return f"Method {method} under {self.policy}: {_verdict(rows, self.count)}"
+        return f"Method {method} under {self.policy}: {_verdict(rows, self.n_attacked)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, strings and lists, without any record."""
-        names = ("policy", "count", "features", "of", "seed", "recovered", "leaks")
+        names = ("policy", "n_attacked", "n_features", "n_records", "seed", "recovered", "leaks")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["baseline"] = _score_dict(self.baseline)
         content["rows"] = [
-            asdict(row) | {"score": _score_dict(row.score), "verdict": row.verdict(self.count)}
+            asdict(row) | {"score": _score_dict(row.score), "verdict": row.verdict(self.n_attacked)}
             for row in self.rows
         ]
         content["verdicts"] = {method: self.verdict(method) for method in self.methods}
@@ -149,7 +149,7 @@ class AuditResult(Saved):
             for row in rows:
                 row.pop("verdict")
                 row["score"] = _score(row["score"])
-            names = ("policy", "count", "features", "of", "seed")
+            names = ("policy", "n_attacked", "n_features", "n_records", "seed")
             found = {name: content[name] for name in names}
             return cls(
                 rows=tuple(Row(**row) for row in rows),
@@ -165,18 +165,18 @@ class AuditResult(Saved):
 def _verdict(rows: list[Row], count: int) -> str:
     worst = max(rows, key=lambda row: (row.leaks, row.score.exact, row.score.near))
     if worst.leaks:
-        return f"records came back, {worst.verdict(count)} by '{worst.attack}'."
+        return f"records were reconstructed, {worst.verdict(count)} by '{worst.attack}'."
     alone = len(rows) == 1
-    untried = [row.untried for row in rows if row.untried]
-    if len(untried) == len(rows):
-        return f"nothing was tried, so nothing is known. {untried[0]}"
+    skipped = [row.skipped_reason for row in rows if row.skipped_reason]
+    if len(skipped) == len(rows):
+        return f"nothing was tried, so nothing is known. {skipped[0]}"
     if not any(math.isfinite(row.score.closest) for row in rows):
         if not any(row.refused for row in rows):
             found = "the one attack" if alone else f"none of {len(rows)} attacks"
             return f"{found} found {'nothing' if alone else 'anything'} to reconstruct from."
         return f"{'the one attack was' if alone else f'all {len(rows)} attacks were'} refused."
     who = "the one attack got no" if alone else f"none of {len(rows)} attacks got"
-    return f"{who} more than a fresh draw would give; that is no proof."
+    return f"{who} more than a fresh sample would give; that is no proof."
 
 
 def _score_dict(score: Score) -> dict[str, Any]:

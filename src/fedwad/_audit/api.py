@@ -40,7 +40,7 @@ Method = Literal[
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-_MOST = 1000  # records; of larger data a random part is audited
+_MAX_RECORDS = 1000  # records; of larger data a random part is audited
 _SHOWN = 8
 
 #: The requests of each method; an attack on it uses no others.
@@ -61,7 +61,7 @@ _KINDS: dict[str, frozenset[str]] = {
 class _Attack:
     name: str
     methods: tuple[str, ...]
-    asks: str
+    requests: str
     run: Callable[[AttackSession, np.random.Generator], Floats]
     #: Whether it takes few messages and guesses, so that it is tried on all records.
     on_all: bool = False
@@ -230,7 +230,11 @@ def audit(
         raise InputError("The data are no table with named columns, so they send no profile.")
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
     everything = Dataset(Measure(whole.measure.points), whole.labels)
-    on_all = Yardstick(everything.measure.points) if len(everything.measure) > _MOST else yardstick
+    on_all = (
+        Yardstick(everything.measure.points)
+        if len(everything.measure) > _MAX_RECORDS
+        else yardstick
+    )
     rows: list[Row] = []
     guesses: dict[tuple[str, str], Floats] = {}
     for k, (kind, attack) in enumerate(tasks):
@@ -247,9 +251,9 @@ def audit(
         rows=tuple(rows),
         baseline=yardstick.baseline,
         policy=name,
-        count=len(points),
-        features=points.shape[1],
-        of=len(whole.measure),
+        n_attacked=len(points),
+        n_features=points.shape[1],
+        n_records=len(whole.measure),
         seed=seed,
         samples=Samples(shown, guesses, whole.features, whole.schema),
     )
@@ -271,16 +275,16 @@ def _row(
 ) -> Row:
     score = yardstick.score(found)
     refused = (session.refusals or session.unfit or [""])[-1]
-    is_untried = session.unfit and not session.answered and not session.refusals
+    is_skipped = session.unfit and not session.answered and not session.refusals
     return Row(
         method,
         attack.name,
-        attack.asks,
+        attack.requests,
         session.answered,
         refused,
         score,
         _beyond_chance(score, yardstick.baseline),
-        session.unfit[-1] if is_untried else "",
+        session.unfit[-1] if is_skipped else "",
         session.count,
     )
 
@@ -289,16 +293,16 @@ def _profile_row(table: RawTable, policy: Policy) -> Row:
     """The attack on the profile, which is about values in columns and not about whole records."""
     found, answered, refused = rows_given_away(table, policy)
     score = Score(found, found, 0.0 if found else math.inf)
-    asks = "one profile of the table"
-    return Row("schema", "values of few records", asks, answered, refused, score, found > 0)
+    requests = "one profile of the table"
+    return Row("schema", "values of few records", requests, answered, refused, score, found > 0)
 
 
 def _part(data: Dataset, seed: int) -> Dataset:
     """The data without weights of records, or a random part of large data."""
     points = data.measure.points
-    if len(points) <= _MOST:
+    if len(points) <= _MAX_RECORDS:
         return Dataset(Measure(points), data.labels)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:_MOST])
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:_MAX_RECORDS])
     return Dataset(Measure(points[chosen]), None if data.labels is None else data.labels[chosen])
 
 

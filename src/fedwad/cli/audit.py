@@ -65,7 +65,7 @@ def audit(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if records came back.")
+        bool, typer.Option("--strict", help="Exit with 1 if records were reconstructed.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
@@ -75,7 +75,7 @@ def audit(
 
     The known attacks run against a client with your data and your policy, on this machine. Nothing
     is sent, and no ledger is written. The result counts the reconstructed records and compares
-    them with a fresh draw from the same population.
+    them with a fresh sample of the same population.
     """
     _check_files(data, save, report)
     with progress_bar("Attacking") as bar:
@@ -114,7 +114,9 @@ def _check_files(data: Path, save: Path | None, report: Path | None) -> None:
 
 def _show(result: AuditResult, data: Path) -> None:
     """The attacks as a table, the reasons of refusals, and a verdict for each method."""
-    part = f", {result.count} of {result.of}" if result.count < result.of else f", {result.count}"
+    part = f", {result.n_attacked}"
+    if result.n_attacked < result.n_records:
+        part += f" of {result.n_records}"
     screen.print(
         f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}",
         soft_wrap=True,
@@ -154,20 +156,20 @@ def _attacks(result: AuditResult) -> Table:
         table.add_row(row.method, row.attack, str(row.answered), *_numbers(row), style=style)
     base = result.baseline
     numbers = [str(base.exact), str(base.near), f"{base.closest:.2f}"]
-    table.add_row("", "a fresh draw, for comparison", "", *numbers)
+    table.add_row("", "a fresh sample, for comparison", "", *numbers)
     return table
 
 
 def _numbers(row: Row) -> list[str]:
     if math.isfinite(row.score.closest):
         return [str(row.score.exact), str(row.score.near), f"{row.score.closest:.2f}"]
-    return ["untried" if row.untried else "refused" if row.refused else "", "", ""]
+    return ["skipped" if row.skipped_reason else "refused" if row.refused else "", "", ""]
 
 
 def _reason(row: Row) -> str:
     """Why an attack has no score; empty if it has one."""
     if math.isfinite(row.score.closest):
         return ""
-    if row.untried:
-        return f"Not tried: {row.untried}"
+    if row.skipped_reason:
+        return f"Not tried: {row.skipped_reason}"
     return f"Refused: {row.refused}" if row.refused else ""

@@ -37,7 +37,7 @@ def write_audit(
         )
     sections = [Section("The verdict", _verdicts(result)), Section("The attacks", _attacks(result))]
     if result.samples is not None:
-        sections.append(Section("Records, and what came back", records_and_guesses(result.samples)))
+        sections.append(Section("Records and reconstructions", records_and_guesses(result.samples)))
     sections += [
         Section("How it was made", _made(result), "left"),
         Section("How to read it", _reading(), "right"),
@@ -47,14 +47,13 @@ def write_audit(
 
 
 def _lead(result: AuditResult) -> str:
+    records = counted(result.n_attacked, "record")
     if not result.leaks:
-        text = (
-            f"No attack got more of {counted(result.count, 'record')} than a fresh draw would give."
-        )
+        text = f"No attack got more of {records} than a fresh sample would give."
     elif result.recovered:
-        text = f"{result.recovered:,} of {counted(result.count, 'record')} came back exactly."
+        text = f"{result.recovered:,} of {records} reconstructed exactly."
     else:
-        text = f"Some of {counted(result.count, 'record')} came back nearly."
+        text = f"Some of {records} nearly reconstructed."
     return tag("p", escape(f"Under {result.policy}: {text}"), class_="lead")
 
 
@@ -90,8 +89,8 @@ def _attacks(result: AuditResult) -> str:
         [
             escape(row.attack),
             escape(row.method),
-            escape(row.asks),
-            escape(row.verdict(result.count)),
+            escape(row.requests),
+            escape(row.verdict(result.n_attacked)),
             str(row.answered),
             *_numbers(row),
         ]
@@ -99,7 +98,7 @@ def _attacks(result: AuditResult) -> str:
     ]
     base = result.baseline
     fresh = [
-        "a fresh draw, for comparison",
+        "a fresh sample, for comparison",
         "",
         "",
         "",
@@ -127,13 +126,13 @@ def _share(closest: float) -> str:
 
 
 def _made(result: AuditResult) -> str:
-    part = counted(result.count, "record")
-    if result.count < result.of:
-        part += f", drawn from {result.of:,}"
+    part = counted(result.n_attacked, "record")
+    if result.n_attacked < result.n_records:
+        part += f", drawn from {result.n_records:,}"
     return facts(
         [
             ("records", escape(part)),
-            ("features", escape(f"{result.features:,}")),
+            ("features", escape(f"{result.n_features:,}")),
             ("policy", escape(result.policy)),
             ("seed", escape(result.seed)),
             ("sent", "nothing; everything ran on one machine"),
@@ -152,7 +151,7 @@ def _reading() -> str:
             "the median distance from a record to the closest guess, in units of that distance.",
         ),
         (
-            "A fresh draw",
+            "A fresh sample",
             "is what other records of the same population reveal about each of yours. A leak is"
             " more than that.",
         ),
