@@ -26,9 +26,9 @@ def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
     def queries() -> Iterable[list[int]]:
         for shift in range(min_size + 1):
             ends = [*range(min_size + shift, count - min_size + 1, min_size), count]
-            most = session.policy.max_support
-            if most is not None and len(ends) > most:
-                ends = [*ends[: most - 1], count]
+            max_support = session.policy.max_support
+            if max_support is not None and len(ends) > max_support:
+                ends = [*ends[: max_support - 1], count]
             yield np.diff([0, *ends]).tolist()
 
     return _attack(
@@ -39,8 +39,8 @@ def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
 def by_sizes(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Equal weights, which a policy may require, but supports of many sizes S: their cells end at
     k n / S."""
-    most = min(session.max_support, max(1, session.count // 2))
-    sizes = range(most, max(1, session.policy.min_support - 1) - 1, -1)
+    largest = min(session.max_support, max(1, session.count // 2))
+    sizes = range(largest, max(1, session.policy.min_support - 1) - 1, -1)
     return _attack(session, rng, lambda: ([Fraction(session.count, size)] * size for size in sizes))
 
 

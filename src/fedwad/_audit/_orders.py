@@ -82,8 +82,8 @@ def tents(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: 
     if not isinstance(moments, Moments) or session.features > 1:
         return nothing
     n, mean, scale = session.count, float(moments.mean[0]), float(moments.scale[0])
-    most = session.policy.max_queries
-    queries = _TENTS if most is None else min(_TENTS, most - 1)
+    max_queries = session.policy.max_queries
+    queries = _TENTS if max_queries is None else min(_TENTS, max_queries - 1)
     places = mean + scale * np.geomspace(2.0, 20.0, max(2, queries))
     beyond = [n * (_power(session, np.array([z]), 1.0) - (z - mean)) / 2 for z in places]
     sums = {0: 0.0}

@@ -17,10 +17,10 @@ _QUERIES = 60
 def many_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """Ask for prototypes with other sizes and seeds: two cells of a class that differ by one
     record reveal it."""
-    most = max(1, min(session.max_support, session.count // 10))
+    max_atoms = max(1, min(session.max_support, session.count // 10))
     cells: dict[object, list[tuple[Floats, Floats]]] = {}
     for k in range(session.queries(_QUERIES)):
-        reply = session.ask(PrototypesRequest(max(1, most - k // 20), "class", "free", k))
+        reply = session.ask(PrototypesRequest(max(1, max_atoms - k // 20), "class", "free", k))
         if not isinstance(reply, Prototypes):
             if session.is_hopeless:
                 break

@@ -14,7 +14,7 @@ __all__ = ["Score", "Yardstick"]
 
 _EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
 _ROWS = 512
-_MOST = 5000  # records whose nearest neighbours are found
+_MAX_RECORDS = 5000  # records whose nearest neighbours are found
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Yardstick:
     def __init__(self, points: Floats) -> None:
         self._points = points
         chosen = np.arange(len(points))
-        if len(points) > _MOST:  # the others are represented by these
-            chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MOST])
+        if len(points) > _MAX_RECORDS:  # the others are represented by these
+            chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MAX_RECORDS])
         apart = np.sqrt(_closest(points[chosen], points, own=chosen)[0])
         apart[apart <= 1e-9 * _size(points)] = 0.0  # copies
         positive = apart[apart > 0]

@@ -61,10 +61,10 @@ class AttackSession:
         cap = self.policy.max_queries
         return cap is not None and self._client.ledger.queries >= cap
 
-    def queries(self, most: int, reserved: int = 0) -> int:
-        """Number of queries for an attack that wants `most`, with `reserved` ones put aside."""
+    def queries(self, wanted: int, reserved: int = 0) -> int:
+        """Number of queries for an attack that wants `wanted`, with `reserved` ones put aside."""
         cap = self.policy.max_queries
-        return most if cap is None else min(most, cap - reserved)
+        return wanted if cap is None else min(wanted, cap - reserved)
 
     @property
     def is_hopeless(self) -> bool:
@@ -79,9 +79,9 @@ class AttackSession:
     @property
     def max_support(self) -> int:
         """The largest support that the cell size and the policy allow."""
-        most = self.count // max(1, self.policy.min_cell_size)
+        largest = self.count // max(1, self.policy.min_cell_size)
         return max(
-            1, most if self.policy.max_support is None else min(most, self.policy.max_support)
+            1, largest if self.policy.max_support is None else min(largest, self.policy.max_support)
         )
 
     def uses(self, kind: str) -> bool:

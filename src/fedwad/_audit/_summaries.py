@@ -67,11 +67,13 @@ def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats: 
     candidate is that record; otherwise it lies far away, because the difference of the means is
     multiplied by c. The candidates nearest to their cell are the guesses.
     """
-    most = max(1, min(session.max_support, session.count // 10))
+    max_cells = max(1, min(session.max_support, session.count // 10))
     counts: list[NDArray[np.int64]] = []
     means: list[Floats] = []
     for k in range(session.queries(_QUERIES)):
-        request = SummaryRequest(max(1, most - k // 20), "spherical", 2.0, k, calibration=False)
+        request = SummaryRequest(
+            max(1, max_cells - k // 20), "spherical", 2.0, k, calibration=False
+        )
         summary = _summary(session.ask(request))
         if summary is None:
             if session.is_hopeless:
@@ -84,18 +86,20 @@ def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats: 
     return candidates(np.concatenate(counts), np.concatenate(means), session.count)
 
 
-def candidates(counts: NDArray[np.int64], means: Floats, most: int) -> Floats:
+def candidates(counts: NDArray[np.int64], means: Floats, max_candidates: int) -> Floats:
     """Distinct differences between sums of cells of c and c + 1 records, nearest to their cell
     first."""
     fewer, more = np.nonzero(counts[None, :] - counts[:, None] == 1)
     if not len(fewer):
-        return np.asarray(means[:most])
+        return np.asarray(means[:max_candidates])
     found = means[fewer] + counts[more][:, None] * (means[more] - means[fewer])
-    order = np.argsort(((found - means[fewer]) ** 2).sum(axis=1), kind="stable")[: 20 * most]
+    order = np.argsort(((found - means[fewer]) ** 2).sum(axis=1), kind="stable")[
+        : 20 * max_candidates
+    ]
     size = float(np.abs(means).max()) or 1.0
     rounded = np.round(found[order] / (1e-8 * size))
     _, first = np.unique(rounded, axis=0, return_index=True)
-    return np.asarray(found[order][np.sort(first)][:most])
+    return np.asarray(found[order][np.sort(first)][:max_candidates])
 
 
 def _summary(reply: Reply | None) -> Summary | None:

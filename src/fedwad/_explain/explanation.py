@@ -204,19 +204,19 @@ class Explanation:
         return html(self)
 
     def plot(
-        self, path: Any = None, most: int = 15, shape: tuple[int, int] | None = None
+        self, path: Any = None, max_columns: int = 15, shape: tuple[int, int] | None = None
     ) -> Figure:
         """Draw the columns that matter most as bars, or all as an image of this `shape`.
 
         Parameters
         ----------
         path : a .png, .svg or .pdf file to write, optional
-        most : number of bars
+        max_columns : largest number of columns, which are the bars
         shape : rows and columns of an image whose pixels are the columns, such as (28, 28)
         """
         from fedwad._explain.plot import draw
 
-        return draw(self, path, most, shape)
+        return draw(self, path, max_columns, shape)
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -26,11 +26,11 @@ _WORDS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
 _GREY = "#bbbbbb"
 
 
-def draw(e: Explanation, path: Any, most: int, shape: tuple[int, int] | None) -> Figure:
+def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, int] | None) -> Figure:
     """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
     from matplotlib.figure import Figure
 
-    places = e.order[: check_whole(most, "most")]
+    places = e.order[: check_whole(max_columns, "max_columns")]
     height = 3.6 if shape is not None else 1.2 + 0.32 * len(places)
     figure = Figure(figsize=(7.2, height), layout="constrained")
     if shape is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["change_in_words", "html", "percent", "sentences"]
 
-_MOST = 3
+_MAX_NAMED = 3
 _NOTABLE = 1.2
 _MISSING = "missing"
 
@@ -21,11 +21,11 @@ def sentences(e: Explanation) -> str:
     a, b = e.sites
     causes = e.causes
     if e.only_dependence:
-        found = [_agreement(e), *(_pair(e, k) for k in range(min(_MOST, len(e.dependence))))]
+        found = [_agreement(e), *(_pair(e, k) for k in range(min(_MAX_NAMED, len(e.dependence))))]
         return " ".join([*found, *e.notes])
     if not causes:
         return " ".join([_nothing(e), *e.notes])
-    places = [e.names.index(name) for name in causes[:_MOST]]
+    places = [e.names.index(name) for name in causes[:_MAX_NAMED]]
     listed = "; ".join(_cause(e, k) for k in places)
     more = len(causes) - len(places)
     rest = f"; and {more} more column{'s' if more > 1 else ''}" if more else ""

@@ -18,7 +18,7 @@ Explain = Annotated[
     bool, typer.Option("--explain", help="Print the part of every column in the difference.")
 ]
 
-_MOST = 3
+_MAX_NAMED = 3
 
 
 def explained_json(found: fedwad.Explanation) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def show_explanation(found: fedwad.Explanation, everything: bool) -> None:
     if everything:
         _show_all(found)
         return
-    causes = found.causes[:_MOST]
+    causes = found.causes[:_MAX_NAMED]
     if not causes or found.only_dependence:
         screen.print(found.text, markup=False, soft_wrap=True)
         return

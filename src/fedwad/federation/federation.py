@@ -172,10 +172,10 @@ class MeteredFederation:
 
 def _outvoted(values: Mapping[str, Hashable]) -> tuple[str, ...]:
     """The sites whose value differs from the one that most have; none if no value leads."""
-    (most, votes), *others = Counter(values.values()).most_common()
+    (majority, votes), *others = Counter(values.values()).most_common()
     if not others or votes < 2 or others[0][1] == votes:
         return ()
-    return tuple(name for name, value in values.items() if value != most)
+    return tuple(name for name, value in values.items() if value != majority)
 
 
 def _expected(request: Question, answer: Answer, expected: type[R]) -> R | Failure:

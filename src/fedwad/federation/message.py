@@ -170,12 +170,12 @@ def is_count(number: Any) -> bool:
     return whole and bool(1 <= number <= MAX_COUNT)
 
 
-def is_finite(array: Any, ndim: int | None = None, most: float = MAX_ABS) -> bool:
-    """Whether this is an array of float64 numbers up to `most`, with `ndim` axes if given.
+def is_finite(array: Any, ndim: int | None = None, max_abs: float = MAX_ABS) -> bool:
+    """Whether this is an array of float64 numbers up to `max_abs`, with `ndim` axes if given.
 
     Larger numbers would overflow when the server squares them.
     """
     proper = (
         isinstance(array, np.ndarray) and array.dtype == np.float64 and ndim in (None, array.ndim)
     )
-    return bool(proper and (np.abs(array) <= most).all())
+    return bool(proper and (np.abs(array) <= max_abs).all())

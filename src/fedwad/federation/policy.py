@@ -292,17 +292,17 @@ class Policy:
     def distinct_replies(self, kind: str) -> int | None:
         """How many replies of this kind may differ from each other; None for any number."""
         rule = self.max_distinct_replies
-        most = rule.get(kind) if isinstance(rule, Mapping) else rule
-        if most is None and kind == "blocks" and not self.exact_interpolant:
+        allowed = rule.get(kind) if isinstance(rule, Mapping) else rule
+        if allowed is None and kind == "blocks" and not self.exact_interpolant:
             return 1
-        return most
+        return allowed
 
     def check_new(self, kind: str, digest: str, released: Collection[str]) -> None:
         """Raise PolicyError unless a reply of this kind and digest may follow those `released`."""
-        most = self.distinct_replies(kind)
-        if most is not None and digest not in released and len(released) >= most:
+        allowed = self.distinct_replies(kind)
+        if allowed is not None and digest not in released and len(released) >= allowed:
             raise PolicyError(
-                f"This site has sent the {most} different replies of this kind that its policy"
+                f"This site has sent the {allowed} different replies of this kind that its policy"
                 " allows; ask for one of those again."
             )
 

@@ -127,14 +127,14 @@ class RemoteFederation(ABC):
         own = self._features.get(name)
         if own is None or isinstance(answer, Failure | Description | SchemaReply | EncodeReply):
             return answer
-        (most, votes), *others = Counter(self._features.values()).most_common()
-        if own == most:
+        (majority, votes), *others = Counter(self._features.values()).most_common()
+        if own == majority:
             return answer
         if others[0][1] < votes:
             return Failure(
                 "invalid_reply", "its features have other names than those of most sites."
             )
-        first = next(site for site, features in self._features.items() if features == most)
+        first = next(site for site, features in self._features.items() if features == majority)
         return Failure(
             "input", f"its features have other names than those of '{first}'; make them agree."
         )

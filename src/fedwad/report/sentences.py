@@ -41,8 +41,8 @@ Named = Callable[[str], str]
 
 def listed(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:

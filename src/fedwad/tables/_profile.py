@@ -192,8 +192,8 @@ def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: in
     other = found.get("other", 0)
     apart = least
     if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
-        most = int(np.unique(values, return_counts=True)[1].max())
-        apart = len(values) - most if most >= least else least
+        largest_count = int(np.unique(values, return_counts=True)[1].max())
+        apart = len(values) - largest_count if largest_count >= least else least
     few = any(0 < number < least for number in (rest, other, apart))
     return few or (least > 1 and _is_dominated(values))
 

@@ -156,10 +156,10 @@ def is_weights(weights: Any) -> bool:
     return bool(proper and (np.abs(weights) <= _LARGEST_WEIGHT).all())
 
 
-def plain_number(value: Any, name: str, least: float, most: float) -> float:
+def plain_number(value: Any, name: str, minimum: float, maximum: float) -> float:
     """A number in this range; InputError if it is not."""
-    if type(value) is not float or not least <= value <= most:
-        raise InputError(f"{name} must be a number from {least:g} to {most:g}.")
+    if type(value) is not float or not minimum <= value <= maximum:
+        raise InputError(f"{name} must be a number from {minimum:g} to {maximum:g}.")
     return value
 
 

@@ -168,7 +168,7 @@ def _check_summary(summary: Any) -> None:
     check_weights(summary.weights, len(summary.means))
     d = summary.dimension
     require(
-        is_finite(summary.covariance, most=MAX_ABS**2)
+        is_finite(summary.covariance, max_abs=MAX_ABS**2)
         and summary.covariance.shape in ((), (d,), (d, d)),
         "the covariance is not finite or has another shape.",
     )

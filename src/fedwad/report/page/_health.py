@@ -17,7 +17,7 @@ from fedwad.report.sentences import health_sentences
 __all__ = ["health_figure"]
 
 _HEAD, _PITCH, _FONT = 26.0, 22.0, 12.5
-_MOST = 40  # sites that are drawn, those farthest from the rest first
+_MAX_SITES = 40  # sites that are drawn, those farthest from the rest first
 
 
 def health_figure(subject: Subject) -> str:
@@ -26,13 +26,13 @@ def health_figure(subject: Subject) -> str:
     if subject.size < 3:
         return words
     found = subject.matrix.eccentricity
-    order = np.argsort(-found.value, kind="stable")[:_MOST]
+    order = np.argsort(-found.value, kind="stable")[:_MAX_SITES]
     caption = (
         "Mean squared distance between the population of a site and those of the others, with two"
         " standard errors. The dashed line is the mean over all sites."
     )
-    if len(found.sites) > _MOST:
-        caption += f" The {_MOST} sites that are farthest from the rest are shown."
+    if len(found.sites) > _MAX_SITES:
+        caption += f" The {_MAX_SITES} sites that are farthest from the rest are shown."
     figure = both_widths(lambda width: _draw(subject, found, order.tolist(), width))
     return words + tag("figure", figure, tag("figcaption", escape(caption)), class_="health")
 

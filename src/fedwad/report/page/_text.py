@@ -61,10 +61,10 @@ def _number(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def shortened(text: object, most: int) -> str:
-    """At most `most` characters, ending in an ellipsis if some are missing; not escaped."""
+def shortened(text: object, max_length: int) -> str:
+    """At most `max_length` characters, ending in an ellipsis if some are missing; not escaped."""
     plain = cleaned(text)
-    return plain if len(plain) <= most else plain[: max(1, most - 1)] + "…"
+    return plain if len(plain) <= max_length else plain[: max(1, max_length - 1)] + "…"
 
 
 def text_width(text: str, size: float) -> float:

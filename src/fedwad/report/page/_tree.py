@@ -48,8 +48,8 @@ class _Layout:
 
 def _draw(subject: Subject, width: int) -> str:
     pitch, font = (20.0, 12.5) if subject.size <= _DENSE else (12.5, 10.5)
-    most = 22 if width > 400 else 15
-    texts = [shortened(subject.names[site], most) for site in subject.tree.order]
+    max_length = 22 if width > 400 else 15
+    texts = [shortened(subject.names[site], max_length) for site in subject.tree.order]
     left = min(max(text_width(text, font) for text in texts) + 26, 0.45 * width)
     low, high = _limits([branch.height for branch in subject.tree.branches])
     layout = _Layout(width, left, pitch, low, high)
