@@ -55,7 +55,7 @@ def test_it_comes_back_from_a_file_without_any_record(result, tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda c: c.pop("rows"), lambda c: c["rows"][0].pop("score"), lambda c: c.pop("count")],
+    [lambda c: c.pop("rows"), lambda c: c["rows"][0].pop("score"), lambda c: c.pop("n_attacked")],
 )
 def test_damage_is_said(result, damage, tmp_path):
     result.save(tmp_path / "a.json")
