@@ -156,7 +156,7 @@ def _attacks(result: AuditResult) -> Table:
         table.add_row(row.method, row.attack, str(row.answered), *_numbers(row), style=style)
     base = result.baseline
     numbers = [str(base.exact), str(base.near), f"{base.closest:.2f}"]
-    table.add_row("", "a fresh sample, for comparison", "", *numbers)
+    table.add_row("", "a fresh sample, to compare", "", *numbers)
     return table
 
 
