@@ -186,7 +186,8 @@ def test_a_site_with_another_schema_does_not_answer():
 
 
 def test_on_an_engine_it_is_the_same_job():
-    federation = fedwad.local({"a": table(4000, 1), "b": table(4000, 2)}, schema=DRAFT)
+    policy = Policy(allow=["describe", "private"], epsilon=5.0)
+    federation = fedwad.local({"a": table(4000, 1), "b": table(4000, 2)}, policy, schema=DRAFT)
     options = {"epsilon": 5.0, "delta": 1e-5, "draft": DRAFT.to_toml()}
     outcome = run(Job("schema", ("a", "b"), options), federation)
     found = Schema.from_dict(outcome)

@@ -153,7 +153,7 @@ def local(
         warn_conflicts(federation.schema or Schema(()))
         return federation
     chosen = columns.schema if isinstance(columns.schema, Schema) else None
-    if chosen is not None:
+    if chosen is not None and not shared.is_private:  # conflicts hold counts without noise
         chosen = checked_schema(chosen, tables)
         warn_conflicts(chosen)
     return _encoded(held, chosen, shared)

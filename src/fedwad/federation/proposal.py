@@ -98,7 +98,8 @@ def private_between(
     draft = _draft_of(columns)
     check_draft(draft)
     check_budget(epsilon, delta)
-    federation = local(sources, None, columns.label, columns.drop, draft, columns.missing)
+    policy = Policy(("describe", "private"), epsilon=epsilon, delta=delta)
+    federation = local(sources, policy, columns.label, columns.drop, draft, columns.missing)
     return private_schema(federation, draft, epsilon, delta)
 
 
