@@ -296,6 +296,7 @@ def test_what_has_no_named_columns_cannot_drop_any(tmp_path, name):
 # -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Column .u. makes")  # it was moved, and is one of two
 def test_a_federation_here(tmp_path):
     files = {
         name: written(tmp_path, f"{name}.csv", FULL.assign(u=FULL.u + k))
