@@ -179,15 +179,16 @@ def _verdict(matrix: MatrixResult, named: Named) -> str:
     differ = differ[np.ix_(judged, judged)]
     pairs = np.triu_indices(len(judged), 1)
     count, total = int(differ[pairs].sum()), len(pairs[0])
+    sites = f"{len(judged)} sites" + (" that can be judged" if len(judged) < len(matrix) else "")
     if len(matrix) == 2:
         a, b = map(named, matrix.sites)
         if count:
             return f"{a} and {b} differ by more than chance."
         return f"There is no evidence of a difference between {a} and {b}."
     if not count:
-        return f"There is no evidence of a difference between the {len(judged)} sites."
+        return f"There is no evidence of a difference between the {sites}."
     if count == total:
-        return f"All {len(judged)} sites differ from each other by more than chance."
+        return f"All {sites} differ from each other by more than chance."
     return f"{count:,} of {counted(total, 'pair')} of sites differ by more than chance."
 
 

@@ -13,7 +13,7 @@ from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_differ
 
-__all__ = ["mean_in_words", "why_sentences"]
+__all__ = ["mean_in_words", "number_in_words", "why_sentences"]
 
 _MOST_SITES, _MOST_COLUMNS = 2, 2
 _LARGEST = 100  # sites of a matrix that is explained in sentences
@@ -82,7 +82,7 @@ def _values(found: Explanation, k: int) -> tuple[str, str, str]:
     if abs(lost[0] - lost[1]) > _MUCH:
         return "missing", percent(lost[0]), percent(lost[1])
     if found.scale[k] > found.location[k] and "std" in here and "std" in there:
-        return "standard deviation", f"{here['std']:.3g}", f"{there['std']:.3g}"
+        return "standard deviation", number_in_words(here["std"]), number_in_words(there["std"])
     kind = found.kinds[k]
     return "mean", mean_in_words(here["mean"], kind), mean_in_words(there["mean"], kind)
 
@@ -97,7 +97,16 @@ def mean_in_words(mean: float, kind: str) -> str:
         return "unknown"
     if kind == "date" and abs(mean) < _LAST_DAY:
         return str(date(1970, 1, 1) + timedelta(days=round(mean)))
-    return f"{mean:.3g}"
+    return number_in_words(mean)
+
+
+def number_in_words(number: float) -> str:
+    """Three digits, or all of a number of up to six.
+
+    >>> number_in_words(4791.3), number_in_words(0.01234), number_in_words(2.5e9)
+    ('4,791', '0.0123', '2.5e+09')
+    """
+    return f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
 
 
 _LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds

@@ -2,9 +2,11 @@
 
 import base64
 import csv
+import io
 import itertools
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -321,3 +323,28 @@ def test_the_reasons_follow_the_chosen_pair(show):
         assert first == matrix.explain("a", other).causes[0]
     wide = page.execute_script("return document.documentElement.scrollWidth")
     assert wide <= PHONE
+
+
+def test_unknown_cells_look_the_same_in_both_halves(show, make_matrix):
+    matrix, _ = make_matrix(3)
+    value = matrix.value.copy()
+    value[0, 2] = value[2, 0] = np.nan
+    page = show(replace(matrix, value=value))
+    shot = page.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+    from matplotlib.image import imread
+
+    pixels = imread(io.BytesIO(base64.b64decode(shot)), format="png")[..., :3]
+    names, seen = order_of(page), []
+    for row, column in ((0, 2), (2, 0)):
+        a, b = names.index(matrix.sites[row]), names.index(matrix.sites[column])
+        x, y = page.execute_script(
+            """const box = document.getElementById('cells').getBoundingClientRect();
+            return [box.left + (arguments[1] + .5) / 3 * box.width,
+                    box.top + (arguments[0] + .5) / 3 * box.height];""",
+            a,
+            b,
+        )
+        if y < len(pixels):
+            seen.append(pixels[int(y), int(x)])
+    assert len(seen) == 2
+    np.testing.assert_array_equal(*seen)

@@ -17,7 +17,7 @@ from fedwad.ot import Floats
 from fedwad.report.page._colour import level_of
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import cleaned, escape, name, tag
-from fedwad.report.why import mean_in_words
+from fedwad.report.why import mean_in_words, number_in_words
 
 __all__ = ["Reasons", "reasons_of", "standing_out", "why_data", "why_distance", "why_pair"]
 
@@ -124,9 +124,9 @@ def described(values: Mapping[str, float], kind: str) -> str:
         return f"true: {percent(values['mean'])}"
     text = mean_in_words(values["mean"], kind)
     if kind == "date" and values.get("std", 0.0) > 0:
-        text += f" ± {values['std']:.2g} days"
+        text += f" ± {number_in_words(values['std'])} days"
     elif values.get("std", 0.0) > 0:
-        text += f" ± {values['std']:.2g}"
+        text += f" ± {number_in_words(values['std'])}"
     missing = values.get("missing", 0.0)
     return text + (f", {percent(missing)} missing" if missing > 0 else "")
 
