@@ -28,7 +28,7 @@ Pair = tuple[int, int]
 AnySummary = Summary | LabelledSummary
 
 _MOST_NUMBERS = 400_000  # kept for all pairs
-_LARGEST_WORK = 2e8  # pairs times entries of a covariance
+_LARGEST_WORK = 2e7  # pairs times entries of a covariance
 _MOST_FEATURES = 1500  # whose correlations are compared
 
 

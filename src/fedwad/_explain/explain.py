@@ -136,7 +136,7 @@ def _feature_names(column: Column) -> tuple[str, ...]:
 
 
 def _notes(evidence: Evidence, i: int, j: int) -> list[str]:
-    """What cannot be told, in sentences."""
+    """What is not known, in sentences."""
     found = []
     a, b = evidence.moments[i], evidence.moments[j]
     spreads = a.std is not None and b.std is not None
