@@ -1,9 +1,11 @@
 """The package as a whole: light to import, all names there, rooms in order."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import fedwad
@@ -99,6 +101,16 @@ def test_the_table_for_contributors_has_each_room_in_order():
     names = [name for place in places for name in re.findall(r"`(?:src/fedwad/)?([^`]+)`", place)]
     found = [name.removesuffix(".py").strip("/").replace("/", ".") for name in names]
     assert [name for name in found if name != "local"] == ROOMS
+
+
+def test_no_name_hides_a_public_module():
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if parts[0] in ("engines", "cli") or any(part.startswith("_") for part in parts):
+            continue
+        parent = importlib.import_module(".".join(("fedwad", *parts[:-1])))
+        found = getattr(parent, parts[-1], None)
+        assert found is None or isinstance(found, types.ModuleType), path
 
 
 def test_each_package_has_a_folder_of_tests_of_its_name():

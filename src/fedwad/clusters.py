@@ -124,6 +124,12 @@ def suggest(distances: ArrayLike) -> Suggestion:
     return found
 
 
+def check_noise(noise: Any) -> None:
+    """InputError unless `noise` can be the size of errors, as a fraction."""
+    if not (isinstance(noise, int | float) and 0 <= noise < 10):
+        raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
+
+
 def stability(
     distances: ArrayLike,
     k: int,
@@ -138,8 +144,7 @@ def stability(
     Each distance is multiplied by exp(noise * z) with standard normal z; estimates of a matrix have
     errors of about 0.05. One means that errors change nothing, zero that clusters are chance.
     """
-    if not (isinstance(noise, int | float) and 0 <= noise < 10):
-        raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
+    check_noise(noise)
     checked = _checked(distances)
     rng = np.random.default_rng(seed)
 

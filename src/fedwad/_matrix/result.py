@@ -319,6 +319,7 @@ class MatrixResult(Saved):
         if all sites drew other rows. Else they are multiplied by random errors of size `noise`; see
         `fedwad.clusters.stability`.
         """
+        clusters.check_noise(noise)
         distances = self._distances(affinity)
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
             others = sampled_again(

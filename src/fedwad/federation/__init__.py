@@ -17,10 +17,10 @@ from fedwad.federation.federation import (
     Traffic,
     choose_sites,
 )
+from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
 from fedwad.federation.kept import KeepingFederation, Kept, KeptFederation, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
-from fedwad.federation.local import LocalFederation, as_federation, local
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
 from fedwad.federation.node import accept_data, load_site_data, open_client

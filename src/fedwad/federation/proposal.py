@@ -11,7 +11,7 @@ from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
 from fedwad.federation.federation import Federation
-from fedwad.federation.local import LocalFederation, local
+from fedwad.federation.in_process import LocalFederation, local
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
 from fedwad.federation.reading import is_readable, read_raw

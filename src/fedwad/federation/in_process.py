@@ -144,6 +144,10 @@ def local(
     if len({str(name) for name in data}) < len(data):
         raise InputError("Two sites have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
+    if not isinstance(shared, Policy):
+        raise InputError(
+            f"policy is a {type(policy).__name__}; give a Policy, such as Policy.load(path)."
+        )
     columns = Columns.of(label_column, drop, missing, schema)
     columns = replace(columns, by_cell=shared.is_private)
     held = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
