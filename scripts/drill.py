@@ -1,7 +1,8 @@
 """A fault drill: nodes as processes are killed, stopped and flooded, their disk fills, their ledger
 is rotated. Prints what happened, and exits with 1 if it is not what docs/nodes.md says.
 
-It takes about a minute, and ends after two in any case. Nothing outside a temporary folder changes.
+It takes about a minute, and ends after two in any case, or after as many seconds as its argument
+says. Nothing outside a temporary folder changes.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ from fedwad.federation import (
     unpack,
 )
 
-SECONDS = 120
+SECONDS = int(sys.argv[1]) if len(sys.argv) > 1 else 120
 NAMES = ("oslo", "paris", "rome")
 POLICY = 'name = "{name}"\nallow = ["describe", "summary"]\nmax_queries = {cap}\n'
 FLOOD = 3000
