@@ -31,6 +31,7 @@ ROOMS = [
     "_blas",
     "_files",
     "_words",
+    "_html",
     "tables",
     "ot",
     "_options",

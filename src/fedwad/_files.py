@@ -19,18 +19,46 @@ class Saved:
     _format: ClassVar[str]  # "fedwad <noun> <version>", the first entry of the file
     _noun: ClassVar[str]  # the word for such a result in errors
 
-    def to_dict(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
         """Return plain numbers, words and lists."""
         raise NotImplementedError
 
     @classmethod
+    def _from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Make a result from what `_content` returned; InputError for anything else."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words and lists, which `save` writes.
+
+        The entry "format" has the kind of result and the version of what follows. Within a version
+        entries are added, and none is removed or changes its meaning.
+        """
+        return {"format": self._format, **self._content()}
+
+    @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Make a result from what `to_dict` returned; InputError for anything else."""
-        raise NotImplementedError
+        found = dict(content) if isinstance(content, Mapping) else {"format": None}
+        kind = found.pop("format", cls._format)
+        if kind != cls._format:
+            raise InputError(
+                f"This is the content of {kind!r} where '{cls._format}' is read; give that."
+            )
+        return cls._from_content(found)
+
+    def _shown(self) -> Mapping[str, str]:
+        """Return the few numbers that a notebook shows, by name."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        from fedwad._html import card
+
+        return card(repr(self), self._shown())
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON, all of it or nothing."""
-        write_atomically(path, json.dumps({"format": self._format, **self.to_dict()}) + "\n")
+        write_atomically(path, json.dumps(self.to_dict()) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -129,8 +129,7 @@ class AuditResult(Saved):
             )
         return f"Method {method} under {self.policy}: {_verdict(rows, self.n_attacked)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers, strings and lists, without any record."""
+    def _content(self) -> dict[str, Any]:
         names = ("policy", "n_attacked", "n_features", "n_records", "seed", "recovered", "leaks")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["baseline"] = _score_dict(self.baseline)
@@ -142,8 +141,7 @@ class AuditResult(Saved):
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> AuditResult:
-        """The result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> AuditResult:
         try:
             rows = [dict(row) for row in content["rows"]]
             for row in rows:

@@ -130,8 +130,7 @@ class CoresetResult(Saved):
             self.points, columns=None if self.features is None else list(self.features)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _content(self) -> dict[str, Any]:
         names = (*_NUMBERS, "method", "converged", "seed", "min_cell_size")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {"points": self.points.tolist(), "weights": self.weights.tolist()}
@@ -146,8 +145,7 @@ class CoresetResult(Saved):
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> CoresetResult:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> CoresetResult:
         try:
             found = dict(content)
             result = cls(

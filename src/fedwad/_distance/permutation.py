@@ -87,8 +87,10 @@ class PermutationTestResult(Saved):
         sites = self.sites[0], self.sites[1]
         return explain_pair(self.evidence, (0, 1), sites, known, names)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _shown(self) -> dict[str, str]:
+        return {"p-value": f"{self.pvalue:.3g}", "smallest possible": f"{self.smallest:.2g}"}
+
+    def _content(self) -> dict[str, Any]:
         content = {name: getattr(self, name) for name in ("pvalue", "statistic", "smallest")}
         content |= {"rows": self.rows, "seed": self.seed, "ranks": dict(self.ranks)}
         content |= {"sites": list(self.sites), "blocks": list(self.blocks)}
@@ -96,8 +98,7 @@ class PermutationTestResult(Saved):
         return content | {"traffic": asdict(self.traffic)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> PermutationTestResult:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> PermutationTestResult:
         try:
             remaining = dict(content)
             evidence = remaining.pop("evidence", None)

@@ -143,8 +143,18 @@ class DistanceResult(Saved):
         known = Known(self.value, self.population, self.differs)
         return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, known, names)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _shown(self) -> dict[str, str]:
+        found = {"between these samples": f"{self.value:.4g}"}
+        if self.population is not None and self.noise is not None:
+            low, high = self.population_interval or (self.population, self.population)
+            found = {
+                "between the populations": f"{self.population:.4g} ({low:.4g} to {high:.4g})",
+                "chance alone": f"{self.noise:.4g}",
+            } | found
+        sure = "certified" if self.certified else "likely"
+        return found | {f"{sure} bounds": f"{self.lower:.4g} to {self.upper:.4g}"}
+
+    def _content(self) -> dict[str, Any]:
         names = (
             "value",
             "lower",
@@ -176,8 +186,7 @@ class DistanceResult(Saved):
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> DistanceResult:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> DistanceResult:
         try:
             return cls._from_dict(dict(content))
         except (KeyError, TypeError, ValueError, AttributeError):

@@ -242,8 +242,7 @@ class Reference(Saved):
         fed = KeptFederation(kept, None, self.features, self.schema)
         return distance(fed[own], fed[name], cells=asked.cells, seed=asked.seed)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _content(self) -> dict[str, Any]:
         return {
             "site": self.site,
             "features": None if self.features is None else list(self.features),
@@ -253,8 +252,7 @@ class Reference(Saved):
         }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Reference:
-        """Make a reference from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> Reference:
         try:
             features, schema = content["features"], content["schema"]
             found = cls(

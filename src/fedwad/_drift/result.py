@@ -112,14 +112,18 @@ class DriftResult(Saved):
             "population_interval": None if interval is None else list(interval),
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _shown(self) -> dict[str, str]:
+        found = self.distance
+        chance = {} if found.noise is None else {"chance alone": f"{found.noise:.4g}"}
+        numbers = {"distance": f"{found.value:.4g}"} | chance
+        return numbers | {"p-value": f"{self.pvalue:.3g}", "level": f"{self.level:.2g}"}
+
+    def _content(self) -> dict[str, Any]:
         content = {name: getattr(self, name) for name in _NUMBERS}
         return content | {"blocks": list(self.blocks), "distance": self.distance.to_dict()}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> DriftResult:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> DriftResult:
         try:
             found = {name: content[name] for name in _NUMBERS}
             if not 0 < found["pvalue"] <= 1:

@@ -84,6 +84,11 @@ class Placement:
     def __repr__(self) -> str:
         return f"<{self.sentence.removesuffix('.')}>"
 
+    def _repr_html_(self) -> str:
+        from fedwad._html import card
+
+        return card(repr(self), {one.site: f"{one.value:.4g}" for one in self.nearest[:5]})
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, words and lists."""
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from fedwad._explain.explain import explain_pair, known_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import Known
 from fedwad._files import Saved
+from fedwad._html import card, grid
 from fedwad._matrix.evidence import (
     any_difference,
     distances_for_clusters,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
 _GROUPS_LEVEL = 0.025
+_WIDEST = 20  # sites in a notebook's table
 _TABLES = ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
 
 
@@ -125,7 +127,10 @@ class MatrixResult(Saved):
     kept: Mapping[str, list[Kept]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatrixResult) and self.to_dict() == other.to_dict()
+        if not isinstance(other, MatrixResult):
+            return False
+        one, two = replace(self, kept={}), replace(other, kept={})  # copies of what sites sent
+        return one.to_dict() == two.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -349,8 +354,23 @@ class MatrixResult(Saved):
             raise InputError("to_frame needs pandas; run: pip install pandas.") from None
         return pd.DataFrame(getattr(self, which), index=list(self.sites), columns=list(self.sites))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes."""
+    def _repr_html_(self) -> str:
+        table = distances_for_clusters(self.value, self.population)
+        if len(self) > _WIDEST:
+            return card(repr(self), self._shown())
+        rows = [
+            [f"{x:.3g}" if i != j else "" for j, x in enumerate(r)] for i, r in enumerate(table)
+        ]
+        return grid(repr(self), self.sites, rows) + card("", self._shown())
+
+    def _shown(self) -> dict[str, str]:
+        if self.health is None:
+            return {}
+        whole, odd = self.heterogeneity, ", ".join(self.eccentricity.odd) or "none"
+        text = f"{whole.value:.4g}, {max(whole.fraction, 0):.1%} of the total variance"
+        return {"heterogeneity": text, "odd one out": odd}
+
+    def _content(self) -> dict[str, Any]:
         names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
         content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content |= {
@@ -374,8 +394,7 @@ class MatrixResult(Saved):
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> MatrixResult:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+    def _from_content(cls, content: Mapping[str, Any]) -> MatrixResult:
         try:
             result = cls._from_dict(dict(content))
             result._check()

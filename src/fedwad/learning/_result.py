@@ -120,8 +120,7 @@ class TrainingResult(Saved):
         made.module.load_state_dict(made.tensors(torch.as_tensor(whole)))
         return made.module.eval()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain numbers, strings and lists; weights are float32 in base64."""
+    def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
         content |= {
             "sites": list(self.sites),
@@ -139,8 +138,7 @@ class TrainingResult(Saved):
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TrainingResult:
-        """Read what `to_dict` gave; anything else raises an InputError."""
+    def _from_content(cls, content: Mapping[str, Any]) -> TrainingResult:
         try:
             found = dict(content)
             del found["mean"], found["mean_baseline"]
