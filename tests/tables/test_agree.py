@@ -410,3 +410,9 @@ def test_options():
     with pytest.raises(InputError, match="min_cell_size"):
         profile(clinic(), 0)
     assert read_table(clinic(), "paris").name == "paris"
+
+
+def test_numbers_that_all_rows_lack_are_no_error():
+    lost = pd.DataFrame({"chol": ["0"] * 30, "age": range(30)})
+    table = read_table(lost, missing=("0",))
+    assert "chol" in agree({"bern": profile(table, 10)}).schema

@@ -16,7 +16,6 @@ from fedwad._distance.api import distance
 from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
 from fedwad._drift.result import DriftResult
-from fedwad._drift.schema import for_new_data
 from fedwad._drift.spending import level_at
 from fedwad._drift.test import compare_blocks
 from fedwad._files import Saved
@@ -113,7 +112,7 @@ class Reference(Saved):
             fed = local({name: source}, policy, label_column, drop, schema, missing)
             place = fed[name]
             if schema == "auto" and fed.schema is not None:
-                place = AgreedFederation(fed, for_new_data(fed.schema), [name])[name]
+                place = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
         method = Summary(cells=cells)
         metered = MeteredFederation(place.federation)
         asked = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
@@ -209,6 +208,10 @@ class Reference(Saved):
         if log is not None:
             log.append(result.line())
         return result
+
+    def history(self, path: str | Path) -> list[dict[str, Any]]:
+        """Return the comparisons with this reference in a history file, oldest first."""
+        return list(History(path, self.digest).lines)
 
     def _new_site(
         self, new: Any, name: str, label_column: str | None, drop: Any, missing: Any

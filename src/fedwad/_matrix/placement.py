@@ -79,7 +79,9 @@ class Placement:
                 f"{self.site} differs from each of {members}, but no more than they differ from"
                 f" each other ({numbers})."
             )
-        return f"{self.site} is like {members} ({numbers})."
+        if len(self.cluster) == 1:
+            return f"{self.site} is like {members} ({numbers})."
+        return f"{self.site} belongs with {members} ({numbers})."
 
     def __repr__(self) -> str:
         return f"<{self.sentence.removesuffix('.')}>"

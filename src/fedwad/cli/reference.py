@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 import fedwad
-from fedwad._drift.schema import for_new_data
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.groups import Json, Seed, check_ending, grouped
@@ -100,5 +99,5 @@ def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -
     alone = LocalFederation({name: client})
     agreed = prepare(alone)
     if isinstance(agreed, AgreedFederation):
-        return AgreedFederation(alone, for_new_data(agreed.schema), [name])[name]
+        return AgreedFederation(alone, agreed.schema.for_new_data(), [name])[name]
     return LocalFederation({name: client}, client.data.features, client.data.schema)[name]

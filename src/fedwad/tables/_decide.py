@@ -155,7 +155,7 @@ def _names_sites(found: StatisticsBySite) -> bool:
 
 def _all_differ(found: StatisticsBySite) -> bool:
     present = [s for s in found.values() if s.count]
-    longest = max(s.count for s in present)
+    longest = max((s.count for s in present), default=0)
     return all(s.all_different for s in present) and longest >= _FEWEST_FOR_IDENTIFIER
 
 

@@ -15,6 +15,7 @@ from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import encode, label_values
+from fedwad.tables._later import changes_for_new_data
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import MISSING_RULES, SchemaColumn
 from fedwad.tables._table import Table, nearest_name, unknown_column
@@ -233,6 +234,17 @@ class Schema:
         return replace(
             self, columns=tuple(_edited(c, changes.get(c.name, {})) for c in self.columns)
         )
+
+    def for_new_data(self) -> Schema:
+        """The schema with a place for missing values and new levels in every compared column.
+
+        Values that go missing and levels that were never seen are differences to be found, and no
+        reason to refuse a table that comes later.
+
+        >>> Schema((SchemaColumn("age", "number"),)).for_new_data()["age"].missing
+        'indicator'
+        """
+        return self.edited(changes_for_new_data(self.used))
 
     def summary(self) -> tuple[str, ...]:
         """A few lines: what is compared, the label, what is ignored and why.
