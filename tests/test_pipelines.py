@@ -52,6 +52,7 @@ def test_each_result_shows_itself_in_a_notebook(results):
 
 def test_the_recipe_for_mlflow_runs(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path}/store")
     block = next(b for b in re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.DOTALL))
     with chdir(tmp_path):
