@@ -22,6 +22,7 @@ __all__ = ["Placement", "place"]
 
 _LEVEL = 0.05
 _MOST_CAUSES = 3
+_FEWEST_FOR_ODDNESS = 3  # members whose differences can be compared with
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Placement:
         largest p-value against its members, so small only if it differs from all.
     oddness : float
         P-value of the hypothesis that the site differs from the cluster no more than its members
-        differ from each other; nan for fewer than two members.
+        differ from each other; nan for fewer than three members.
     tested : bool
         Whether `pvalue` is that of the permutation test; otherwise it is from the errors of
         population distances.
@@ -61,7 +62,7 @@ class Placement:
         """Whether the site is unlike all others, at the 5% level.
 
         It differs from every member of the nearest cluster, and by more than they differ from each
-        other if there are at least two.
+        other if there are at least three.
         """
         return self.pvalue <= _LEVEL and not self.oddness > _LEVEL
 
@@ -125,7 +126,7 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
     members = _nearest_group(health.square[row], others, groups)
     pvalue, tested = _difference(matrix, row, members)
     oddness = float("nan")
-    if len(members) >= 2:
+    if len(members) >= _FEWEST_FOR_ODDNESS:
         chosen = np.ix_([*members, row], [*members, row])
         oddness = float(odd_pvalues(health.square[chosen], health.error[chosen])[-1])
         oddness = oddness / (len(members) + 1) if oddness < 1 else 1.0  # one site, not all, is new
