@@ -7,13 +7,14 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from fedwad._distance.result import DistanceResult
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.text import percent
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_differ
 
-__all__ = ["mean_in_words", "number_in_words", "why_sentences"]
+__all__ = ["distance_why", "mean_in_words", "number_in_words", "why_sentences"]
 
 _MOST_SITES, _MOST_COLUMNS = 2, 2
 _LARGEST = 100  # sites of a matrix that is explained in sentences
@@ -40,6 +41,16 @@ def why_sentences(matrix: MatrixResult, named: Named = str, word: Named = str) -
     order = [site for site in order if not judged or site in judged]
     sentences = [_of_one(found[site], matrix.sites[site], named, word) for site in order]
     return [sentence for sentence in sentences if sentence][:_MOST_SITES]
+
+
+def distance_why(result: DistanceResult, named: Named = str, word: Named = str) -> list[str]:
+    """The columns that make the difference between two sites; empty if there is none."""
+    if not result.differs:
+        return []
+    try:
+        return _of_two(result.explain(), named, word)
+    except InputError:
+        return []
 
 
 def _of_two(found: Explanation, named: Named, word: Named) -> list[str]:

@@ -462,6 +462,7 @@ def test_a_distance_says_why(tmp_path):
     write_report(fedwad.distance(first, second), tmp_path / "report.html")
     page = check(tmp_path / "report.html", 90_000)[1]
     assert "Why they differ" in page.text
+    assert "They differ most in" in page.text
 
 
 def test_a_site_too_small_to_judge_does_not_spoil_the_others(tmp_path):

@@ -20,6 +20,7 @@ from fedwad.report.page._sent import facts, how_to_read, what_was_sent
 from fedwad.report.page._text import escape, tag
 from fedwad.report.page._why import why_distance
 from fedwad.report.sentences import compared_distance, distance_answer
+from fedwad.report.why import distance_why
 from fedwad.tables import Schema
 
 __all__ = ["distance_lead", "distance_sections", "distance_title"]
@@ -36,7 +37,8 @@ def distance_title(result: DistanceResult) -> str:
 def distance_lead(result: DistanceResult) -> str:
     """The answer in a few sentences."""
     verdict, *rest = distance_answer(result, bold_name)
-    return paragraph([verdict], "lead") + paragraph(rest)
+    why = distance_why(result, bold_name, escape)
+    return paragraph([verdict, *why], "lead") + paragraph(rest)
 
 
 def _certainty(result: DistanceResult) -> str:
@@ -112,7 +114,7 @@ def _answer(result: DistanceResult, exact: float | None) -> str:
     lines: list[tuple[str, str, float]] = []
     if result.population is not None and result.noise is not None:
         lines.append(("the populations", "population", result.population))
-        lines.append(("chance alone", "running", result.noise))
+        lines.append(("chance alone", "chance", result.noise))
     lines.append(("these samples" if lines else "our estimate", "ours", result.value))
     if result.fedwad is not None:
         lines.append(("the paper's estimate", "paper", result.fedwad))
