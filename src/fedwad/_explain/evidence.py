@@ -85,6 +85,8 @@ class Evidence:
             moments = tuple(_rounded_moments(_noisier(*one)) for one in both)
         if len(squares) * count > _MOST_NUMBERS:
             squares = {}
+        # Pairs come in the order in which threads finished them.
+        squares = {pair: squares[pair] for pair in sorted(squares)}
         return cls(
             moments=moments,
             squares={pair: _rounded(_folded(found, count)) for pair, found in squares.items()},
