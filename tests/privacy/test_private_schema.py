@@ -62,7 +62,7 @@ def table(rows, seed=0):
         {
             "age": rng.normal(40, 12, rows),
             "dose": dose,
-            "sex": rng.choice(np.array(["f", "m", "x", None], dtype=object), rows),
+            "sex": rng.choice(np.array(["f", "m", "other", None], dtype=object), rows),
             "smokes": smokes,
             "num": rng.integers(0, 2, rows),
         }
@@ -152,6 +152,13 @@ def test_what_noise_hides_stays_as_the_draft_has_it():
     assert {conflict.problem for conflict in found.conflicts} == {"noise"}
     hidden = found.conflicts[0].column
     assert found[hidden] == DRAFT[hidden]
+
+
+def test_a_draft_with_wide_ranges_gives_no_warning_about_units():
+    wide = DRAFT.edited({"age": {"range": (0.0, 1e5), "centre": 5e4, "scale": 3e4}})
+    with pytest.warns(DataWarning) as caught:
+        fedwad.schema({"paris": table(9000)}, epsilon=90, draft=wide)
+    assert all("noise hides how much column 'age'" in str(one.message) for one in caught)
 
 
 def node(epsilon=1.0, **options):

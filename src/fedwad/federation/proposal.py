@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedwad.errors import InputError
+from fedwad.errors import DataWarning, InputError
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset
@@ -99,7 +100,9 @@ def private_between(
     check_draft(draft)
     check_budget(epsilon, delta)
     policy = Policy(("describe", "private"), epsilon=epsilon, delta=delta)
-    federation = local(sources, policy, columns.label, columns.drop, draft, columns.missing)
+    with warnings.catch_warnings():  # centres and scales of a draft are no claim about the data
+        warnings.simplefilter("ignore", DataWarning)
+        federation = local(sources, policy, columns.label, columns.drop, draft, columns.missing)
     return private_schema(federation, draft, epsilon, delta)
 
 
