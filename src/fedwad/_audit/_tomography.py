@@ -55,12 +55,14 @@ class _Views:
         return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), blocks
 
 
+def _largest_divisor(count: int, limit: int) -> int:
+    return next((s for s in range(limit, 0, -1) if count % s == 0), 1)
+
+
 def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Query lines in many directions of one plane, with the largest support that divides n."""
     count = session.count
-    size = next(
-        (s for s in range(min(session.max_support, count // 2), 0, -1) if count % s == 0), 1
-    )
+    size = _largest_divisor(count, min(session.max_support, count // 2))
     if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
         return _one_round(session)
     mean, scale = session.sketch()

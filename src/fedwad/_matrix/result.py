@@ -434,13 +434,15 @@ class MatrixResult(Saved):
             raise ValueError("not names")
         if self.rows and len(self.rows) != size:
             raise ValueError("not one number of rows for each site")
-        tables = [self.value, self.lower, self.upper, *(self.population_interval or ())]
-        rest = [getattr(self, name) for name in _TABLES[3:]]
-        tables += [table for table in rest if table is not None]
-        if any(table.shape != (size, size) for table in tables):
+        if any(table.shape != (size, size) for table in self._tables()):
             raise ValueError("not square")
         if not np.array_equal(np.clip(self.value, self.lower, self.upper), self.value):
             raise ValueError("not a result of matrix()")
+
+    def _tables(self) -> list[Floats]:
+        tables = [self.value, self.lower, self.upper, *(self.population_interval or ())]
+        rest = [getattr(self, name) for name in _TABLES[3:]]
+        return tables + [table for table in rest if table is not None]
 
 
 def _rows(table: Floats) -> list[list[float | None]]:

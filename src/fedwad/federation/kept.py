@@ -138,11 +138,15 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
 def _built(value: Any) -> Any:
     if not isinstance(value, dict):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("not finite")
-        return value
+        return _finite(value)
     if set(value) == {"array"}:
         return np.array(value["array"], dtype=np.float64)
     kind = _TYPES[value["type"]]

@@ -324,16 +324,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Read a classifier that `save` wrote; it predicts the same, bit for bit."""
         from fedwad.federation import Traffic
 
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            about = json.loads(str(arrays.pop("about")))
-        except FileNotFoundError:
-            raise InputError(f"There is no file at {path}; check the path.") from None
-        except Exception:  # NumPy raises half a dozen kinds
-            about = None
-        if not isinstance(about, dict) or about.get("format") != _FORMAT:
-            raise InputError(f"{path} is not a saved classifier; give a file written by `save`.")
+        arrays, about = _read_saved(path)
         try:
             model = cls(**about["options"])
             for name in _ARRAYS:
@@ -374,3 +365,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, DP):
         return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _read_saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of a saved classifier, and what it says about itself."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        about = json.loads(str(arrays.pop("about")))
+    except FileNotFoundError:
+        raise InputError(f"There is no file at {path}; check the path.") from None
+    except Exception:  # NumPy raises half a dozen kinds
+        about = None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise InputError(f"{path} is not a saved classifier; give a file written by `save`.")
+    return arrays, about

@@ -59,13 +59,23 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
     pairs = [(i, j) for i in range(len(summaries)) for j in range(i)]
     bounds = _feature_bounds(plain, pairs, p)
+    _add_tables(bounds, summaries, pairs, n_jobs)
+    return bounds
+
+
+def _add_tables(
+    bounds: Floats,
+    summaries: Sequence[AnySummary],
+    pairs: Sequence[tuple[int, int]],
+    n_jobs: int,
+) -> None:
+    """Add the exact distances between class tables to the bounds of pairs with labels."""
     tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}
     rounding_errors = {i: _rounding_error_of(summaries[i]) for i in tables}
     both = [(i, j) for i, j in pairs if i in tables and j in tables]
     for (i, j), distance in pair_distances(tables, both, 2.0, n_jobs):
         table = max(0.0, distance - rounding_errors[i] - rounding_errors[j])
         bounds[i, j] = bounds[j, i] = math.hypot(bounds[i, j], table)
-    return bounds
 
 
 def _feature_bounds(

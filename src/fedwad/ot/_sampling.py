@@ -64,15 +64,17 @@ def beyond_chance(
     return found if len(known) == len(summaries) else _spread(found, known, estimates)
 
 
+def _covariance_of(summary: AnySummary) -> Floats:
+    assert isinstance(summary, Summary)  # noqa: S101
+    covariance = summary.total_covariance()
+    if covariance.ndim == 0:
+        return np.full(summary.dimension, float(covariance))
+    return covariance
+
+
 def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]:
     """What is known of each site, with covariances of one shape."""
-    covariances = []
-    for summary, _ in known:
-        assert isinstance(summary, Summary)  # noqa: S101
-        covariance = summary.total_covariance()
-        if covariance.ndim == 0:
-            covariance = np.full(summary.dimension, float(covariance))
-        covariances.append(covariance)
+    covariances = [_covariance_of(summary) for summary, _ in known]
     work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]

@@ -47,14 +47,18 @@ def check_profile(profile: Any) -> None:
         if type(number) is not int or number < 1:
             raise InputError("A profile arrived with an impossible number of rows.")
     for statistics in profile.columns:
-        if type(statistics) is not ColumnStatistics:
-            raise InputError("A profile arrived with a column that is not one.")
-        if not (_typed(statistics) and _fits(statistics, profile.rows)):
-            raise InputError("A profile arrived with a column whose numbers do not fit together.")
+        _check_column(statistics, profile.rows)
     if len(set(profile.names)) < len(profile.names):
         raise InputError("A profile arrived with two columns of one name.")
     if smallest_group(profile) < min(profile.min_cell_size, profile.rows):
         raise InputError("A profile arrived with a level of fewer rows than it says it may have.")
+
+
+def _check_column(statistics: Any, rows: int) -> None:
+    if type(statistics) is not ColumnStatistics:
+        raise InputError("A profile arrived with a column that is not one.")
+    if not (_typed(statistics) and _fits(statistics, rows)):
+        raise InputError("A profile arrived with a column whose numbers do not fit together.")
 
 
 def _typed(s: ColumnStatistics) -> bool:
@@ -72,18 +76,21 @@ def _typed(s: ColumnStatistics) -> bool:
 def _fits(s: ColumnStatistics, rows: int) -> bool:
     if s.kind == "label":
         return s == ColumnStatistics(s.name, "label")
-    moments = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
     return (
         s.kind in _KINDS
         and len(s.name) <= _LONGEST_NAME
         and min(s.count, s.missing, s.other, s.numbers_in_text) >= 0
         and s.count + s.missing == rows
         and 0 <= s.distinct <= MAX_LEVELS + 1
-        and moments
-        and not s.sum_of_squares < 0
+        and _moments_fit(s)
         and _levels_fit(s)
         and _frequent_fit(s)
     )
+
+
+def _moments_fit(s: ColumnStatistics) -> bool:
+    known = len(s.moments) in (0, 2) and all(map(math.isfinite, s.moments))
+    return known and not s.sum_of_squares < 0
 
 
 def _levels_fit(s: ColumnStatistics) -> bool:

@@ -76,6 +76,9 @@ class SchemaColumn:
         if not math.isfinite(self.centre):
             raise InputError(f"centre {what} is {self.centre}; give a finite number.")
         self._check_range(what)
+        self._check_levels(what)
+
+    def _check_levels(self, what: str) -> None:
         if self.kind == "category" and not self.levels:
             raise InputError(f"levels {what} are missing; list them, or make it ignored.")
         twice = [level for k, level in enumerate(self.levels) if level in self.levels[:k]]

@@ -150,6 +150,10 @@ def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> N
     blank = [place for place, name in enumerate(names) if name == ""]
     if blank not in ([], [0]) and "" not in drop:
         raise unnamed_column(table, blank[-1])
+    _refuse_repeated_names(names, table)
+
+
+def _refuse_repeated_names(names: Sequence[str], table: str) -> None:
     twice = [name for place, name in enumerate(names) if name and name in names[:place]]
     if twice:
         raise InputError(

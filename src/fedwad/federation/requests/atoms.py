@@ -73,6 +73,14 @@ class CellSums(Reply):
             and len(self.offsets) == size
         )
         require(shapes and size > 0, "its sums differ in size.")
+        self._check_masses()
+        values = (self.soft,) if self.dual is None else (self.dual, self.soft)
+        require(
+            all(isinstance(one, float) and math.isfinite(one) for one in values),
+            "a dual value is not finite.",
+        )
+
+    def _check_masses(self) -> None:
         require(
             bool((self.masses >= 0).all()) and bool((self.squares >= 0).all()),
             "a mass is negative.",
@@ -80,11 +88,6 @@ class CellSums(Reply):
         require(abs(float(self.masses.sum()) - 1) <= _ROUNDING, "its masses do not sum to one.")
         inside = (self.crossing >= 0).all() and (self.crossing <= self.masses + _ROUNDING).all()
         require(bool(inside), "more mass crosses than there is.")
-        values = (self.soft,) if self.dual is None else (self.dual, self.soft)
-        require(
-            all(isinstance(one, float) and math.isfinite(one) for one in values),
-            "a dual value is not finite.",
-        )
 
 
 @dataclass(frozen=True, eq=False)

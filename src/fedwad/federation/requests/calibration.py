@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedwad.federation.message import MAX_COUNT, is_count, is_finite, require
-from fedwad.ot import Calibration
+from fedwad.ot import Calibration, Floats
 
 __all__ = ["check_calibration"]
 
@@ -42,9 +42,15 @@ def check_calibration(found: Calibration, dimension: int) -> None:
     )
     if found.features is not None:
         require(
-            is_finite(found.features, 1)
-            and found.features.shape == (dimension,)
-            and bool((found.features >= 0).all())
-            and abs(float(found.features.sum()) - 1) <= _SUM_TOLERANCE,
+            _are_shares(found.features, dimension),
             "shares of features in its splits do not sum to one.",
         )
+
+
+def _are_shares(features: Floats, dimension: int) -> bool:
+    return (
+        is_finite(features, 1)
+        and features.shape == (dimension,)
+        and bool((features >= 0).all())
+        and abs(float(features.sum()) - 1) <= _SUM_TOLERANCE
+    )
