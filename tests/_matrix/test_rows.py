@@ -18,7 +18,7 @@ def test_a_matrix_knows_the_rows_of_its_sites(data, method):
     found = fedwad.matrix(data, method=method, **options)
     assert found.rows == (60, 45, 30)
     assert fedwad.MatrixResult.from_dict(found.to_dict()).rows == found.rows
-    with pytest.raises(fedwad.InputError, match="content of a matrix"):
+    with pytest.raises(fedwad.InputError, match="content of a fedwad matrix"):
         fedwad.MatrixResult.from_dict(found.to_dict() | {"rows": [60]})
 
 
