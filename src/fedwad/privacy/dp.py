@@ -46,7 +46,7 @@ class DP:
     DP(epsilon=1, delta=1e-05, clip_norm=10)
     >>> import pyarrow as pa
     >>> text = 'version = 1\\n[columns.age]\\nkind = "number"\\nrange = [0, 100]'
-    >>> ages = {"paris": pa.table({"age": [41, 52] * 99}), "oslo": pa.table({"age": [9, 7] * 99})}
+    >>> ages = {"paris": pa.table({"age": [41, 52] * 99}), "oslo": pa.table({"age": [9, 27] * 99})}
     >>> fed = fedwad.local(ages, schema=fedwad.Schema.from_toml(text, public=True))
     >>> fedwad.distance(fed["paris"], fed["oslo"], privacy=fedwad.DP(1)).privacy["clip_norm"]
     2.0
