@@ -469,7 +469,7 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         "policy", [fedwad.Policy(("moments", "summary", "transport", "cells"))]
     )
-    def test_a_policy_that_tells_no_classes(self, method, policy):
+    def test_a_policy_that_says_no_classes(self, method, policy):
         fed = LocalFederation(
             {
                 name: Client(Dataset(Measure(self.X + s), self.y), policy)
@@ -480,7 +480,7 @@ class TestWrongInput:
             fedwad.distance(fed["a"], fed["b"], method=method, labels=True)
         assert fed.ledgers["a"].queries == 0
 
-    def test_a_policy_that_tells_too_little_for_classes(self):
+    def test_a_policy_that_says_too_little_for_classes(self):
         for covariance_type, covariance in (
             ("spherical", "diag"),
             ("lowrank", "full"),

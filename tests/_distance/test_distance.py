@@ -275,7 +275,7 @@ class TestBehaviour:
             assert result.traffic.up == 0
         assert fedwad.distance(x, x.copy(), method="summary").value == 0.0
 
-    def test_distances_are_told_in_the_last_message_only_unless_asked(self):
+    def test_distances_are_stated_in_the_last_message_only_unless_asked(self):
         x, y = toy(50)
         quiet = fedwad.distance(x, y, method="fedwad", support=10, rounds=4)
         assert [record.fedwad is None for record in quiet.history] == [True, True, True, False]

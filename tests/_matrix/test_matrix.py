@@ -343,7 +343,7 @@ class TestShape:
         m.save(tmp_path / "m.json")
         assert MatrixResult.load(tmp_path / "m.json") == m
 
-    def test_forms_are_told(self):
+    def test_forms_are_stated(self):
         data = sites(3)
         assert fedwad.matrix(data).covariance_types == ("full",) * 3
         m = fedwad.matrix(data, covariance_type="lowrank", labels=True)
@@ -442,7 +442,7 @@ class TestMany:
 class TestPrice:
     @pytest.mark.parametrize("labels", [False, True])
     @pytest.mark.parametrize("count", [2, 4])
-    def test_messages_and_looks(self, count, labels):
+    def test_messages_and_queries(self, count, labels):
         rounds = 3
         queries = {"summary": 1, "hub": rounds + 2, "pairs": 1 + (count - 1) * (rounds + 1)}
         messages = {"summary": 1, "hub": rounds + 2, "pairs": rounds + 2}
@@ -491,7 +491,7 @@ class TestPrice:
         up += 11 + d  # of splits, with the last message
         assert m.traffic.up == count * 8 * up
 
-    def test_smallest_cell_is_told(self):
+    def test_smallest_cell_is_stated(self):
         data = sites(3, 60)
         assert fedwad.matrix(data, cells=3).min_cell_size >= 10
         assert fedwad.matrix(data, rounds=1, support=60, method="hub").min_cell_size == 1

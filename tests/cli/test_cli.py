@@ -40,7 +40,7 @@ def test_distance_prints_the_same_numbers_as_the_library(files):
     assert content["sites"] == ["paris", "oslo"]
 
 
-def test_distance_saves_plots_and_tells(files, tmp_path):
+def test_distance_saves_plots_and_says(files, tmp_path):
     options = [
         "--method",
         "fedwad",

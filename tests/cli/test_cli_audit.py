@@ -25,7 +25,7 @@ def run(folder, *arguments):
     return command_line.run("audit", *arguments, cwd=folder, columns=120)
 
 
-def test_it_tells_a_verdict_and_exits_with_0(folder):
+def test_it_says_a_verdict_and_exits_with_0(folder):
     done = run(folder, "paris.npy", "--method", "fedwad")
     assert done.returncode == 0, done.stderr
     assert "exact interpolant, t known" in done.stdout

@@ -30,7 +30,7 @@ def test_a_distance_under_privacy(files):
     assert json.loads(done.stdout)["privacy"]["epsilon"] == 5
 
 
-def test_a_promise_without_a_radius_is_refused(files):
+def test_a_guarantee_without_a_radius_is_refused(files):
     done = run("matrix", files, "--epsilon", 1)
     assert done.returncode == 2
     assert run("matrix", files, "--clip-norm", 1).returncode == 2
@@ -96,7 +96,7 @@ def test_other_answers_after_private_ones_are_warned_of(files, caplog):
     assert caplog.messages == [sentence + "has ended, because replies without noise were sent too."]
 
 
-def test_a_plan_tells_what_is_not_feasible():
+def test_a_plan_says_what_is_not_feasible():
     done = run("plan", "--n", 200, "--d", 30, "--epsilon", 1, "--epsilon", 50, "--json")
     plans = json.loads(done.stdout)["plans"]
     assert [one["verdict"] for one in plans] == ["not feasible", "feasible"]
@@ -107,7 +107,7 @@ def test_a_plan_tells_what_is_not_feasible():
     assert run("plan", "--n", 200, "--d", 30, "--epsilon", -1).returncode == 2
 
 
-def test_a_plan_tells_when_the_radius_and_not_the_noise_makes_the_error():
+def test_a_plan_says_when_the_radius_and_not_the_noise_makes_the_error():
     """Two features reach far beyond twice their typical length; thirty do not."""
     tight, wide = plan(2000, 2, 1.0), plan(2000, 2, 1.0, clip_norm=3.5)
     assert tight.clipped > 0.02 > wide.clipped

@@ -186,7 +186,7 @@ def test_nodes_agree_on_a_schema(tmp_path):
         ({"drop": "id,"}, "has no column ''; its columns are id"),
     ],
 )
-def test_what_a_node_is_told_is_used_or_refused(sites, more, sentence):
+def test_what_a_node_is_stated_is_used_or_refused(sites, more, sentence):
     config = (
         helpers.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
     )
@@ -487,7 +487,7 @@ def test_rounds_are_kept_where_the_operator_says_and_only_there(monkeypatch, tmp
     assert not path.exists()  # a new run does not go on with an old one
 
 
-def test_the_node_tells_its_operator_what_is_missing(sites, tmp_path):
+def test_the_node_says_its_operator_what_is_missing(sites, tmp_path):
     where = {"superlink": "127.0.0.1:1", "key": tmp_path / "key"}
     with pytest.raises(InputError, match=r"none\.csv"):
         supernode.run(tmp_path / "none.csv", sites / "oslo.toml", **where)
@@ -520,7 +520,7 @@ def test_the_node_needs_a_key_and_a_superlink(sites, tmp_path):
         supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good", patience=0.0)
 
 
-def test_another_flower_inside_is_told_in_one_sentence(sites, tmp_path, monkeypatch):
+def test_another_flower_inside_is_stated_in_one_sentence(sites, tmp_path, monkeypatch):
     client = open_client(sites / "oslo.npy", sites / "oslo.toml", tmp_path / "ledger.jsonl")
     monkeypatch.delitem(sys.modules, "fedwad.engines.flower._superlink", raising=False)
     monkeypatch.setitem(sys.modules, "flwr.supernode.fleet_http_client", None)

@@ -119,7 +119,7 @@ class TestRun:
         with pytest.raises(InputError, match=sentence):
             run(counting([]), tmp_path)
 
-    def test_progress_tells_what_is_left(self, tmp_path):
+    def test_progress_says_what_is_left(self, tmp_path):
         steps = []
         run(counting([]), tmp_path, progress=steps.append)
         assert [step.done for step in steps] == [0, 1, 2, 3, 4, 5]
@@ -128,7 +128,7 @@ class TestRun:
         assert steps[-1].remaining == 0
         assert all(step.remaining >= 0 for step in steps[1:])
 
-    def test_what_is_left_out_is_told(self, tmp_path):
+    def test_what_is_left_out_is_stated(self, tmp_path):
         calls, steps = [], []
         outcome = run(counting(calls, too_large=3), tmp_path, progress=steps.append)
         assert calls == [0, 1, 2]

@@ -90,7 +90,7 @@ def test_numbers_come_back_bit_for_bit(number, distance):
     assert same(unpack(pack(Envelope(reply))).content, reply)
 
 
-def test_another_version_is_told_apart():
+def test_another_version_is_stated_apart():
     message = bytearray(pack(Envelope(MomentsRequest())))
     message[6] = 9
     with pytest.raises(VersionError, match="version 9 arrived where version 3 is read"):

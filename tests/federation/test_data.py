@@ -247,7 +247,7 @@ def test_a_wanted_name_in_a_first_line_of_numbers(tmp_path, columns):
         ),
     ],
 )
-def test_columns_without_names_are_told_by_their_place(tmp_path, content, sentence):
+def test_columns_without_names_are_stated_by_their_place(tmp_path, content, sentence):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InputError, match=sentence) as caught:
         read(tmp_path / "a.csv")

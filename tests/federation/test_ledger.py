@@ -111,12 +111,12 @@ def test_a_full_disk_means_no_answer(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing/ledger.jsonl", "."])
-def test_a_wrong_place_is_told_at_the_start(tmp_path, name):
+def test_a_wrong_place_is_stated_at_the_start(tmp_path, name):
     with pytest.raises(InputError):
         FileLedger(tmp_path / name)
 
 
-def test_reading_something_else_is_told(tmp_path):
+def test_reading_something_else_is_stated(tmp_path):
     (tmp_path / "other.txt").write_text("hello\nworld\n")
     with pytest.raises(InputError, match="not a ledger"):
         read_ledger(tmp_path / "other.txt")

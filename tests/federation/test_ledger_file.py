@@ -316,7 +316,7 @@ def test_a_full_disk_costs_nothing(tmp_path, room):
     assert reopened(path).spent == pytest.approx(math.sqrt(0.5))
 
 
-def test_a_disk_that_cannot_be_written_is_told_at_the_start(tmp_path):
+def test_a_disk_that_cannot_be_written_is_stated_at_the_start(tmp_path):
     for name in ("missing/ledger.jsonl", "."):
         with pytest.raises(InputError):
             FileLedger(tmp_path / name)
@@ -387,7 +387,7 @@ def test_it_is_written_only_during_its_turn(tmp_path):
         FileLedger(tmp_path / "ledger.jsonl").record("summary", "answered")
 
 
-def test_reading_something_else_is_told(tmp_path):
+def test_reading_something_else_is_stated(tmp_path):
     (tmp_path / "other.txt").write_text("hello\nworld\n")
     with pytest.raises(InputError, match="not a ledger"):
         read_ledger(tmp_path / "other.txt")

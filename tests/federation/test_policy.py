@@ -130,7 +130,7 @@ def test_a_client_says_who_it_is_without_a_look_at_the_data():
         CellsRequest("run", Measure(np.zeros((1, 6))), 2.0, "auto", "diag"),
     ],
 )
-def test_statistics_of_classes_are_told_only_where_the_policy_says_so(request_):
+def test_statistics_of_classes_are_stated_only_where_the_policy_says_so(request_):
     kinds = ("moments", "summary", "cells")
     with pytest.raises(PolicyError, match="statistics of classes"):
         Client(LABELLED, Policy(kinds)).answer(request_)
@@ -141,7 +141,7 @@ def test_statistics_of_classes_are_told_only_where_the_policy_says_so(request_):
 
 
 @pytest.mark.parametrize("covariance_type", ["full", "lowrank", "diag", "spherical"])
-def test_no_more_of_a_covariance_is_told_than_the_policy_says(covariance_type):
+def test_no_more_of_a_covariance_is_stated_than_the_policy_says(covariance_type):
     order = ("full", "lowrank", "diag", "spherical")
     client = Client(LABELLED, Policy(("summary", "cells"), covariance_type=covariance_type))
     for asked in ("auto", *order):

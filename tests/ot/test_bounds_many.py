@@ -148,7 +148,7 @@ class TestLowerBounds:
             assert shared[i, j] <= each[i, j] * (1 + 1e-6) + 1e-6 * within_std + noise
 
     @pytest.mark.usefixtures("shared_directions")
-    def test_translated_copies_are_told_apart(self):
+    def test_translated_copies_are_stated_apart(self):
         X = np.random.default_rng(0).standard_normal((100, 20))
         summaries = [summarise(Measure(X + shift), 3, "full") for shift in (0, 1e-3, 5)]
         found = lower_bounds(summaries)

@@ -7,7 +7,7 @@ from fedwad.ot import Measure, SyntheticSample, _many, solve, summarise, synthet
 from fedwad.ot._synthetic import CAP, _at_full_size
 
 
-def test_twin_has_the_cell_means_and_the_covariance():
+def test_synthetic_sample_has_the_cell_means_and_the_covariance():
     rng = np.random.default_rng(0)
     summary = summarise(Measure(rng.standard_normal((4000, 3)) @ rng.standard_normal((3, 3))), 8)
     synthetic = SyntheticSample.of(summary).draw(4000, rng)
@@ -18,7 +18,7 @@ def test_twin_has_the_cell_means_and_the_covariance():
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
-def test_twin_of_any_size(size):
+def test_synthetic_sample_of_any_size(size):
     summary = summarise(Measure(np.random.default_rng(0).standard_normal((400, 2))), 20)
     assert SyntheticSample.of(summary).draw(size, np.random.default_rng(1)).points.shape == (
         size,

@@ -109,6 +109,6 @@ def test_costs_add_up_as_squares():
     ("epsilon", "delta"),
     [(0, 1e-5), (-1, 1e-5), (1, 0), (1, 0.5), (math.nan, 1e-5), (True, 1e-5), (101, 1e-5)],
 )
-def test_promises_that_mean_nothing_are_refused(epsilon, delta):
+def test_guarantees_that_mean_nothing_are_refused(epsilon, delta):
     with pytest.raises(InputError):
         mu_of(epsilon, delta)

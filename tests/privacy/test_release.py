@@ -181,7 +181,7 @@ def test_one_release_serves_the_classifier_too():
         fedwad.CoresetClassifier(privacy=DP(3, clip_norm=11, labels=names)).fit(fed)
 
 
-def test_a_private_classifier_is_saved_with_its_promise(tmp_path):
+def test_a_private_classifier_is_saved_with_its_guarantee(tmp_path):
     sites, names = labelled_sites()
     model = fedwad.CoresetClassifier(privacy=DP(3, clip_norm=10, labels=names)).fit(sites)
     model.save(tmp_path / "model.npz")

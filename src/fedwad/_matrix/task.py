@@ -42,7 +42,7 @@ class Found:
     Where there are calibrations, they and the first summaries are those of the sites in order.
     `columns` are the parts of features in the squared distances of pairs. `noises` are variances
     of noise for privacy in means and variances. `chance` is the sampling noise of all pairs where
-    no calibration tells it.
+    no calibration says it.
     """
 
     sites: tuple[str, ...]

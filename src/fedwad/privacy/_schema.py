@@ -138,13 +138,13 @@ def _made(column: SchemaColumn, sums: Floats, rows: int, noise: float) -> Schema
         return None
     mean = float(sums[0]) / present
     if column.kind == "boolean":
-        variance, doubt, centre, unit = mean * (1.0 - mean), abs(1.0 - 2.0 * mean), mean, 1.0
+        variance, error, centre, unit = mean * (1.0 - mean), abs(1.0 - 2.0 * mean), mean, 1.0
     else:
         low, high = column.range
         variance = (float(sums[1]) / present + 1.0) / 2.0 - mean**2
-        doubt = math.hypot(0.5, 2.0 * mean)
+        error = math.hypot(0.5, 2.0 * mean)
         centre, unit = (low + high) / 2.0 + mean * (high - low) / 2.0, (high - low) / 2.0
-    if variance <= _VISIBLE * doubt * noise / present or variance <= 0.0:
+    if variance <= _VISIBLE * error * noise / present or variance <= 0.0:
         return None
     return replace(column, centre=centre, scale=unit * math.sqrt(variance))
 

@@ -114,7 +114,7 @@ def test_by_default_and_without_classes_names_stay_inside():
     assert strict.ledger.queries == 0
 
 
-def test_a_rare_label_is_not_told():
+def test_a_rare_label_is_not_stated():
     policy = Policy(["labels"], classes=True, min_cell_size=10)
     asked = client(["common"] * 30 + ["rare"] * 9 + ["other"] * 10, policy)
     assert asked.answer(LabelsRequest()).names == ("common", "other")

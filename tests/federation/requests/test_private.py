@@ -48,7 +48,7 @@ def test_a_release_is_paid_for_before_it_is_answered():
     reply.check_values()
 
 
-def test_asked_again_it_tells_the_same_and_spends_nothing():
+def test_asked_again_it_says_the_same_and_spends_nothing():
     client = node()
     first, second = client.answer(asked()), client.answer(asked())
     assert all(
@@ -118,14 +118,14 @@ def test_a_ledger_with_an_impossible_cost_is_not_believed(tmp_path, mu):
         node(3.0, FileLedger(path)).answer(asked(0.1))
 
 
-def test_answers_without_privacy_end_the_promise():
+def test_answers_without_privacy_end_the_guarantee():
     ledger = Client(read(DATA), Policy(allow=["moments"])).ledger
     Client(read(DATA), Policy(allow=["moments"]), ledger).answer(MomentsRequest())
     with pytest.raises(PolicyError, match="without differential privacy"):
         node(3.0, ledger).answer(asked())
 
 
-def test_a_policy_that_promises_lets_nothing_else_out():
+def test_a_policy_that_guarantees_lets_nothing_else_out():
     with pytest.raises(InputError, match="'summary'"):
         Policy(allow=["private", "summary"], epsilon=1.0)
     with pytest.raises(PolicyError):

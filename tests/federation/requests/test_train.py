@@ -179,7 +179,7 @@ def test_messages_carry_both():
         {"model": "rnn"},
     ],
 )
-def test_wrong_requests_are_told_in_a_sentence_and_recorded(changes):
+def test_wrong_requests_are_stated_in_a_sentence_and_recorded(changes):
     one = client()
     with pytest.raises(InputError):
         one.answer(replace(request(), **changes))
@@ -195,7 +195,7 @@ def test_data_without_labels_or_too_few():
         client(count=4).answer(request(test_size=0.1))
 
 
-def test_a_rate_that_is_too_large_is_told():
+def test_a_rate_that_is_too_large_is_stated():
     with pytest.raises(InputError, match="diverged at learning_rate 100"):
         client().answer(
             request(personal=(), epochs=(20,), layers=("all",), learning_rate=100.0, momentum=0.9)

@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads(model):
     assert not np.array_equal(different.down[0], model.down[0])
 
 
-def test_progress_is_told():
+def test_progress_is_stated():
     pytest.importorskip("torch")
     seen = []
     fit(

@@ -116,7 +116,7 @@ def test_personal_layers_come_and_go():
         ("test_networks:number", "torch.nn.Module"),
     ],
 )
-def test_wrong_models_are_told_in_a_sentence(word, sentence):
+def test_wrong_models_are_stated_in_a_sentence(word, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         networks.build(word, 8, 3)
     assert "secret" not in str(caught.value)

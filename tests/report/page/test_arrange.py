@@ -68,7 +68,7 @@ def test_a_plane_is_drawn_as_it_is(scale):
     np.testing.assert_allclose(found / scale, on_a_map(matrix_of(cloud)), atol=1e-6)
 
 
-def test_the_map_tells_how_far_it_is_off():
+def test_the_map_says_how_far_it_is_off():
     corners = matrix_of(np.eye(6))  # all equally far: no plane holds them
     assert 0.1 < map_error(on_a_map(corners), corners) < 0.6
 

@@ -109,7 +109,7 @@ def test_it_loads_without_a_network_and_asks_for_nothing(show, make_matrix):
     assert sum(url.startswith("file:") for url in asked) == 1
 
 
-def test_hovering_tells_the_pair_and_its_interval(show, make_matrix):
+def test_hovering_says_the_pair_and_its_interval(show, make_matrix):
     matrix, clusters = make_matrix(12)
     page = show(matrix, clusters=clusters)
     names = order_of(page)
@@ -234,7 +234,7 @@ def test_paper_shows_the_table_and_all_of_the_heat_map(show, make_matrix):
         assert pdf.startswith(b"%PDF")
 
 
-def test_the_map_tells_the_nearest(show, make_matrix):
+def test_the_map_says_the_nearest(show, make_matrix):
     matrix, clusters = make_matrix(12)
     page = show(matrix, clusters=clusters)
     x, y = page.execute_script(

@@ -316,7 +316,7 @@ def test_others_can_make_pages_of_their_own_sections(tmp_path, when):
     assert page.tags.count("section") == 4
 
 
-def test_traffic_is_told_in_words(make_matrix, tmp_path):
+def test_traffic_is_stated_in_words(make_matrix, tmp_path):
     matrix, _ = make_matrix(3, traffic=Traffic(999, 1_000, 1))
     write_report(matrix, tmp_path / "report.html")
     text = read(tmp_path / "report.html")[1].text
