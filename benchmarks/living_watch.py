@@ -157,7 +157,7 @@ def flagged(one, two):
 import nannyml
 def flagged(one, two):
     names = list(one.columns)
-    calc = nannyml.UnivariateDriftCalculator(column_names=names, chunk_number=1).fit(one)
+    calc = nannyml.UnivariateDriftCalculator(column_names=names, chunk_number=5).fit(one)
     frame = calc.calculate(two).filter(period="analysis").to_df()
     return sum(bool(frame[column].any()) for column in frame.columns if column[-1] == "alert")
 """,
