@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fedwad.errors import DataWarning, InputError
+from fedwad.errors import DataWarning, FedwadError, InputError
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.failures import Failure
 from fedwad.federation.federation import (
@@ -18,7 +18,7 @@ from fedwad.federation.federation import (
     site,
 )
 from fedwad.federation.replies import check_reply, payload_bytes
-from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description
+from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, digest_of
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.schema import (
     EncodeReply,
@@ -42,14 +42,22 @@ __all__ = [
 
 def agreed_schema(federation: Federation, names: Sequence[str] | None = None) -> Schema:
     """The schema that the named sites agree on, all of them by default; it is handed to nobody."""
+    schema = _agree(federation, names)
+    # The schema goes to each site together with its next request.
+    up, down = payload_bytes(EncodeReply(1)), payload_bytes(EncodeRequest(schema.to_toml()))
+    used_up, used_down, messages = schema.cost
+    count = len(federation.names if names is None else names)
+    return replace(schema, cost=(used_up + count * up, used_down + count * down, messages))
+
+
+def _agree(federation: Federation, names: Sequence[str] | None = None) -> Schema:
+    """The same; its cost is that of the profiles alone."""
     asked = federation.names if names is None else tuple(names)
     metered = MeteredFederation(federation)
     replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
     schema = agree({name: reply.profile for name, reply in replies.items()})
-    # The schema goes to each site together with its next request.
-    up, down = payload_bytes(EncodeReply(1)), payload_bytes(EncodeRequest(schema.to_toml()))
-    used, count = metered.traffic, len(replies)
-    return replace(schema, cost=(used.up + count * up, used.down + count * down, used.messages))
+    used = metered.traffic
+    return replace(schema, cost=(used.up, used.down, used.messages))
 
 
 def private_schema(
@@ -154,12 +162,12 @@ def prepare(federation: Federation, names: Sequence[str] | None = None) -> Feder
 
     All sites of the federation whose data are not encoded for good take part, so that the next
     run, with other sites, finds the schema that it needs. The federation as it is if there was
-    nothing to agree on, otherwise one that knows the schema and hands it out.
+    nothing to agree on, otherwise one that knows the schema and hands it out where it is missing.
     """
     asked = federation.names if names is None else tuple(names)
     found = _described(federation, asked)
     if not _disagree(found):
-        return federation
+        return _with_taken_schema(federation, found)
     fixed = [name for name, description in found.items() if not description.schema]
     if fixed:
         waiting = next(name for name, description in found.items() if description.schema)
@@ -171,6 +179,22 @@ def prepare(federation: Federation, names: Sequence[str] | None = None) -> Feder
     found |= _described(federation, others) if others else {}
     taking = [name for name, description in found.items() if description.schema]
     return AgreedFederation(federation, agreed_schema(federation, taking), taking)
+
+
+def _with_taken_schema(federation: Federation, found: dict[str, Description]) -> Federation:
+    """A federation that knows the schema which all these sites took in an earlier run.
+
+    They send the profiles that led to it again, which counts as a repeat. The federation as it is
+    if they hold data encoded for good, or if other sites led to that schema.
+    """
+    taken = {description.schema for description in found.values()}
+    if len(taken) != 1 or "" in taken:
+        return federation
+    try:
+        schema = _agree(federation)
+    except FedwadError:
+        return federation
+    return AgreedFederation(federation, schema, ()) if digest_of(schema) in taken else federation
 
 
 def _described(federation: Federation, names: Sequence[str]) -> dict[str, Description]:
