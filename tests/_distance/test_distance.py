@@ -368,12 +368,19 @@ class TestBehaviour:
     def test_scale_and_constant_columns_do_not_matter(self, scale, method):
         x, y = toy(80)
         x, y = np.column_stack([x, np.full(80, 7.0)]), np.column_stack([y, np.full(80, 7.0)])
-        one = fedwad.distance(x, y, **options_of(method, 10, rounds=3))
-        other = fedwad.distance(x * scale, y * scale, **options_of(method, 10, rounds=3))
+
+        def measured(unit, calibration):
+            policy = dataclasses.replace(fedwad.Policy.open(), calibration=calibration)
+            sites = fedwad.local({"a": x * unit, "b": y * unit}, policy=policy)
+            return fedwad.distance(sites["a"], sites["b"], **options_of(method, 10, rounds=3))
+
+        one, other = measured(1.0, False), measured(scale, False)
+        for name in ("value", "lower", "upper"):
+            assert getattr(other, name) / scale == pytest.approx(getattr(one, name), rel=1e-6)
         # Other numbers are split in another order, which calibrates the value a little otherwise.
-        assert other.value / scale == pytest.approx(one.value, rel=1e-4)
-        assert other.lower / scale == pytest.approx(one.lower, rel=1e-6)
-        assert other.upper / scale == pytest.approx(one.upper, rel=1e-6)
+        calibrated = measured(scale, True)
+        assert calibrated.value / scale == pytest.approx(measured(1.0, True).value, rel=1e-3)
+        assert (calibrated.lower, calibrated.upper) == (other.lower, other.upper)
 
     def test_save_and_load_bring_every_bit_back(self, tmp_path):
         x, y = toy(50)

@@ -47,7 +47,7 @@ def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[
         between = _between(plan, side, len(summary.parts), a.dimension)
         # Mass that leaves a class of one site meets the variance of the other.
         other = float(inside[1 - side].sum()) * summary.weights[:, None] / a.dimension
-        parts = between + left * (within + other) / variance
+        parts = between + left * ((within + other) / variance)
         found += _listed(side, summary.weights, parts)
     return tuple(found)
 
