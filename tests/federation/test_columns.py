@@ -331,7 +331,7 @@ def test_an_audit(tmp_path):
     full = fedwad.audit(
         written(tmp_path, "a.csv", FULL), method="summary", label_column="kind", drop=OTHERS
     )
-    assert full.features == 2
+    assert full.n_features == 2
     assert full.to_dict() == fedwad.audit(TABLE, method="summary", label_column="kind").to_dict()
 
 
