@@ -131,12 +131,10 @@ def test_those_who_ask_get_the_same(folder, words):
 @pytest.mark.slow
 def test_the_hint_leads_to_a_distance_without_the_column(folder):
     words = ["distance", "paris.csv", "oslo.csv", "--schema", "none", "--label-column", "kind"]
-    assert (
-        "Drop it if it is not a measurement (--drop patient_id)" in run(*words, cwd=folder).stdout
-    )
+    assert "(--drop patient_id)" in run(*words, cwd=folder).stdout
     done = run(*words, "--drop", "patient_id", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Warning: column" not in done.stdout
+    assert "--drop" not in done.stdout
 
 
 @pytest.mark.parametrize(
