@@ -65,7 +65,7 @@ class Reference(Saved):
     >>> rng = np.random.default_rng(0)
     >>> reference = fedwad.Reference.from_data(rng.normal(size=(500, 3)), name="last year")
     >>> reference
-    <reference of last year: 500 rows, 3 features, 40 blocks>
+    <reference of last year: 500 rows, 3 features, 50 blocks>
     >>> reference.compare(rng.normal(size=(400, 3))).drift
     False
     >>> reference.compare(rng.normal(0.5, 1, (400, 3))).drift

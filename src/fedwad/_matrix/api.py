@@ -25,7 +25,7 @@ from fedwad._options import Method, resolve
 from fedwad.errors import InputError
 from fedwad.federation import (
     Federation,
-    KeepingFederation,
+    KeptReplies,
     MeteredFederation,
     as_federation,
     choose_sites,
@@ -116,8 +116,8 @@ def matrix(
         n_jobs=(os.cpu_count() or 1) if n_jobs is None else check_whole(n_jobs, "n_jobs"),
         report=check_callback(callback) or (lambda _: None),
     )
-    keeping = KeepingFederation(federation)
-    metered = MeteredFederation(keeping)
+    kept = KeptReplies()
+    metered = MeteredFederation(federation, on_reply=kept.add)
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(federation, guarantee)
@@ -128,7 +128,7 @@ def matrix(
     result = _result(metered, task, options_of, found, guarantee, pvalue)
     warn_dominant(result.evidence)
     if isinstance(options_of, Summary):
-        return replace(result, kept=keeping.kept(result.sites))
+        return replace(result, kept=kept.of(result.sites))
     return result
 
 

@@ -198,7 +198,7 @@ class MatrixResult(Saved):
         >>> import numpy as np, fedwad
         >>> rng = np.random.default_rng(0)
         >>> m = fedwad.matrix({f"site{k}": rng.normal(k // 3, 1, (300, 4)) for k in range(4)})
-        >>> 1.8 < m.heterogeneity.value < 2.2, m.eccentricity.farthest
+        >>> 1.7 < m.heterogeneity.value < 2.3, m.eccentricity.farthest
         (True, 'site3')
         """
         return known(self.health).heterogeneity()

@@ -19,7 +19,7 @@ from fedwad.federation.federation import (
 )
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
-from fedwad.federation.kept import KeepingFederation, Kept, KeptFederation, check_kept
+from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, Classes, Needs
@@ -92,9 +92,9 @@ __all__ = [
     "Federation",
     "FileLedger",
     "Journal",
-    "KeepingFederation",
     "Kept",
     "KeptFederation",
+    "KeptReplies",
     "LabelName",
     "Labels",
     "LabelsRequest",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -73,11 +73,17 @@ class MeteredFederation:
     """A federation that counts what travels and checks what comes back.
 
     The messages by which the sites agreed on a schema count. `failed` holds each site that a
-    tolerant round went on without, and why.
+    tolerant round went on without, and why. `on_reply` is called with each reply that was checked:
+    the site, the request and the reply.
     """
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        on_reply: Callable[[str, Question, Answer], None] | None = None,
+    ) -> None:
         self._federation = federation
+        self._on_reply = on_reply
         schema: Schema | None = getattr(federation, "schema", None)
         self.traffic = Traffic() if schema is None else Traffic(*schema.cost)
         #: Clients of this process cannot lie, so what they disagree on is a mistake of the caller.
@@ -118,6 +124,8 @@ class MeteredFederation:
                 failures[name] = answer
             else:
                 replies[name] = answer
+                if self._on_reply is not None:
+                    self._on_reply(name, request, answer)
         self.traffic = Traffic(
             up=self.traffic.up + sum(map(payload_bytes, replies.values())),
             down=self.traffic.down + sum(payload_bytes(requests[name]) for name in replies),

@@ -21,7 +21,7 @@ from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.ot import Calibration, Summary
 from fedwad.tables import Schema
 
-__all__ = ["KeepingFederation", "Kept", "KeptFederation", "check_kept"]
+__all__ = ["Kept", "KeptFederation", "KeptReplies", "check_kept"]
 
 _TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -156,30 +156,18 @@ def _built(value: Any) -> Any:
     return kind(**{k: tuple(v) if k in _TUPLES else v for k, v in parts.items()})
 
 
-class KeepingFederation:
-    """A federation that remembers the replies which sites allow to be kept."""
+class KeptReplies:
+    """Replies of sites that allow them to be kept, by site."""
 
-    def __init__(self, federation: Federation) -> None:
-        self._federation = federation
+    def __init__(self) -> None:
         self._kept: dict[str, dict[str, Kept]] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._federation.names
+    def add(self, name: str, request: Question, reply: Answer) -> None:
+        """Remember a reply if it may be kept."""
+        if isinstance(request, Request) and _keepable(reply):
+            self._kept.setdefault(name, {})[type(request).kind] = Kept(request, reply)
 
-    def __getattr__(self, name: str) -> Any:  # names of features, a schema, and so on
-        return getattr(self._federation, name)
-
-    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        """Ask the sites, and remember what may be kept."""
-        answers = self._federation.ask(requests)
-        for name, reply in answers.items():
-            request = requests.get(name)
-            if isinstance(request, Request) and _keepable(reply):
-                self._kept.setdefault(name, {})[type(request).kind] = Kept(request, reply)
-        return answers
-
-    def kept(self, names: Sequence[str]) -> dict[str, list[Kept]]:
+    def of(self, names: Sequence[str]) -> dict[str, list[Kept]]:
         """What may be kept of these sites; nothing if one of them does not allow it."""
         if not all("summary" in self._kept.get(name, {}) for name in names):
             return {}
