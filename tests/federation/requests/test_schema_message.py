@@ -246,9 +246,11 @@ def test_sites_behind_messages_give_the_bits_of_this_process():
     assert far.traffic == near.traffic
     assert far.traffic.messages == 4  # a profile and a summary of each site
     assert len(fed.sent) == 6  # and who each is
-    assert prepare(fed) is fed  # the schema is there; nobody is asked again
-    again = fedwad.distance(fed["paris"], fed["oslo"], method="summary")
-    assert (again.value, again.traffic.messages) == (far.value, 2)
+    later = prepare(fed)  # the sites have the schema, and repeat the profiles that led to it
+    assert later.schema == agreed.schema
+    again = fedwad.distance(later["paris"], later["oslo"], method="summary")
+    assert (again.value, again.traffic.messages) == (far.value, 4)
+    assert again.explain().names == far.explain().names
 
 
 def test_what_sites_have_said_before_the_run_is_not_asked_again():
