@@ -28,7 +28,7 @@ _FAR = 10.0  # in total standard deviations
 _TENTS = 60
 
 
-def moments_by_distances(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def moments_by_distances(session: AttackSession, _: np.random.Generator) -> Floats:
     """The record with a flag that nobody else has, from mean fourth powers of distances.
 
     E|y - z|^4 and E|y + z|^4 of the centred records y give z'Cz with the full covariance C. Its

@@ -135,7 +135,8 @@ def _fitted(column: Column, spec: SchemaColumn) -> Column:
         "boolean": lambda: [TRUTH.get(level.lower(), math.nan) for level in column.levels],
     }
     kind = "number" if spec.kind == "boolean" else spec.kind
-    return Column(column.name, kind, _looked_up(column, readers[spec.kind]()))  # type: ignore[arg-type]
+    values = _looked_up(column, readers[spec.kind]())
+    return Column(column.name, kind, values)  # type: ignore[arg-type]
 
 
 def _with_truth_codes(column: Column, spec: SchemaColumn) -> Column:

@@ -215,7 +215,7 @@ def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
 
 
 def _spellings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
-    """Levels that differ in nothing but the case of letters; a sentence for each pair of sites."""
+    """Levels that differ in upper and lower case only; a sentence for each pair of sites."""
     spelled: dict[str, dict[str, str]] = {}
     for site, s in found.items():
         for level in s.levels:
