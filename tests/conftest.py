@@ -1,7 +1,9 @@
 """Settings for all tests."""
 
+import hashlib
 import os
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,6 +19,35 @@ settings.register_profile(
     "search", settings.get_profile("repeatable"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("FEDWAD_HYPOTHESIS", "repeatable"))
+
+
+@pytest.fixture(autouse=True)
+def repeatable_noise(monkeypatch):
+    """Sites in this process draw private noise from a seed, so that no test can fail by chance.
+
+    The seed depends on the data, the question and how often it came: not on the order in which
+    threads ask. FEDWAD_NOISE_SEED gives other noise. Nodes that are processes draw real noise.
+    """
+    from fedwad.federation.requests import private, private_schema
+
+    drawn = Counter()
+
+    def seeded(points, *question):
+        content = points.tobytes() + repr((points.shape, *question)).encode()
+        key = hashlib.sha256(content).digest()
+        drawn[key] += 1
+        own = int(os.environ.get("FEDWAD_NOISE_SEED", "0"))
+        return np.random.default_rng([own, drawn[key], *key]).bytes
+
+    def release(points, *rest, classes=None):
+        return private_release(points, *rest, seeded(points, *rest), classes)
+
+    def release_schema(points, draft, mu):
+        return schema_release(points, draft, mu, seeded(points, draft.to_toml(), mu))
+
+    private_release, schema_release = private.release, private_schema.release_schema
+    monkeypatch.setattr(private, "release", release)
+    monkeypatch.setattr(private_schema, "release_schema", release_schema)
 
 
 @pytest.fixture(scope="session")
