@@ -10,14 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedwad._distance.run import pooled_start
-from fedwad._matrix.result import MatrixRound
-from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, pairs_of
+from fedwad._matrix.saved import MatrixRound
+from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, ask_moments, pairs_of
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
     MeteredFederation,
-    Moments,
-    MomentsRequest,
     SummaryReply,
 )
 from fedwad.methods import Hub
@@ -45,14 +43,7 @@ _BEST_COUPLINGS = 1000
 
 def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
     """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then close."""
-    replies = metered.ask(
-        dict.fromkeys(task.names, MomentsRequest(task.classes)),
-        Moments,
-        allow_failures=True,
-        at_least=2,
-    )
-    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    replies = metered.agreeing(replies, dimensions, task.classes)
+    replies = ask_moments(metered, task)
     support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
     names, support, history = _rounds(metered, task, method, tuple(replies), support, run)

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedwad._distance.rounds import FedWaDLoop
 from fedwad._distance.run import conclude, pooled_start
-from fedwad._matrix.result import MatrixRound
-from fedwad._matrix.task import Found, MatrixTask, Progress, pairs_of
+from fedwad._matrix.saved import MatrixRound
+from fedwad._matrix.task import Found, MatrixTask, Progress, ask_moments, pairs_of
 from fedwad._words import printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
@@ -23,7 +23,6 @@ from fedwad.federation import (
     Failure,
     MeteredFederation,
     Moments,
-    MomentsRequest,
     Reply,
     SummaryReply,
     TransportReply,
@@ -42,14 +41,7 @@ Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
-    replies = metered.ask(
-        dict.fromkeys(task.names, MomentsRequest(task.classes)),
-        Moments,
-        allow_failures=True,
-        at_least=2,
-    )
-    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    replies = metered.agreeing(replies, dimensions, task.classes)
+    replies = ask_moments(metered, task)
     names, loops = tuple(replies), _loops(replies, task, method)
     history = []
     for number in range(1, method.rounds + 1):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,16 @@ from fedwad._matrix.evidence import (
     too_small,
 )
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
-from fedwad._matrix.newcomers import add_site, kept_from, kept_to
+from fedwad._matrix.newcomers import add_site
 from fedwad._matrix.placement import Placement, place
+from fedwad._matrix.saved import (
+    TABLES,
+    MatrixRound,
+    TableName,
+    check_matrix,
+    content_of,
+    fields_from,
+)
 from fedwad.errors import InputError
 from fedwad.federation import Kept, Traffic
 from fedwad.ot import Floats
@@ -38,16 +46,6 @@ __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
 _GROUPS_LEVEL = 0.025
 _WIDEST = 20  # sites in a notebook's table
-_TABLES = ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
-
-
-@dataclass(frozen=True)
-class MatrixRound:
-    """One round of "hub" or "pairs": its duration and the root mean square shift of supports."""
-
-    number: int
-    seconds: float
-    shift: float
 
 
 @dataclass(frozen=True)
@@ -344,10 +342,11 @@ class MatrixResult(Saved):
             Neighbour(self.sites[i], *(float(table[row, i]) for table in tables)) for i in order
         ]
 
-    def to_frame(self, which: Literal["value", "lower", "upper"] = "value") -> pd.DataFrame:
+    def to_frame(self, which: TableName = "value") -> pd.DataFrame:
         """Return one of the matrices as a pandas DataFrame with the names of sites."""
-        if which not in _TABLES or getattr(self, which) is None:
-            raise InputError(f"There is no table {which!r}; choose 'value', 'lower' or 'upper'.")
+        here = [name for name in TABLES if getattr(self, name) is not None]
+        if which not in here:
+            raise InputError(f"There is no table {which!r}; this matrix has {', '.join(here)}.")
         try:
             import pandas as pd
         except ImportError:
@@ -371,85 +370,15 @@ class MatrixResult(Saved):
         return {"heterogeneity": text, "odd one out": odd}
 
     def _content(self) -> dict[str, Any]:
-        names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
-        content: dict[str, Any] = {name: getattr(self, name) for name in names}
-        content |= {
-            "options": dict(self.options),
-            "sites": list(self.sites),
-            "rows": list(self.rows),
-            "covariance_types": list(self.covariance_types),
-            "failed": dict(self.failed),
-        }
-        content |= {
-            name: None if (table := getattr(self, name)) is None else _rows(table)
-            for name in _TABLES
-        }
-        interval = self.population_interval
-        content["population_interval"] = None if interval is None else list(map(_rows, interval))
-        content["health"] = None if self.health is None else self.health.to_dict()
-        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
-        content["kept"] = kept_to(self.kept)
-        content["traffic"] = asdict(self.traffic)
-        content["history"] = [asdict(record) for record in self.history]
-        return content
+        return content_of(self)
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> MatrixResult:
         try:
-            result = cls._from_dict(dict(content))
-            result._check()
+            result = cls(**fields_from(dict(content)))
+            check_matrix(result)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "This is not the content of a fedwad matrix; parts are missing or were changed."
             ) from None
         return result
-
-    @classmethod
-    def _from_dict(cls, content: dict[str, Any]) -> MatrixResult:
-        tables: dict[str, Any] = {name: content.pop(name) for name in _TABLES[:4]}
-        tables |= {name: content.pop(name, None) for name in _TABLES[4:]}
-        interval, health = content.pop("population_interval", None), content.pop("health", None)
-        evidence, kept = content.pop("evidence", None), content.pop("kept", {})
-        for name, table in tables.items():
-            tables[name] = None if table is None else np.array(table, dtype=np.float64)
-        if type(content["sites"]) is not list:
-            raise TypeError("not a list of names")
-        return cls(
-            sites=tuple(content.pop("sites")),
-            rows=tuple(map(int, content.pop("rows", ()))),
-            covariance_types=tuple(content.pop("covariance_types")),
-            traffic=Traffic(**content.pop("traffic")),
-            history=tuple(MatrixRound(**record) for record in content.pop("history")),
-            population_interval=None if interval is None else _interval(interval),
-            health=None if health is None else Health.from_dict(health, len(tables["value"])),
-            evidence=None if evidence is None else Evidence.from_dict(evidence),
-            kept=kept_from(kept),
-            **tables,
-            **content,
-        )
-
-    def _check(self) -> None:
-        size = len({name for name in self.sites if type(name) is str})
-        if size != len(self.sites):
-            raise ValueError("not names")
-        if self.rows and len(self.rows) != size:
-            raise ValueError("not one number of rows for each site")
-        if any(table.shape != (size, size) for table in self._tables()):
-            raise ValueError("not square")
-        if not np.array_equal(np.clip(self.value, self.lower, self.upper), self.value):
-            raise ValueError("not a result of matrix()")
-
-    def _tables(self) -> list[Floats]:
-        tables = [self.value, self.lower, self.upper, *(self.population_interval or ())]
-        rest = [getattr(self, name) for name in _TABLES[3:]]
-        return tables + [table for table in rest if table is not None]
-
-
-def _rows(table: Floats) -> list[list[float | None]]:
-    """Return rows of numbers, with None for what is unknown."""
-    return [[None if value != value else value for value in row] for row in table.tolist()]
-
-
-def _interval(ends: list[Any]) -> tuple[Floats, Floats]:
-    low, high = (np.array(table, dtype=np.float64) for table in ends)
-    return low, high

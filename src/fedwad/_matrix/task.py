@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fedwad._matrix.result import MatrixRound
-from fedwad.federation import Classes
+from fedwad._matrix.saved import MatrixRound
+from fedwad.federation import Classes, MeteredFederation, Moments, MomentsRequest
 from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
-__all__ = ["Found", "MatrixTask", "Pair", "Progress", "counted", "pairs_of"]
+__all__ = ["Found", "MatrixTask", "Pair", "Progress", "ask_moments", "counted", "pairs_of"]
 
 Pair = tuple[int, int]
 
@@ -57,6 +57,14 @@ class Found:
     columns: Mapping[Pair, Floats] = field(default_factory=dict)
     noises: Sequence[tuple[Floats, Floats]] = ()
     chance: Floats | None = None
+
+
+def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Moments]:
+    """Return the moments of the sites that answer and agree on dimension and classes."""
+    requests = dict.fromkeys(task.names, MomentsRequest(task.classes))
+    replies = metered.ask(requests, Moments, allow_failures=True, at_least=2)
+    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    return metered.agreeing(replies, dimensions, task.classes)
 
 
 def pairs_of(count: int) -> list[Pair]:

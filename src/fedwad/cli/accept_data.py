@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
 from fedwad.cli.console import guarded, screen
 from fedwad.errors import InputError
 from fedwad.federation import Columns, FileLedger, Policy, accept_data, load_site_data
@@ -17,10 +17,8 @@ __all__ = ["accept"]
 
 @guarded
 def accept(
-    data: Annotated[
-        Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
-    ],
-    policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
+    data: DataFile,
+    policy: PolicyFile,
     label_column: LabelColumn = None,
     drop: Drop = None,
     missing: Missing = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,20 @@ import typer
 from fedwad.cli.groups import Group
 from fedwad.federation import Columns
 
-__all__ = ["Drop", "LabelColumn", "Missing", "SchemaFile", "TableOptions"]
+__all__ = [
+    "DataFile",
+    "Drop",
+    "LabelColumn",
+    "Missing",
+    "PolicyFile",
+    "SchemaFile",
+    "TableOptions",
+]
+
+DataFile = Annotated[
+    Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
+]
+PolicyFile = Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)]
 
 LabelColumn = Annotated[
     str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")

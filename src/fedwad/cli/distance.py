@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.markup import escape
@@ -25,7 +25,15 @@ from fedwad.cli.console import (
 )
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explained_json, show_explanation
-from fedwad.cli.groups import MethodOptions, Output, Seed, grouped
+from fedwad.cli.groups import (
+    ClassCovariance,
+    Labels,
+    MethodOptions,
+    Order,
+    Output,
+    Seed,
+    grouped,
+)
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
 from fedwad.cli.sites import conflict_sentences, read_files, schema_of
@@ -63,17 +71,9 @@ def distance(
     output: Output,
     privacy: PrivacyOptions,
     place: EngineOptions,
-    p: Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")] = 2.0,
-    labels: Annotated[
-        bool,
-        typer.Option(
-            "--labels", help="Dataset distance: compare classes too. Needs labels in the data."
-        ),
-    ] = False,
-    class_covariance: Annotated[
-        Literal["diag", "full"],
-        typer.Option(help="What classes are compared by besides their means."),
-    ] = "diag",
+    p: Order = 2.0,
+    labels: Labels = False,
+    class_covariance: ClassCovariance = "diag",
     seed: Seed = 0,
     explain: Explain = False,
     exact: Annotated[

@@ -17,11 +17,14 @@ from fedwad.errors import InputError
 __all__ = [
     "CORE_PANEL",
     "Affinity",
+    "ClassCovariance",
     "Group",
     "Json",
+    "Labels",
     "MethodOptions",
     "Neighbors",
     "NumberOfClusters",
+    "Order",
     "Output",
     "Report",
     "Seed",
@@ -40,6 +43,16 @@ Sources = Annotated[
         " --connect.",
         show_default=False,
     ),
+]
+Order = Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")]
+Labels = Annotated[
+    bool,
+    typer.Option(
+        "--labels", help="Dataset distance: compare classes too. Needs labels in the data."
+    ),
+]
+ClassCovariance = Annotated[
+    Literal["diag", "full"], typer.Option(help="What classes are compared by besides their means.")
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]

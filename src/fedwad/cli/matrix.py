@@ -17,10 +17,13 @@ from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import (
     Affinity,
+    ClassCovariance,
     Json,
+    Labels,
     MethodOptions,
     Neighbors,
     NumberOfClusters,
+    Order,
     Output,
     Report,
     Seed,
@@ -55,17 +58,9 @@ def matrix(
     output: Output,
     privacy: PrivacyOptions,
     place: EngineOptions,
-    labels: Annotated[
-        bool,
-        typer.Option(
-            "--labels", help="Dataset distance: compare classes too. Needs labels in the data."
-        ),
-    ] = False,
-    class_covariance: Annotated[
-        Literal["diag", "full"],
-        typer.Option(help="What classes are compared by besides their means."),
-    ] = "diag",
-    p: Annotated[float, typer.Option("--p", help="Order of the distance, at least 1.")] = 2.0,
+    labels: Labels = False,
+    class_covariance: ClassCovariance = "diag",
+    p: Order = 2.0,
     test: Annotated[
         bool,
         typer.Option(

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedwad._words import bytes_in_words
-from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.policy_check import UNTRIED, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
@@ -36,10 +36,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 @guarded
 def check(
-    data: Annotated[
-        Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
-    ],
-    policy: Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)],
+    data: DataFile,
+    policy: PolicyFile,
     label_column: LabelColumn = None,
     drop: Drop = None,
     missing: Missing = None,

@@ -15,7 +15,7 @@ from fedwad.federation.data import Dataset
 from fedwad.federation.raw import RawTable
 from fedwad.ot import Measure, as_labels
 from fedwad.tables import FORMATS as TABLE_FORMATS
-from fedwad.tables import Schema, Table, agree, is_frame, read_table
+from fedwad.tables import Schema, Table, agree, check_file, file_suffix, is_frame, read_table
 
 __all__ = ["FORMATS", "is_readable", "read", "read_raw"]
 
@@ -33,10 +33,7 @@ _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
 
 def is_readable(path: Path) -> bool:
     """Whether the ending of a file is one of `FORMATS`, or that of a text with `.gz`."""
-    endings = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if endings[-1:] == [".gz"]:
-        return endings[0] in (".csv", ".tsv", ".txt")
-    return endings[-1:] != [] and endings[-1] in FORMATS
+    return file_suffix(path) in FORMATS
 
 
 def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
@@ -112,7 +109,7 @@ def _labelled(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
-    _refuse_path(path)
+    check_file(path, FORMATS)
     suffix = path.suffix.lower()
     if suffix not in _HINTS:
         table = read_table(
@@ -134,22 +131,6 @@ def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
         raise InputError(f"{path} has no named columns; a label column is one of a table.")
     _refuse_drop(columns, str(path))
     return content
-
-
-def _refuse_path(path: Path) -> None:
-    """InputError unless this is a file of a known format."""
-    try:
-        folder, found = path.is_dir(), path.is_file()
-    except (OSError, ValueError):
-        folder, found = False, False
-    if folder:
-        raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
-    if not is_readable(path):
-        raise InputError(
-            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
-        )
-    if not found:
-        raise InputError(f"There is no file at {path}; check the path.")
 
 
 def _refuse_drop(columns: Columns, name: str) -> None:

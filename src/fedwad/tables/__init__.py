@@ -26,7 +26,7 @@ from fedwad.tables._plain import PlainTable, plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
 from fedwad.tables._profile_checks import check_profile, smallest_group
 from fedwad.tables._rare import hide_rare
-from fedwad.tables._reading import FORMATS, read_table
+from fedwad.tables._reading import FORMATS, check_file, file_suffix, read_table
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
 from fedwad.tables._table import Column, Table, dropping
@@ -43,9 +43,11 @@ __all__ = [
     "SchemaColumn",
     "Table",
     "agree",
+    "check_file",
     "check_profile",
     "dropping",
     "encode_by_cell",
+    "file_suffix",
     "hide_rare",
     "is_frame",
     "label_text",

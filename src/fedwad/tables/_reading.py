@@ -13,7 +13,7 @@ from fedwad.tables._excel import read_excel
 from fedwad.tables._frames import is_frame, read_frame
 from fedwad.tables._table import Table
 
-__all__ = ["FORMATS", "read_table"]
+__all__ = ["FORMATS", "check_file", "file_suffix", "read_table"]
 
 #: File endings that can be read as tables; `.csv`, `.tsv` and `.txt` also with `.gz`.
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".xlsx")
@@ -96,8 +96,8 @@ def _read_file(
     sheet: str | None,
     by_cell: bool,
 ) -> Table:
-    suffix = _suffix(path)
-    _check_path(path, suffix)
+    suffix = file_suffix(path)
+    check_file(path, FORMATS)
     readers: dict[str, Callable[[], Table]] = {
         ".parquet": lambda: _read_parquet(path, markers, drop, wanted, by_cell),
         ".xlsx": lambda: read_excel(path, markers, drop, sheet, by_cell),
@@ -105,23 +105,25 @@ def _read_file(
     return readers.get(suffix, lambda: read_csv(path, markers, drop, encoding, by_cell))()
 
 
-def _suffix(path: Path) -> str:
+def file_suffix(path: Path) -> str:
+    """Return the ending of a file in small letters, without the `.gz` of a compressed text."""
     endings = [suffix.lower() for suffix in path.suffixes]
     if endings[-1:] == [".gz"]:
         return endings[-2] if len(endings) > 1 and endings[-2] in _TEXT else ".csv"
     return endings[-1] if endings else ""
 
 
-def _check_path(path: Path, suffix: str) -> None:
+def check_file(path: Path, formats: Sequence[str]) -> None:
+    """Raise InputError unless this is a file that ends in one of `formats`."""
     try:
         folder, found = path.is_dir(), path.is_file()
     except (OSError, ValueError):
         folder, found = False, False
     if folder:
-        raise InputError(f"{path} is a folder; give one file, {' '.join(FORMATS)}.")
-    if suffix not in FORMATS:
+        raise InputError(f"{path} is a folder; give one file, {' '.join(formats)}.")
+    if file_suffix(path) not in formats:
         raise InputError(
-            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(FORMATS)}."
+            f"{path} ends in '{path.suffix}'; the formats that can be read are {' '.join(formats)}."
         )
     if not found:
         raise InputError(f"There is no file at {path}; check the path.")

@@ -1,0 +1,110 @@
+"""What a saved matrix holds, and how it is read again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from fedwad._explain.evidence import Evidence
+from fedwad._matrix.health import Health
+from fedwad._matrix.newcomers import kept_from, kept_to
+from fedwad.federation import Traffic
+from fedwad.ot import Floats
+
+if TYPE_CHECKING:
+    from fedwad._matrix.result import MatrixResult
+
+__all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "content_of", "fields_from"]
+
+TableName = Literal["value", "lower", "upper", "fedwad", "noise", "population", "pvalue"]
+#: The tables of a matrix; the last three were added later and may be missing from a saved one.
+TABLES: tuple[str, ...] = get_args(TableName)
+
+
+@dataclass(frozen=True)
+class MatrixRound:
+    """One round of "hub" or "pairs": its duration and the root mean square shift of supports."""
+
+    number: int
+    seconds: float
+    shift: float
+
+
+def content_of(result: MatrixResult) -> dict[str, Any]:
+    """Return everything that a matrix is saved with, as JSON can hold it."""
+    names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
+    content: dict[str, Any] = {name: getattr(result, name) for name in names}
+    content |= {
+        "options": dict(result.options),
+        "sites": list(result.sites),
+        "rows": list(result.rows),
+        "covariance_types": list(result.covariance_types),
+        "failed": dict(result.failed),
+    }
+    content |= {
+        name: None if (table := getattr(result, name)) is None else _rows(table) for name in TABLES
+    }
+    interval = result.population_interval
+    content["population_interval"] = None if interval is None else list(map(_rows, interval))
+    content["health"] = None if result.health is None else result.health.to_dict()
+    content["evidence"] = None if result.evidence is None else result.evidence.to_dict()
+    content["kept"] = kept_to(result.kept)
+    content["traffic"] = asdict(result.traffic)
+    content["history"] = [asdict(record) for record in result.history]
+    return content
+
+
+def fields_from(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a matrix from what was saved; `content` is used up."""
+    tables: dict[str, Any] = {name: content.pop(name) for name in TABLES[:4]}
+    tables |= {name: content.pop(name, None) for name in TABLES[4:]}
+    interval, health = content.pop("population_interval", None), content.pop("health", None)
+    evidence, kept = content.pop("evidence", None), content.pop("kept", {})
+    for name, table in tables.items():
+        tables[name] = None if table is None else np.array(table, dtype=np.float64)
+    if type(content["sites"]) is not list:
+        raise TypeError("not a list of names")
+    return dict(
+        sites=tuple(content.pop("sites")),
+        rows=tuple(map(int, content.pop("rows", ()))),
+        covariance_types=tuple(content.pop("covariance_types")),
+        traffic=Traffic(**content.pop("traffic")),
+        history=tuple(MatrixRound(**record) for record in content.pop("history")),
+        population_interval=None if interval is None else _interval(interval),
+        health=None if health is None else Health.from_dict(health, len(tables["value"])),
+        evidence=None if evidence is None else Evidence.from_dict(evidence),
+        kept=kept_from(kept),
+        **tables,
+        **content,
+    )
+
+
+def check_matrix(result: MatrixResult) -> None:
+    """Raise ValueError unless the parts of a matrix fit one another."""
+    size = len({name for name in result.sites if type(name) is str})
+    if size != len(result.sites):
+        raise ValueError("not names")
+    if result.rows and len(result.rows) != size:
+        raise ValueError("not one number of rows for each site")
+    if any(table.shape != (size, size) for table in _tables(result)):
+        raise ValueError("not square")
+    if not np.array_equal(np.clip(result.value, result.lower, result.upper), result.value):
+        raise ValueError("not a result of matrix()")
+
+
+def _tables(result: MatrixResult) -> list[Floats]:
+    tables = [result.value, result.lower, result.upper, *(result.population_interval or ())]
+    rest = [getattr(result, name) for name in TABLES[3:]]
+    return tables + [table for table in rest if table is not None]
+
+
+def _rows(table: Floats) -> list[list[float | None]]:
+    """Return rows of numbers, with None for what is unknown."""
+    return [[None if value != value else value for value in row] for row in table.tolist()]
+
+
+def _interval(ends: list[Any]) -> tuple[Floats, Floats]:
+    low, high = (np.array(table, dtype=np.float64) for table in ends)
+    return low, high
