@@ -840,9 +840,9 @@ class TestResult:
             assert list(frame.index) == list(frame.columns) == list(m.sites)
             assert np.array_equal(frame.to_numpy(), getattr(m, which))
         assert m.to_frame().loc["site0", "site2"] == m.value[0, 2]
-        with pytest.raises(InputError, match="choose 'value', 'lower' or 'upper'"):
+        with pytest.raises(InputError, match="this matrix has value, lower, upper, fedwad"):
             m.to_frame("middle")
-        with pytest.raises(InputError, match="choose"):
+        with pytest.raises(InputError, match="There is no table 'fedwad'"):
             fedwad.matrix(sites(2, 20)).to_frame("fedwad")
 
     def test_nearest(self, m):
