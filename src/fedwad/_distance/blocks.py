@@ -5,12 +5,14 @@ A block is one of the random disjoint groups of rows of one site; only their mea
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
+from fedwad.errors import DataWarning
 from fedwad.federation import BlocksReply, BlocksRequest, MeteredFederation, check_same_features
 from fedwad.ot import Blocks
 
-__all__ = ["ask_blocks"]
+__all__ = ["ask_blocks", "ask_willing_blocks"]
 
 
 def ask_blocks(metered: MeteredFederation, names: Sequence[str]) -> dict[str, Blocks]:
@@ -19,3 +21,25 @@ def ask_blocks(metered: MeteredFederation, names: Sequence[str]) -> dict[str, Bl
     # centre: the mean of all rows of the site, one number for each feature
     check_same_features({name: len(replies[name].centre) for name in names})
     return {name: replies[name].blocks for name in names}
+
+
+def ask_willing_blocks(
+    metered: MeteredFederation, names: Sequence[str], features: int
+) -> dict[str, Blocks]:
+    """Ask as `ask_blocks` does, and go on without sites that refuse or fail if two remain.
+
+    They are part of the result all the same; a `DataWarning` says why each is not tested.
+    """
+    before = dict(metered.failed)
+    replies = metered.ask(
+        dict.fromkeys(names, BlocksRequest()), BlocksReply, allow_failures=True, at_least=2
+    )
+    reasons = {name: metered.failed[name] for name in names if name not in replies}
+    metered.failed = before
+    for name, reply in list(replies.items()):
+        if len(reply.centre) != features:
+            reasons[name] = "its block means are about another number of features."
+            del replies[name]
+    for name, reason in reasons.items():
+        warnings.warn(f"{name} is not tested: {reason}", DataWarning, stacklevel=5)
+    return {name: reply.blocks for name, reply in replies.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_flag, check_whole
 from fedwad._distance.api import check_classes, check_private
-from fedwad._distance.blocks import ask_blocks
+from fedwad._distance.blocks import ask_willing_blocks
 from fedwad._explain.dominant import warn_dominant
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.from_summaries import by_release, by_summary
@@ -73,7 +73,8 @@ def matrix(
         of `fedwad.methods`, which holds its options.
     labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
     test : also test each pair for a difference by more than chance, with one message more from
-        each site, see `fedwad.permutation_test`; not with `privacy`
+        each site, see `fedwad.permutation_test`; not with `privacy`. Pairs of a site that
+        refuses have NaN, and a `DataWarning` says why
     seed : the same seed gives the same bits
     p : order of the distance, at least 1; 2 for labelled data, "hub" and "pairs"
     sites : names of the sites to compare; all when left out
@@ -142,9 +143,19 @@ def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> Found:
 
 
 def _pvalues(metered: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
-    """Return the adjusted p-values of all pairs."""
-    blocks = ask_blocks(metered, found.sites)
-    return pairwise_pvalues([blocks[name] for name in found.sites], seed=task.seed)
+    """Return the adjusted p-values of all pairs, NaN for those of sites that sent no blocks."""
+    blocks = ask_willing_blocks(metered, found.sites, _features(task, found))
+    tested = np.array([name in blocks for name in found.sites])
+    pvalues = np.full((len(tested), len(tested)), np.nan)
+    pvalues[np.ix_(tested, tested)] = pairwise_pvalues(list(blocks.values()), seed=task.seed)
+    np.fill_diagonal(pvalues, 1.0)
+    return pvalues
+
+
+def _features(task: MatrixTask, found: Found) -> int:
+    """Return the number of features of the sites' data."""
+    count, labelled = found.summaries[0].dimension, isinstance(found.summaries[0], LabelledSummary)
+    return count if labelled else feature_count(count, task.classes)
 
 
 def _chance(found: Found) -> Populations | None:
@@ -213,13 +224,12 @@ def _evidence(metered: MeteredFederation, task: MatrixTask, found: Found) -> Evi
     if task.p != 2:
         return None
     summaries = found.summaries[: len(found.sites)]
-    count, labelled = summaries[0].dimension, isinstance(summaries[0], LabelledSummary)
     return Evidence.of(
         summaries,
         found.calibrations,
         found.columns,
         metered.features,
         metered.schema,
-        count if labelled else feature_count(count, task.classes),
+        _features(task, found),
         found.noises,
     )

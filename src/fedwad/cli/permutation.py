@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
@@ -117,7 +118,7 @@ def _all_pairs(result: fedwad.MatrixResult) -> Content:
         for i in range(len(sites))
         for j in range(i)
     ]
-    pairs.sort(key=lambda pair: pair["pvalue"])
+    pairs.sort(key=lambda pair: math.inf if pair["pvalue"] is None else pair["pvalue"])
     kept = {name: content[name] for name in ("sites", "seed", "traffic", "failed")}
     return kept | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
 
@@ -128,15 +129,17 @@ def _show(content: Content, explain: bool) -> None:
     screen.print(f"[bold]{verdict}[/] {level}")
     table = Table.grid(padding=(0, 2))
     for pair in content["pairs"]:
-        table.add_row(escape(" - ".join(pair["sites"])), f"p = {pair['pvalue']:.4g}")
+        tested = "not tested" if pair["pvalue"] is None else f"p = {pair['pvalue']:.4g}"
+        table.add_row(escape(" - ".join(pair["sites"])), tested)
     screen.print(table)
-    for pair in content["pairs"]:
+    tested_pairs = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
+    for pair in tested_pairs:
         if "explanation" in pair and (explain or pair["pvalue"] <= content["alpha"]):
             if len(content["pairs"]) > 1:
                 screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
             show_explanation(pair["explanation"], explain)
     if len(content["pairs"]) > 1:
-        screen.print(f"P-values are adjusted for {len(content['pairs'])} pairs (Holm).")
+        screen.print(f"P-values are adjusted for {len(tested_pairs)} pairs (Holm).")
     if content.get("smallest", 0) > content["alpha"]:
         screen.print(
             f"So few blocks cannot give a p-value below {content['smallest']:.2g}; the sites are"

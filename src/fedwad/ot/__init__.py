@@ -1,6 +1,7 @@
 """Optimal transport on one machine: measures, exact plans with proofs, geodesics, summaries and
 bounds."""
 
+from fedwad.ot._blocks import SMALLEST as SMALLEST_BLOCK
 from fedwad.ot._blocks import Blocks, block_means, directions, segments_of
 from fedwad.ot._bounds import bures, lower_bound, lower_bounds, rounding, upper_bound, upper_bounds
 from fedwad.ot._calibration import Calibration, calibrate
@@ -62,6 +63,7 @@ from fedwad.ot._synthetic import (
 )
 
 __all__ = [
+    "SMALLEST_BLOCK",
     "TOLERANCE",
     "Atoms",
     "Blocks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
+from math import comb, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ _WEIGHTS = {
 }
 _DIGITS = 1e-10  # relative differences of a statistic that are rounding
 _NOTHING = 1e-20  # variance of a constant, in common units
+_LARGEST = 1e140  # numbers in common units whose squares can be added
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,10 @@ def permutation_test(
             "A permutation test needs two or more sites with blocks of the same features."
         )
     rows = common_rows(sites, least)
-    parts = in_common_units(sites, rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = in_common_units(sites, rows)
+        if not all((np.abs(part) <= _LARGEST).all() for part in parts):
+            raise InputError("Block means of these sites are too far apart to be compared.")
     counts = [len(part) for part in parts]
     labellings = _labellings(counts, permutations, seed)
     seen = _between(np.concatenate(parts), counts, labellings, sites[0].segments)
@@ -177,16 +181,24 @@ def pairwise_pvalues(
     """P-values of all pairs of sites, adjusted by Holm's method, (N, N) with ones on the diagonal.
 
     The more pairs there are, the more permutations each gets, so that an adjusted p-value of 0.01
-    can be reached with up to some hundred pairs.
+    can be reached with up to some hundred pairs. A pair whose blocks do not fit each other has NaN.
     """
     count = len(sites)
     pairs = [(i, j) for i in range(count) for j in range(i)]
     tries = permutations or int(np.clip(100 * len(pairs), 1999, 19_999))
-    found = np.array([permutation_test([sites[i], sites[j]], tries, seed).pvalue for i, j in pairs])
+    found = np.array([_pvalue([sites[i], sites[j]], tries, seed) for i, j in pairs])
+    found[~np.isnan(found)] = holm(found[~np.isnan(found)])
     result = np.ones((count, count))
-    for (i, j), pvalue in zip(pairs, holm(found), strict=True):
+    for (i, j), pvalue in zip(pairs, found, strict=True):
         result[i, j] = result[j, i] = pvalue
     return result
+
+
+def _pvalue(sites: Sequence[Blocks], permutations: int, seed: int) -> float:
+    try:
+        return permutation_test(sites, permutations, seed).pvalue
+    except InputError:
+        return nan
 
 
 def holm(pvalues: Floats) -> Floats:

@@ -163,19 +163,30 @@ def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
 
 def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
     """Which sites are left out of the verdict."""
-    judged = judged_sites(matrix)
-    if matrix.pvalue is not None or not judged or len(judged) == len(matrix):
+    judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
+    if not judged or len(judged) == len(matrix):
         return []
     left = [named(site) for place, site in enumerate(matrix.sites) if place not in judged]
     what = listed(left) if len(left) <= _MOST_NAMED else counted(len(left), "site")
+    if matrix.pvalue is not None:
+        return [f"{what} cannot be judged: no block means came that the test could use."]
     return [f"{what} cannot be judged: too few rows, or a policy that shares no noise level."]
+
+
+def _tested_sites(matrix: MatrixResult) -> list[int]:
+    """Places of the sites that were tested against each other; all mostly."""
+    unknown = np.isnan(np.asarray(matrix.pvalue))
+    kept = list(range(len(matrix)))
+    while len(kept) > 2 and unknown[np.ix_(kept, kept)].any():
+        kept.pop(int(unknown[np.ix_(kept, kept)].sum(axis=1).argmax()))
+    return kept
 
 
 def _verdict(matrix: MatrixResult, named: Named) -> str:
     differ = pairs_that_differ(matrix)
     if differ is None:
         return "Whether these distances are more than chance is unknown."
-    judged = list(range(len(matrix))) if matrix.pvalue is not None else judged_sites(matrix)
+    judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
     differ = differ[np.ix_(judged, judged)]
     pairs = np.triu_indices(len(judged), 1)
     count, total = int(differ[pairs].sum()), len(pairs[0])
@@ -197,6 +208,9 @@ def _test(matrix: MatrixResult) -> list[str]:
     if matrix.pvalue is None:
         return []
     found = matrix.pvalue[np.triu_indices(len(matrix), 1)]
+    found = found[~np.isnan(found)]
+    if not len(found):
+        return []
     small = found[found <= _LEVEL]
     what = f"at most {small.max():.2g}" if len(small) else f"at least {found.min():.2g}"
     which = "All" if len(small) in (0, len(found)) else "Their"

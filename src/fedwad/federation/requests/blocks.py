@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_switch, is_count, is_finite, require
+from fedwad.ot import SMALLEST_BLOCK as SMALLEST
 from fedwad.ot import Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
@@ -37,7 +38,10 @@ class BlocksReply(Reply):
 
     def check_values(self) -> None:
         check_switch(self.keep)
-        require(is_count(self.rows), "the size of a block is not a positive whole number.")
+        require(
+            is_count(self.rows) and self.rows % SMALLEST == 0 and _is_power(self.rows // SMALLEST),
+            f"the size of a block is not {SMALLEST} times a power of two.",
+        )
         require(
             is_finite(self.means, 2) and 0 < len(self.means) <= _MOST_BLOCKS,
             "means of blocks are not finite, or too many.",
@@ -57,6 +61,11 @@ class BlocksReply(Reply):
             self.means.shape[1] == sum(count for _, count in segments_of(len(self.centre))),
             "a block has another number of functions.",
         )
+
+
+def _is_power(number: int) -> bool:
+    """Whether this is a power of two."""
+    return number.bit_count() == 1
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,14 @@ def _cells(subject: Subject) -> list[tuple[str, Callable[[int, int], str]]]:
         cells += [("chance alone", number(np.asarray(matrix.noise, dtype=float)))]
     if matrix.pvalue is not None:
         pvalue = matrix.pvalue
-        cells.append(("p", lambda i, j: f"{pvalue[i, j]:.2g}"))
+        cells.append(("p", lambda i, j: _pvalue(float(pvalue[i, j]))))
     cells.append(("samples" if subject.of_populations else "value", number(subject.sample)))
     cells.append((subject.sample_sure, between(subject.sample_bounds)))
     return cells + [(label, number(numbers)) for label, numbers in subject.others()]
+
+
+def _pvalue(number: float) -> str:
+    return "unknown" if math.isnan(number) else f"{number:.2g}"
 
 
 def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
