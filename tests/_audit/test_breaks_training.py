@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad.federation import Policy
+from fedwad.errors import PolicyError
+from fedwad.federation import FileLedger, Policy
 
 pytest.importorskip("torch")
 
@@ -31,6 +32,30 @@ def test_a_cap_on_queries_ends_the_counting_and_not_the_update():
     found = rows(Policy(("train", "evaluate"), max_queries=20))
     assert found["counting by tests"].score.near == 0
     assert found["inverted updates"].score.near > 50
+
+
+def test_a_cap_on_tests_ends_the_counting_and_is_in_the_ledger():
+    found = rows(Policy(("evaluate",), max_evaluations=30))["counting by tests"]
+    assert found.answered == 30
+    assert found.score.near == 0
+    assert "tested all 30 networks" in found.refused
+    assert rows(Policy(("evaluate",)))["counting by tests"].score.near == 1
+
+
+def test_a_line_that_cannot_be_read_may_have_been_a_test(tmp_path):
+    path = tmp_path / "node.jsonl"
+    ledger = FileLedger(path)
+    with ledger.lock():
+        ledger.record("evaluate", "answered", digest="a", data="d")
+        ledger.record("evaluate", "refused", data="d")
+        ledger.record("train", "answered", digest="b", data="d")
+    assert ledger.queries_of("evaluate") == 1
+    content = path.read_bytes().replace(b'"evaluate"', b'"evaluat"', 1)
+    (tmp_path / "copy.jsonl").write_bytes(content)
+    assert FileLedger(tmp_path / "copy.jsonl").queries_of("evaluate") == 1
+    policy = Policy(("evaluate",), max_evaluations=1)
+    with pytest.raises(PolicyError, match="tested all 1"):
+        policy.check_evaluations(FileLedger(tmp_path / "copy.jsonl").queries_of("evaluate"))
 
 
 def test_without_train_nothing_comes_back():

@@ -14,6 +14,7 @@ from fedwad._audit._atoms import by_slabs, outermost
 from fedwad._audit._blocks import repeated_blocks, solved_blocks
 from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
+from fedwad._audit._label_kinds import moved_by_one_label
 from fedwad._audit._orders import moments_by_distances, tents
 from fedwad._audit._permuted import permuted
 from fedwad._audit._private import averaged_releases, known_others, one_release
@@ -247,6 +248,8 @@ def audit(
             guesses[kind, attack.name] = yardstick.nearest(shown, found)
     if "schema" in wanted and isinstance(held, RawTable):
         rows.append(_profile_row(held, rules))
+    if "private" in wanted and whole.labels is not None and rules.label_names:
+        rows.append(_label_row(whole, rules))
     return AuditResult(
         rows=tuple(rows),
         baseline=yardstick.baseline,
@@ -295,6 +298,17 @@ def _profile_row(table: RawTable, policy: Policy) -> Row:
     score = Score(found, found, 0.0 if found else math.inf)
     requests = "one profile of the table"
     return Row("schema", "values of few records", requests, answered, refused, score, found > 0)
+
+
+def _label_row(data: Dataset, policy: Policy) -> Row:
+    """The attack on releases by class, which is about contributions and not about whole records."""
+    moved, answered, refused = moved_by_one_label(data, policy)
+    score = Score(moved, moved, 0.0 if moved else math.inf)
+    requests = "releases by class, with one label of another kind"
+    count = len(data.measure)
+    return Row(
+        "private", "one odd label", requests, answered, refused, score, moved > 0, n_attacked=count
+    )
 
 
 def _part(data: Dataset, seed: int) -> Dataset:

@@ -56,6 +56,7 @@ class Tally:
         self._squares = 0.0
         self._released: dict[str, set[str]] = {}
         self._known: dict[str, Content] = {}
+        self._of_kind: dict[str, int] = {}
 
     def add(self, content: Content) -> None:
         """Count one line."""
@@ -73,6 +74,7 @@ class Tally:
             self._squares += content.get("mu", 0.0) ** 2
         if is_query(kind, outcome):
             self.queries += content.get("count", 1)
+            self._of_kind[kind] = self._of_kind.get(kind, 0) + content.get("count", 1)
             self._without_privacy |= kind != "private"
             self.data = self.data or content.get("data", "")
         if outcome in _EXECUTED and content.get("request"):
@@ -89,6 +91,10 @@ class Tally:
         if kind not in self._released:
             self._released[kind] = _words(0, self.unreadable)
         return self._released[kind]
+
+    def queries_of(self, kind: str) -> int:
+        """How many queries were of this kind; a line that cannot be read may have been one."""
+        return self._of_kind.get(kind, 0) + self.unreadable
 
     def known(self, request: str) -> Entry | None:
         """The first line of a request that was answered or withheld."""
@@ -167,6 +173,10 @@ class Ledger:
     def queries(self) -> int:
         """How many replies a server could learn from, over the life of the data."""
         return self._tally.queries
+
+    def queries_of(self, kind: str) -> int:
+        """How many of the queries were of this kind, or may have been."""
+        return self._tally.queries_of(kind)
 
     @property
     def unreadable(self) -> int:

@@ -191,6 +191,8 @@ class Client:
             known = self.ledger.known(key)
             needs = type(request).needs(request)
             context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
+            if kind == "evaluate":
+                context.policy.check_evaluations(self.ledger.queries_of(kind))
             context.check_ready(type(request).needs_encoding)
             type(request).check_shape(request, context)
             if known is not None and known.outcome == "withheld":

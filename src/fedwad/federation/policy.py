@@ -53,6 +53,9 @@ class Policy:
     max_queries : most queries over the client's life; None for no limit. A request counts once,
         whether its reply was sent or withheld: sent again, it gets the same reply or the same
         refusal
+    max_evaluations : most queries of kind "evaluate" over the client's life, besides `max_queries`;
+        None for no limit. Each counts the records that a network of the server's choice
+        classifies correctly, and some thirty such counts place a record along a direction
     max_distinct_replies : most replies of each kind (but "describe" and "private") that differ from
         each other, over the client's life; or a table with a number for some kinds, {"summary": 1}.
         A reply that was sent before is sent again; a new one beyond the limit is withheld, because
@@ -90,6 +93,7 @@ class Policy:
     min_cell_size: int = 10
     max_support: int | None = 1000
     max_queries: int | None = None
+    max_evaluations: int | None = None
     max_distinct_replies: int | Mapping[str, int] | None = None
     min_support: int = 1
     exact_interpolant: bool = False
@@ -119,6 +123,7 @@ class Policy:
         check_whole(self.min_support, "min_support")
         self._set("max_support", checked_limit(self.max_support, "max_support", 1))
         self._set("max_queries", checked_limit(self.max_queries, "max_queries", 0))
+        self._set("max_evaluations", checked_limit(self.max_evaluations, "max_evaluations", 0))
         self._set("max_distinct_replies", checked_distinct(self.max_distinct_replies))
         self._set("label_names", checked_labels(self.label_names))
         self._check_budget()
@@ -196,9 +201,9 @@ class Policy:
         write_atomically(path, self.to_toml())
 
     def digest(self) -> str:
-        """SHA-256 of every rule that can change a reply: all but `max_queries` and who the client
-        is."""
-        neutral = ("max_queries", "name", "contact")
+        """SHA-256 of every rule that can change a reply: all but numbers of queries and who the
+        client is."""
+        neutral = ("max_queries", "max_evaluations", "name", "contact")
         names = [field.name for field in fields(self) if field.name not in neutral]
         return hashlib.sha256(repr([getattr(self, name) for name in names]).encode()).hexdigest()
 
@@ -227,6 +232,13 @@ class Policy:
             raise PolicyError(
                 f"The model '{needs.model}' is not among those that this site's policy lets it"
                 " build."
+            )
+
+    def check_evaluations(self, evaluations: int) -> None:
+        """Raise PolicyError unless one more query of kind "evaluate" may follow so many."""
+        if self.max_evaluations is not None and evaluations >= self.max_evaluations:
+            raise PolicyError(
+                f"This site has tested all {self.max_evaluations} networks that its policy allows."
             )
 
     def check_queries(self, queries: int) -> None:
