@@ -1,4 +1,4 @@
-"""Print all tables, or with --json one object."""
+"""Print all tables, or with --json one object. `rivals [GROUP]` compares other tools and papers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import platform
+import sys
 from importlib.metadata import version
 from typing import Any
 
@@ -102,6 +103,11 @@ def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["rivals"]:
+        from benchmarks import rivals
+
+        rivals.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out"

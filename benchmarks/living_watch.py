@@ -106,7 +106,7 @@ def delay(runs: int = 0, jobs: int = 1) -> list[Row]:
     return rows
 
 
-def _halves(seed: int, shift: float) -> tuple[Any, Any]:
+def halves(seed: int, shift: float) -> tuple[Any, Any]:
     """Two random halves of Cleveland; in one the named columns change by so many deviations."""
     import pandas as pd
 
@@ -119,8 +119,8 @@ def _halves(seed: int, shift: float) -> tuple[Any, Any]:
     return one, two
 
 
-def _ours(task: tuple[int, float]) -> bool:
-    one, two = _halves(*task)
+def ours(task: tuple[int, float]) -> bool:
+    one, two = halves(*task)
     return fedwad.Reference.from_data(one).compare(two, alpha=0.05).drift
 
 
@@ -131,9 +131,9 @@ def peers(runs: int = 0, jobs: int = 1, pythons: dict[str, str] | None = None) -
     for shift in (0.0, 0.5, 1.0):
         tasks = [(seed, shift) for seed in range(count)]
         row: Row = {"chol and trestbps": f"+{shift:g} sd" if shift else "same"}
-        row["fedwad, 5%"] = float(np.mean(shared(_ours, tasks, jobs)))
+        row["fedwad, 5%"] = float(np.mean(shared(ours, tasks, jobs)))
         for name, python in (pythons or {}).items():
-            found = shared(partial(_peer, name, python), _chunks(tasks, jobs), jobs)
+            found = shared(partial(peer, name, python), _chunks(tasks, jobs), jobs)
             flagged = np.concatenate(found)
             row[f"{name}, any column"] = float((flagged > 0).mean())
             row[f"{name}, columns"] = float(flagged.mean())
@@ -161,14 +161,31 @@ def flagged(one, two):
     frame = calc.calculate(two).filter(period="analysis").to_df()
     return sum(bool(frame[column].any()) for column in frame.columns if column[-1] == "alert")
 """,
+    "frouros": """
+from frouros.callbacks import PermutationTestDistanceBased
+from frouros.detectors.data_drift import MMD
+def flagged(one, two):
+    a, b = (((z - one.mean()) / one.std()).to_numpy() for z in (one, two))
+    test = PermutationTestDistanceBased(num_permutations=200, random_state=0, num_jobs=1, name="t")
+    detector = MMD(callbacks=[test])
+    detector.fit(X=a)
+    return int(detector.compare(X=b)[1]["t"]["p_value"] <= 0.05)
+""",
+    "Alibi Detect": """
+from alibi_detect.cd import TabularDrift
+def flagged(one, two):
+    a, b = (z.to_numpy(dtype="float32") for z in (one, two))
+    found = TabularDrift(a, p_val=0.05).predict(b)["data"]
+    return int((found["p_val"] < found["threshold"]).sum())
+""",
 }
 
 
-def _peer(name: str, python: str, tasks: list[Any]) -> np.ndarray:
+def peer(name: str, python: str, tasks: list[Any]) -> np.ndarray:
     """How many columns a peer flags in each pair of halves, in its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         for k, task in enumerate(tasks):
-            for half, table in zip("ab", _halves(*task), strict=True):
+            for half, table in zip("ab", halves(*task), strict=True):
                 table.to_csv(Path(folder) / f"{k}{half}.csv", index=False)
         script = (
             "import sys, warnings; warnings.filterwarnings('ignore'); import pandas as pd\\n"
