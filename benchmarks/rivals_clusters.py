@@ -33,7 +33,7 @@ from benchmarks.rivals_training import (
     mean,
     start,
 )
-from fedwad.clusters import agreement, cluster
+from fedwad.clusters import cluster
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -180,11 +180,14 @@ def measure(given: Given) -> list[Row]:
 
 
 def _row(setting: str, name: str, many: Sequence[Sequence[Site]], truth: Sequence[Labels]) -> Row:
+    from sklearn.metrics import adjusted_rand_score
+
     begin, found = time.process_time(), []
     for seed, sites in enumerate(many):
         found.append(METHODS[name](sites, len(np.unique(truth[seed])), seed))
     seconds = (time.process_time() - begin) / len(many)
-    rand = [agreement(own.labels, groups) for own, groups in zip(found, truth, strict=True)]
+    pairs = zip(found, truth, strict=True)
+    rand = [adjusted_rand_score(groups, own.labels) for own, groups in pairs]
     after = [_after(own, many[seed], seed) for seed, own in enumerate(found)]
     return {
         "setting": setting,
