@@ -426,7 +426,7 @@ class TestMany:
     # last bit.
     @pytest.mark.parametrize("labels", [False, True])
     def test_a_hub_that_couples_cells_by_their_point(self, monkeypatch, labels):
-        monkeypatch.setattr("fedwad._matrix.hub._BEST_COUPLINGS", 0)
+        monkeypatch.setattr("fedwad._matrix.hub._MAX_PAIRS_FOR_OPTIMAL_COUPLING", 0)
         data = sites(30, 20, 4)
         data["again"] = data["site0"]
         m = fedwad.matrix(data, labels=labels, rounds=2, support=5, method="hub")

@@ -87,14 +87,14 @@ def pooled_start(moments: Sequence[Moments], size: int, rng: np.random.Generator
 
 
 def conclude(
-    mu: SummaryReply, nu: SummaryReply, p: float, seed: int, among: int | None = None
+    mu: SummaryReply, nu: SummaryReply, p: float, seed: int, total_pairs: int | None = None
 ) -> tuple[Estimate, float]:
     """Return our estimate with its interval, and the paper's, from FedWaD's closing messages."""
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # replies were checked to have them
     a, b = mu.summary, nu.summary
     columns = None
     if p == 2:
-        found = estimate(a, b, 2.0, seed, among)
+        found = estimate(a, b, 2.0, seed, total_pairs)
         value, lower, upper, columns = found.value, found.lower, found.upper, found.columns
     else:
         value, lower, upper = fedwad, lower_bound(a, b, p), upper_bound(a, b, p)

@@ -20,7 +20,7 @@ from fedwad._matrix.health import Health
 from fedwad._matrix.hub import by_hub
 from fedwad._matrix.pairs import by_pairs
 from fedwad._matrix.result import MatrixResult
-from fedwad._matrix.task import Found, MatrixTask, Progress
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -133,7 +133,7 @@ def matrix(
     return result
 
 
-def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> Found:
+def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> MatrixEstimates:
     if isinstance(method, Hub):
         return by_hub(metered, task, method)
     if isinstance(method, Pairs):
@@ -142,7 +142,7 @@ def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> Found:
     return by_summary(metered, task, method)
 
 
-def _pvalues(metered: MeteredFederation, task: MatrixTask, found: Found) -> Floats:
+def _pvalues(metered: MeteredFederation, task: MatrixTask, found: MatrixEstimates) -> Floats:
     """Return the adjusted p-values of all pairs, NaN for those of sites that sent no blocks."""
     blocks = ask_willing_blocks(metered, found.sites, _features(task, found))
     tested = np.array([name in blocks for name in found.sites])
@@ -152,13 +152,13 @@ def _pvalues(metered: MeteredFederation, task: MatrixTask, found: Found) -> Floa
     return pvalues
 
 
-def _features(task: MatrixTask, found: Found) -> int:
+def _features(task: MatrixTask, found: MatrixEstimates) -> int:
     """Return the number of features of the sites' data."""
     count, labelled = found.summaries[0].dimension, isinstance(found.summaries[0], LabelledSummary)
     return count if labelled else feature_count(count, task.classes)
 
 
-def _chance(found: Found) -> Populations | None:
+def _chance(found: MatrixEstimates) -> Populations | None:
     """Return what the sites' splits say about chance; None where they were not sent."""
     if not found.calibrations:
         return None
@@ -166,7 +166,7 @@ def _chance(found: Found) -> Populations | None:
     return beyond_chance(found.value, summaries, found.calibrations)
 
 
-def _health(found: Found, chance: Populations | None) -> Health | None:
+def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None:
     """Return what the sites' heterogeneity is computed from; None if a pair is unknown."""
     if chance is None or np.isnan(chance.square).any():
         return None
@@ -182,7 +182,7 @@ def _result(
     metered: MeteredFederation,
     task: MatrixTask,
     method: Method,
-    found: Found,
+    found: MatrixEstimates,
     guarantee: DP | None,
     pvalue: Floats | None,
 ) -> MatrixResult:
@@ -219,7 +219,9 @@ def _result(
     )
 
 
-def _evidence(metered: MeteredFederation, task: MatrixTask, found: Found) -> Evidence | None:
+def _evidence(
+    metered: MeteredFederation, task: MatrixTask, found: MatrixEstimates
+) -> Evidence | None:
     """Return what explains the distances, if p = 2."""
     if task.p != 2:
         return None

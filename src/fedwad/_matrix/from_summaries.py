@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, counted, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, counted, pairs_of
 from fedwad.federation import (
     MeteredFederation,
     PrivateReply,
@@ -27,7 +27,7 @@ from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 __all__ = ["by_release", "by_summary"]
 
 
-def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> Found:
+def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> MatrixEstimates:
     """Ask each site for one summary; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
@@ -66,10 +66,12 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
         value[rows, cols] = value[cols, rows] = synthetic[rows, cols]
     types = tuple(summary.covariance_type for summary in summaries)
     found = [reply.calibration for reply in replies.values()]
-    return Found(sites, value, lower, upper, summaries, types, calibrations=found, columns=columns)
+    return MatrixEstimates(
+        sites, value, lower, upper, summaries, types, calibrations=found, columns=columns
+    )
 
 
-def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> Found:
+def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> MatrixEstimates:
     """Ask each site for one noisy release; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     replies = metered.ask(
@@ -92,7 +94,7 @@ def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> F
     )
     value, lower, upper = noise_effect(denoised, task.seed).corrected(synthetic)
     types = tuple(summary.covariance_type for summary in summaries)
-    return Found(
+    return MatrixEstimates(
         tuple(replies),
         value,
         lower,

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwad._distance.run import pooled_start
 from fedwad._matrix.saved import MatrixRound
-from fedwad._matrix.task import Found, MatrixTask, Pair, Progress, ask_moments, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, ask_moments, pairs_of
 from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
@@ -35,26 +35,28 @@ from fedwad.ot import (
 
 __all__ = ["by_hub"]
 
-# Synthetic samples of a few pairs of a few sites calibrate the term inside cells for all pairs.
-_CALIBRATION_CLIENTS, _CALIBRATION_PAIRS, _ONE_DRAW = 5, 6, 500
-_FULL_UP_TO = 64  # features up to which all sites of a hub send full covariances
-_BEST_COUPLINGS = 1000
+# The within-cell factor of all pairs is fitted to synthetic samples of a few pairs of a few sites.
+_FACTOR_SITES, _FACTOR_PAIRS = 5, 6
+_PAIRS_FOR_ONE_DRAW = 500  # with so many pairs, synthetic_distances draws once
+_HUB_FULL_UP_TO = 64  # features; beyond, "auto" asks most sites for the diagonal only
+_MAX_PAIRS_FOR_OPTIMAL_COUPLING = 1000
 
 
-def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> Found:
-    """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then close."""
+def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixEstimates:
+    """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then ask for
+    the final summaries."""
     replies = ask_moments(metered, task)
     support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
     names, support, history = _rounds(metered, task, method, tuple(replies), support, run)
-    types = _closing_types(names, task.seed, method, support.dimension)
+    types = _final_covariance_types(names, task.seed, method, support.dimension)
     requests = {
         name: CellsRequest(run, support, 2.0, covariance_type, task.classes, calibration=True)
         for name, covariance_type in types.items()
     }
-    closing = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
+    final = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
     task.report(Progress("rounds", method.rounds, method.rounds))
-    return _estimates(closing, support, types, task, history)
+    return _estimates(final, support, types, task, history)
 
 
 def _rounds(
@@ -85,54 +87,54 @@ def _rounds(
     return names, support, tuple(history)
 
 
-def _closing_types(
+def _final_covariance_types(
     names: Sequence[str], seed: int, method: Hub, dimension: int
 ) -> dict[str, CovarianceType]:
     """Return the covariance type to ask of each site.
 
-    With many features, a few sites send more than the diagonal; they calibrate the estimates.
+    With many features, only a few sites send more than the diagonal; the within-cell factor is
+    fitted to theirs.
     """
-    if method.covariance_type != "auto" or dimension <= _FULL_UP_TO:
+    if method.covariance_type != "auto" or dimension <= _HUB_FULL_UP_TO:
         return dict.fromkeys(names, method.covariance_type)
     order = np.random.default_rng(seed).permutation(len(names))
-    calibrating = set(order[:_CALIBRATION_CLIENTS].tolist())
-    return {name: "lowrank" if index in calibrating else "diag" for index, name in enumerate(names)}
+    chosen = set(order[:_FACTOR_SITES].tolist())
+    return {name: "lowrank" if index in chosen else "diag" for index, name in enumerate(names)}
 
 
 def _estimates(
-    closing: dict[str, SummaryReply],
+    final: dict[str, SummaryReply],
     support: Measure,
     types: dict[str, CovarianceType],
     task: MatrixTask,
     history: tuple[MatrixRound, ...],
-) -> Found:
-    """Return bounds and estimates for all pairs from the closing summaries."""
-    summaries = [reply.summary for reply in closing.values()]
-    means = [_means(reply, support) for reply in closing.values()]
+) -> MatrixEstimates:
+    """Return bounds and estimates for all pairs from the final summaries."""
+    summaries = [reply.summary for reply in final.values()]
+    means = [_means(reply, support) for reply in final.values()]
     between = _between(summaries, means, support.weights, task.n_jobs)
     within_std = np.array([summary.within_std for summary in summaries])
     within = np.hypot(within_std[:, None], within_std[None, :])
-    calibrating = [index for index, name in enumerate(closing) if types[name] != "diag"]
-    among = calibrating or list(range(len(summaries)))
-    share = _share(summaries, among, between, within, task)
-    value = np.hypot(between, math.sqrt(share) * within)
+    factor_sites = [index for index, name in enumerate(final) if types[name] != "diag"]
+    factor_sites = factor_sites or list(range(len(summaries)))
+    factor = _within_factor(summaries, factor_sites, between, within, task)
+    value = np.hypot(between, math.sqrt(factor) * within)
     upper, lower = np.hypot(between, within), lower_bounds(summaries, 2.0, task.n_jobs)
     for i, j in _same_data(summaries):
         value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
     sent = tuple(summary.covariance_type for summary in summaries)
-    found = [reply.calibration for reply in closing.values()]
-    return Found(
-        tuple(closing),
+    return MatrixEstimates(
+        tuple(final),
         value,
         lower,
         upper,
         summaries,
         sent,
         history,
-        calibrations=found,
-        columns=_columns(summaries, means, support.weights, share, value),
+        calibrations=[reply.calibration for reply in final.values()],
+        columns=_columns(summaries, means, support.weights, factor, value),
     )
 
 
@@ -140,21 +142,24 @@ def _columns(
     summaries: Sequence[Summary | LabelledSummary],
     means: Sequence[Floats],
     weights: Floats,
-    share: float,
+    factor: float,
     value: Floats,
 ) -> dict[Pair, Floats]:
-    """Return the parts of features in squared distances: those of cell means, coupled through the
-    hub, and the same share of the variances inside cells for all."""
+    """Return each feature's contribution to the squared distance of each pair.
+
+    It is that of the cell means, coupled point by point of the support, plus the within-cell
+    variances times the common factor.
+    """
     inside = []
     for one in summaries:
         assert isinstance(one, Summary)  # noqa: S101
         within = np.diag(one.within) if one.within.ndim == 2 else one.within
-        inside.append(share * np.broadcast_to(within, one.dimension))
-    found = {}
+        inside.append(factor * np.broadcast_to(within, one.dimension))
+    contributions = {}
     for i, j in pairs_of(len(summaries)):
         square = weights @ (means[i] - means[j]) ** 2 + inside[i] + inside[j]
-        found[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
-    return found
+        contributions[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
+    return contributions
 
 
 def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
@@ -181,7 +186,7 @@ def _between(
 ) -> Floats:
     """Return distances between the cell means of all pairs.
 
-    Cells of the same point of the hub are coupled. Unless there are many pairs, the optimal
+    Cells of the same point of the support are coupled. Unless there are many pairs, the optimal
     coupling is computed too, which is a little better.
     """
     flat = np.array([(np.sqrt(weights)[:, None] * one).ravel() for one in means])
@@ -190,39 +195,40 @@ def _between(
     flat /= unit
     between = unit * np.sqrt(ground_cost(flat, flat))
     pairs = pairs_of(len(summaries))
-    if len(pairs) <= _BEST_COUPLINGS:
+    if len(pairs) <= _MAX_PAIRS_FOR_OPTIMAL_COUPLING:
         cells = {index: summary.cells for index, summary in enumerate(summaries)}
         for (i, j), best in pair_distances(cells, pairs, 2.0, n_jobs):
             between[i, j] = between[j, i] = min(best, float(between[i, j]))
+    # Twice the error of each site's means: once for the means, once for the products above.
     rounding_error = np.array([rounding(summary, summary) for summary in summaries])
     return np.asarray(
         np.maximum(between, between.T) + rounding_error[:, None] + rounding_error[None, :]
     )
 
 
-def _share(
+def _within_factor(
     summaries: Sequence[Summary | LabelledSummary],
-    among: Sequence[int],
+    sites: Sequence[int],
     between: Floats,
     within: Floats,
     task: MatrixTask,
 ) -> float:
-    """Return the share of the independent coupling's cost inside cells that an estimate needs.
+    """Return the factor in [0, 1] by which the within-cell cost of the independent coupling is
+    multiplied in estimates.
 
-    It lies between zero and one and is the same for all pairs. Synthetic samples of a few sites
-    calibrate it.
+    It is the same for all pairs, and fitted to synthetic samples of these `sites`.
     """
-    pairs = [(i, j) for i in among for j in among if i < j and within[i, j] > 0]
+    pairs = [(i, j) for i in sites for j in sites if i < j and within[i, j] > 0]
     pairs = [(i, j) for i, j in pairs if not same(summaries[i], summaries[j])]
     if not pairs:
         return 1.0
     rng = np.random.default_rng(task.seed)
-    drawn = [pairs[k] for k in rng.permutation(len(pairs))[:_CALIBRATION_PAIRS]]
+    drawn = [pairs[k] for k in rng.permutation(len(pairs))[:_FACTOR_PAIRS]]
     synthetic = synthetic_distances(
-        summaries, drawn, 2.0, task.seed, n_jobs=task.n_jobs, among=_ONE_DRAW
+        summaries, drawn, 2.0, task.seed, n_jobs=task.n_jobs, total_pairs=_PAIRS_FOR_ONE_DRAW
     )
-    shares = [
+    factors = [
         (synthetic[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2
         for pair in drawn
     ]
-    return float(np.clip(np.median(shares), 0.0, 1.0))
+    return float(np.clip(np.median(factors), 0.0, 1.0))

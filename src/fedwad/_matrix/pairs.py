@@ -12,7 +12,7 @@ import numpy as np
 from fedwad._distance.rounds import FedWaDLoop
 from fedwad._distance.run import conclude, pooled_start
 from fedwad._matrix.saved import MatrixRound
-from fedwad._matrix.task import Found, MatrixTask, Progress, ask_moments, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress, ask_moments, pairs_of
 from fedwad._words import printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
@@ -39,7 +39,7 @@ Loops = dict[NamedPair, FedWaDLoop]
 Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 
-def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Found:
+def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> MatrixEstimates:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
     replies = ask_moments(metered, task)
     names, loops = tuple(replies), _loops(replies, task, method)
@@ -89,7 +89,7 @@ def _estimates(
     names: tuple[str, ...],
     task: MatrixTask,
     history: tuple[MatrixRound, ...],
-) -> Found:
+) -> MatrixEstimates:
     tables = np.zeros((4, len(names), len(names)))
     summaries: list[Summary | LabelledSummary] = []
     first: dict[str, SummaryReply] = {}
@@ -97,7 +97,7 @@ def _estimates(
     columns: dict[tuple[int, int], Floats] = {}
     for done, pair in enumerate(pairs, 1):
         mu, nu = cells[pair, 0], cells[pair, 1]
-        found, paper = conclude(mu, nu, 2.0, task.seed, among=len(pairs))
+        found, paper = conclude(mu, nu, 2.0, task.seed, total_pairs=len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
         tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
         if found.columns is not None:
@@ -111,7 +111,7 @@ def _estimates(
     chosen = [first[name] for name in names]
     summaries = [reply.summary for reply in chosen] + summaries
     found_splits = [reply.calibration for reply in chosen]
-    return Found(
+    return MatrixEstimates(
         names, value, lower, upper, summaries, sent, history, fedwad, found_splits, columns
     )
 

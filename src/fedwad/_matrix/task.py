@@ -9,7 +9,15 @@ from fedwad._matrix.saved import MatrixRound
 from fedwad.federation import Classes, MeteredFederation, Moments, MomentsRequest
 from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
-__all__ = ["Found", "MatrixTask", "Pair", "Progress", "ask_moments", "counted", "pairs_of"]
+__all__ = [
+    "MatrixEstimates",
+    "MatrixTask",
+    "Pair",
+    "Progress",
+    "ask_moments",
+    "counted",
+    "pairs_of",
+]
 
 Pair = tuple[int, int]
 
@@ -36,13 +44,14 @@ class MatrixTask:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a method finds: bounds and estimates for all pairs, and the summaries behind them.
+class MatrixEstimates:
+    """Bounds and estimates for all pairs, and the summaries behind them.
 
     Where there are calibrations, they and the first summaries are those of the sites in order.
-    `columns` are the parts of features in the squared distances of pairs. `noises` are variances
-    of noise for privacy in means and variances. `chance` is the sampling noise of all pairs where
-    no calibration says it.
+    `columns` are the contributions of features to the squared distances of pairs. `noises` are
+    variances of noise for privacy in means and variances. `chance` is the sampling noise of all
+    pairs where no calibration says it.
+
     """
 
     sites: tuple[str, ...]

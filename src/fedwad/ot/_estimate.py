@@ -35,7 +35,7 @@ def estimate(
     b: Summary | LabelledSummary,
     p: float = 2.0,
     seed: int = 0,
-    among: int | None = None,
+    total_pairs: int | None = None,
 ) -> Estimate:
     """Distance between two summarised samples: an estimate from synthetic samples, and certified
     bounds.
@@ -64,7 +64,7 @@ def estimate(
     if same(a, b):
         value, columns[0, 1] = lower, np.zeros(a.dimension)
     else:
-        value = synthetic_distance(a, b, p, seed, among, columns)
+        value = synthetic_distance(a, b, p, seed, total_pairs, columns)
     return Estimate(min(max(value, lower), upper), lower, upper, columns.get((0, 1)))
 
 

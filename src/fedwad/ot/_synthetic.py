@@ -119,7 +119,7 @@ def synthetic_distance(
     b: Summary | LabelledSummary,
     p: float = 2.0,
     seed: int = 0,
-    among: int | None = None,
+    total_pairs: int | None = None,
     columns: dict[Pair, Floats] | None = None,
 ) -> float:
     """Estimate of W_p between the two samples that were summarised.
@@ -128,7 +128,7 @@ def synthetic_distance(
     including the part that sampling noise contributes. Above CAP points, the mean of W_p^p at
     smaller sizes k is fitted by w + c k^-g and evaluated at the original sizes.
     """
-    found = synthetic_distances([a, b], [(0, 1)], p, seed, among=among, columns=columns)
+    found = synthetic_distances([a, b], [(0, 1)], p, seed, total_pairs=total_pairs, columns=columns)
     return float(found[0, 1])
 
 
@@ -140,7 +140,7 @@ def synthetic_distances(
     keys: Sequence[int] | None = None,
     n_jobs: int = 1,
     on_pair: Callable[[], None] | None = None,
-    among: int | None = None,
+    total_pairs: int | None = None,
     columns: dict[Pair, Floats] | None = None,
 ) -> Floats:
     """Estimates for the given pairs, (N, N), zero elsewhere; each synthetic sample is drawn once
@@ -148,16 +148,17 @@ def synthetic_distances(
 
     `keys` (by default 0, 1, ...) seed the random numbers of each sample, so a pair's estimate does
     not depend on the other samples. `on_pair` is called after each of `synthetic_transports`
-    transports. The more pairs there are (`among`, if these are not all), the fewer draws each gets.
-    `columns` receives the part of each feature in a pair's squared distance, for p = 2, unless
-    there are so many pairs that plans are not formed.
+    transports. The more pairs there are (`total_pairs`, if `pairs` are not all), the fewer draws
+    each gets. `columns` receives the contribution of each feature to a pair's squared distance, for
+    p = 2, unless there are so many pairs that plans are not formed.
+
     """
     keys = range(len(summaries)) if keys is None else keys
     drawing = _Draws(summaries, seed, keys, p, n_jobs, on_pair or _nothing)
     sizes = drawing.sizes
     many = len(pairs) > _MANY_PAIRS and int(sizes.max()) > _FEW_POINTS
     chosen = _sample(pairs, seed) if many else pairs
-    powers = drawing.powers(_steps(sizes, chosen, among or len(pairs)))
+    powers = drawing.powers(_steps(sizes, chosen, total_pairs or len(pairs)))
     full = {pair: _at_full_size(_of_pair(powers, pair), sizes[list(pair)]) for pair in chosen}
     if columns is not None:
         columns |= drawing.columns(full)
@@ -299,7 +300,7 @@ def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int 
 
 
 def _steps(
-    sizes: NDArray[np.int64], pairs: Sequence[Pair], among: int
+    sizes: NDArray[np.int64], pairs: Sequence[Pair], total_pairs: int
 ) -> Iterator[tuple[int, int, list[Pair]]]:
     """Caps on the size of synthetic samples, each with its number of draws and its pairs."""
     for cap in _SAMPLE_SIZES:
@@ -307,7 +308,7 @@ def _steps(
         by_draws: dict[int, list[Pair]] = {}
         for pair in chosen:
             largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
-            by_draws.setdefault(_draws(largest, among), []).append(pair)
+            by_draws.setdefault(_draws(largest, total_pairs), []).append(pair)
         for draws, some in by_draws.items():
             yield cap, draws, some
 

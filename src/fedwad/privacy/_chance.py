@@ -11,7 +11,7 @@ from fedwad.privacy._denoise import DenoisedMoments
 
 __all__ = ["sampling_noise"]
 
-_FEW_DRAWS = 20  # pairs that share the draws
+_PAIRS_FOR_FEW_DRAWS = 20  # with so many pairs, synthetic_distances draws twice
 
 
 def sampling_noise(denoised: Sequence[DenoisedMoments], seed: int) -> Floats:
@@ -25,7 +25,11 @@ def sampling_noise(denoised: Sequence[DenoisedMoments], seed: int) -> Floats:
         mean, covariance = one.moments
         spread = float(np.sqrt(max(float(np.trace(covariance)), 0.0)))
         normal = Summary(np.ones(1), mean[None], covariance, one.count, spread, 2.0, one.count)
-        own.append(synthetic_distances([normal, normal], [(0, 1)], 2.0, seed, among=_FEW_DRAWS))
+        own.append(
+            synthetic_distances(
+                [normal, normal], [(0, 1)], 2.0, seed, total_pairs=_PAIRS_FOR_FEW_DRAWS
+            )
+        )
     roots = np.sqrt([table[0, 1] for table in own])
     found = np.outer(roots, roots)
     np.fill_diagonal(found, 0.0)
