@@ -27,7 +27,7 @@ class ColumnChanges:
     raw : array (K, 2), as measured
     unbiased : array (K, 2), less what chance adds on average
     significant_change : array (K, 2), `unbiased` as far as the change is more than chance
-    null : array (K,), what `raw` sums to on average where nothing changed
+    null : array (K,), what `raw` sums to on average where nothing changed and tails are light
     variance : array (K,), of the sum of `unbiased`
     significant : array (K,)
     """
@@ -91,7 +91,8 @@ def _locations(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> F
 def _scales(found: Changes) -> Floats:
     square, error = found.scale, found.scale_error
     remainder = np.maximum(square - error, 0.0)
-    return np.stack([square, remainder, error, 4 * remainder * error + 2 * error**2])
+    variance = 4 * remainder * error + 2 * error**2
+    return np.stack([square, remainder, found.scale_typical, variance])
 
 
 def _scores(

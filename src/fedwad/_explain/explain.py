@@ -144,7 +144,7 @@ def _notes(evidence: Evidence, i: int, j: int) -> list[str]:
         found.append("Spreads by column are not known, so only means are compared.")
     if spreads and evidence.correlations is None:
         found.append("Covariances are not known, so changed correlations would not show.")
-    if a.noise is None or b.noise is None:
+    if a.noise is None and b.noise is None:
         found.append("Noise by column is not known, so the excess has means and spreads only.")
     if (min(i, j), max(i, j)) not in evidence.squares:
         found.append("Shares come from means, spreads and noise, not from a transport plan.")

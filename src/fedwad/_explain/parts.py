@@ -19,6 +19,7 @@ _ROUGH = 0.05  # relative error of a column's noise that is always possible
 _MANY = 8  # columns, from which they show their common error
 _CLEAR = 3.0  # errors
 _SURE = 2.5  # errors
+_FAR = 10.0  # largest ratio of spreads to which noise is scaled
 _ORDINARY = 1e-60, 1e60
 _MEASURED = 0.9  # weight of measured noise where all of a distance is noise
 _ATTENUATED = 2.0  # largest factor by which noise can lower a difference of shape
@@ -140,11 +141,26 @@ def parts_of(
 
 
 def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Floats:
-    """The geometric mean of what both sites measured, feature by feature; zeros if unknown."""
+    """The geometric mean of what both sites measured, feature by feature; zeros if unknown.
+
+    Noise grows with the variance, so what one site alone measured is scaled by both spreads.
+    """
     first, second = a.noise_beside(b.count), b.noise_beside(a.count)
-    if first is None or second is None:
-        return np.zeros(len(columns))
-    return by_column(columns, np.sqrt(first * second))
+    if first is not None and second is not None:
+        return by_column(columns, np.sqrt(first * second))
+    if first is not None:
+        return by_column(columns, first * _spread_ratio(b, a))
+    if second is not None:
+        return by_column(columns, second * _spread_ratio(a, b))
+    return np.zeros(len(columns))
+
+
+def _spread_ratio(one: ColumnMoments, other: ColumnMoments) -> Floats:
+    """Standard deviations in units of another site's, at most some; ones where unknown."""
+    if one.std is None or other.std is None:
+        return np.ones_like(one.mean)
+    known = other.std > 0
+    return np.minimum(np.where(known, one.std / np.where(known, other.std, 1.0), 1.0), _FAR)
 
 
 def _blended(whole: Floats, expected: Floats, noise: Floats, known: Known) -> Floats:

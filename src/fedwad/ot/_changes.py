@@ -34,6 +34,7 @@ class Changes:
     ----------
     location, scale : squared difference of means and of standard deviations
     location_error, scale_error : what both are on average when nothing changed
+    scale_typical : the latter for columns without the heavy tails that some of them have
     location_score, scale_score : standard normal scores of both, zero where unknown
     """
 
@@ -42,6 +43,7 @@ class Changes:
     location_score: Floats
     scale: Floats
     scale_error: Floats
+    scale_typical: Floats
     scale_score: Floats
 
 
@@ -63,10 +65,11 @@ def changes(a: ColumnMoments, b: ColumnMoments) -> Changes:
     freedom = _freedom(a.mean_error, b.mean_error, a.count, b.count)
     if a.std is None or b.std is None:
         nothing = np.zeros_like(gap)
-        scale, scale_error, scale_score = nothing, nothing, nothing
+        scale = scale_error = scale_typical = scale_score = nothing
     else:
         scale = (a.std - b.std) ** 2
         scale_error = a.std_error + b.std_error
+        scale_typical = a.typical_std_error + b.typical_std_error
         scale_score = _score(a.std - b.std, scale_error, freedom)
     return Changes(
         location=gap**2,
@@ -74,6 +77,7 @@ def changes(a: ColumnMoments, b: ColumnMoments) -> Changes:
         location_score=_score(gap, location_error, freedom),
         scale=scale,
         scale_error=scale_error,
+        scale_typical=scale_typical,
         scale_score=scale_score,
     )
 

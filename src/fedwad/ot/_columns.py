@@ -51,6 +51,11 @@ class ColumnMoments:
     exponent: float = 0.4
     heaviness: float = 1.0
 
+    @property
+    def typical_std_error(self) -> Floats:
+        """`std_error` without the factor for heavy tails, which is one for all features."""
+        return np.asarray(self.std_error / self.heaviness**_UNEQUAL)
+
     def noise_beside(self, count: float) -> Floats | None:
         """The noise between a sample of this size and one of `count` rows."""
         if self.noise is None:

@@ -56,6 +56,7 @@ def distance_sections(
     exact: float | None,
     schema: Schema | None = None,
     warnings: Sequence[str] = (),
+    shape: tuple[int, ...] | None = None,
 ) -> list[Section]:
     """All sections of the page, in order."""
     sections = opening(
@@ -64,7 +65,7 @@ def distance_sections(
         warnings,
     )
     sections.append(Section("The answer", _answer(result, exact)))
-    why = why_distance(result)
+    why = why_distance(result, shape)
     if why:
         sections.append(Section("Why they differ", why))
     if result.history:

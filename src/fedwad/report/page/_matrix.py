@@ -19,10 +19,11 @@ from fedwad.report.page._map import site_map
 from fedwad.report.page._opening import bold_name, opening, paragraph
 from fedwad.report.page._pairs import folded, table_of_pairs
 from fedwad.report.page._sent import facts, how_to_read, missing_sites, what_was_sent
+from fedwad.report.page._standing import standing_out
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
 from fedwad.report.page._tree import tree_figure
-from fedwad.report.page._why import reasons_of, standing_out, why_data, why_pair
+from fedwad.report.page._why import Reasons, why_data, why_pair
 from fedwad.report.sentences import compared_matrix, matrix_answer
 from fedwad.report.why import why_sentences
 
@@ -41,11 +42,10 @@ def matrix_title(subject: Subject) -> str:
     return f"How similar are {sites}?"
 
 
-def matrix_data(subject: Subject) -> Any:
+def matrix_data(subject: Subject, reasons: Reasons | None) -> Any:
     """The numbers that the script of the page reads."""
     if subject.size < 2:
         return None
-    reasons = reasons_of(subject)
     return heat_data(subject) | ({} if reasons is None else {"why": why_data(reasons)})
 
 
@@ -56,7 +56,7 @@ def matrix_lead(subject: Subject) -> str:
     return paragraph([verdict, *why], "lead") + (paragraph(rest) if rest else "")
 
 
-def matrix_sections(subject: Subject) -> list[Section]:
+def matrix_sections(subject: Subject, reasons: Reasons | None) -> list[Section]:
     """All sections of the page, in order."""
     sections = opening(
         compared_matrix(subject.matrix, subject.schema, bold_name),
@@ -70,7 +70,7 @@ def matrix_sections(subject: Subject) -> list[Section]:
     if subject.size > 1:
         if subject.matrix.health is not None:
             sections.append(Section("Health of the federation", health_figure(subject)))
-        sections += _pictures(subject)
+        sections += _pictures(subject, reasons)
     return sections + _details(subject)
 
 
@@ -78,8 +78,8 @@ def _code(command: str) -> str:
     return tag("code", escape(command))
 
 
-def _pictures(subject: Subject) -> list[Section]:
-    sections = [Section("Every pair", heat_map(subject)), *_why(subject)]
+def _pictures(subject: Subject, reasons: Reasons | None) -> list[Section]:
+    sections = [Section("Every pair", heat_map(subject)), *_why(reasons)]
     sections += [
         Section("The map", site_map(subject), "left"),
         Section("The tree", tree_figure(subject), "right"),
@@ -89,9 +89,8 @@ def _pictures(subject: Subject) -> list[Section]:
     return sections
 
 
-def _why(subject: Subject) -> list[Section]:
+def _why(reasons: Reasons | None) -> list[Section]:
     """Why the chosen pair differs, and who stands out by what; nothing if that is unknown."""
-    reasons = reasons_of(subject)
     if reasons is None:
         return []
     sections = [Section("Why this pair differs", why_pair(reasons))]

@@ -1,42 +1,48 @@
-"""Why sites differ: bars for the chosen pair, and a map of who stands out by what."""
+"""Why sites differ: bars for the chosen pair, its classes, and where in the image."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedwad._distance.result import DistanceResult
-from fedwad._explain.explanation import Explanation
+from fedwad._explain.explanation import ClassShare, Explanation
 from fedwad._explain.text import percent
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.report.page._colour import level_of
+from fedwad.report.page._carried import class_columns, class_data, class_figure
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import cleaned, escape, name, tag
+from fedwad.report.page._where import Shape, pixel_shape, strengths, where_figure, where_numbers
 from fedwad.report.why import mean_in_words, number_in_words
 
-__all__ = ["Reasons", "reasons_of", "standing_out", "why_data", "why_distance", "why_pair"]
+__all__ = ["Reasons", "reasons_of", "why_data", "why_distance", "why_pair"]
 
 _MOST_SITES = 60  # whose pairs a page explains
-_MOST_BARS = 8
+_MOST_BARS, _MOST_PIXEL_BARS = 8, 4
 _MOST_COLUMNS = 14  # of the map of sites and columns
 _MOST_FEATURES = 400  # columns that a page can explain
+_MOST_PIXELS = 4096  # the same for images
+_MOST_NUMBERS = 200_000  # pixels, or classes, of all pairs of a page
+_NOTHING = "No column of these two sites differs by more than chance explains."
 
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """The explanations of all pairs of a page."""
+    """The explanations of all pairs of a page; `image` is the shape of columns that are pixels."""
 
     subject: Subject
     pairs: Mapping[tuple[str, str], Explanation]
+    image: tuple[int, int] | None = None
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        return next(iter(self.pairs.values())).names
+        """What the page calls the columns."""
+        return _labels(next(iter(self.pairs.values())), self.image)
 
     def of(self, i: int, j: int) -> Explanation:
         """The explanation of two sites, i < j."""
@@ -65,42 +71,99 @@ class Reasons:
                 sure[site] = np.maximum(sure[site], found.significant)
         return parts, sure
 
+    @cached_property
+    def standing(self) -> list[int]:
+        """The columns by which some site stands out, the largest part first."""
+        parts, sure = self.by_site
+        order = np.argsort(-parts.sum(axis=0), kind="stable").tolist()
+        return [k for k in order if sure[:, k].any()][:_MOST_COLUMNS]
 
-def reasons_of(subject: Subject) -> Reasons | None:
-    """Explanations of all pairs; None if they are unknown, or too many for a page."""
+
+def reasons_of(subject: Subject, shape: Shape | None = None) -> Reasons | None:
+    """Explanations of all pairs; None if they are unknown, or too many for a page.
+
+    `shape` is that of the images whose pixels the columns are.
+    """
     if not 1 < subject.size <= _MOST_SITES:
         return None
     try:
         pairs = subject.matrix.explain()
     except InputError:
         return None
-    found = Reasons(subject, pairs)
-    return found if 1 < len(found.columns) <= _MOST_FEATURES else None
+    first = next(iter(pairs.values()))
+    image = _image_of(first, shape)
+    return Reasons(subject, pairs, image) if _fits(first, image) else None
 
 
-def _bars(found: Explanation) -> list[int]:
-    """The columns of the bars: those with the largest excess, at least one."""
+def _fits(found: Explanation, image: tuple[int, int] | None) -> bool:
+    """Whether a page can explain so many columns."""
+    return 1 < len(found) <= (_MOST_FEATURES if image is None else _MOST_PIXELS)
+
+
+def _image_of(found: Explanation, shape: Shape | None) -> tuple[int, int] | None:
+    if shape is None and any(kind != "number" for kind in found.kinds):
+        return None
+    means = np.array([[one["mean"] for one in side] for side in (found.here, found.there)])
+    return pixel_shape(found.names, np.nan_to_num(means).mean(axis=0), shape)
+
+
+def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...]:
+    if image is None:
+        return tuple(map(cleaned, found.names))
+    channels = len(found) // (image[0] * image[1])
+    places = (divmod(k // channels, image[1]) for k in range(len(found)))
+    return tuple(f"row {row + 1}, column {column + 1}" for row, column in places)
+
+
+def _bars(found: Explanation, image: tuple[int, int] | None) -> list[int]:
+    """The columns of the bars: those with the largest excess."""
     order = [k for k in found.order if found.excess[k] > 0]
-    return order[:_MOST_BARS]
+    return order[: _MOST_BARS if image is None else _MOST_PIXEL_BARS]
 
 
 def why_data(reasons: Reasons) -> dict[str, Any]:
     """What the script needs: for each pair its bars, and what each site says of those columns."""
     first, second = (side.tolist() for side in reasons.subject.pairs)
-    pairs, used = [], set()
-    for i, j in zip(first, second, strict=True):
-        found = reasons.of(i, j)
-        bars = _bars(found) if reasons.may_differ(i, j) else []
-        used |= set(bars)
-        pairs.append(
-            [[k, round(1000 * float(found.excess[k])), int(found.significant[k])] for k in bars]
-        )
+    listed = [
+        (reasons.of(i, j), reasons.may_differ(i, j)) for i, j in zip(first, second, strict=True)
+    ]
+    bars = [_bars(found, reasons.image) if may_differ else [] for found, may_differ in listed]
+    with_classes = len(listed) * len(listed[0][0].classes) <= _MOST_NUMBERS
+    names = listed[0][0].names
+    used = {k for some in bars for k in some} | set(reasons.standing)
+    if with_classes:
+        used |= {names.index(one) for found, _ in listed for one in class_columns(found)}
     kept = sorted(used)
     at = {column: place for place, column in enumerate(kept)}
-    return {
-        "columns": [cleaned(reasons.columns[k]) for k in kept],
-        "pairs": [[[at[k], *rest] for k, *rest in bars] for bars in pairs],
+    content: dict[str, Any] = {
+        "columns": [reasons.columns[k] for k in kept],
+        "pairs": [
+            [[at[k], round(1000 * float(e.excess[k])), int(e.significant[k])] for k in some]
+            for (e, _), some in zip(listed, bars, strict=True)
+        ],
         "sites": [[_at_site(reasons, site, k) for k in kept] for site in _sites(reasons)],
+        "standing": [at[k] for k in reasons.standing],
+        "notes": {
+            str(place): text
+            for place, (e, may_differ) in enumerate(listed)
+            if may_differ and (text := _dependence(e, reasons.image))
+        },
+    }
+    if with_classes and any(found.classes for found, _ in listed):
+        by_name = {names[k]: at[k] for k in kept}
+        content["classes"] = [class_data(found, by_name) for found, _ in listed]
+    return content | _where_data(reasons, [found for found, _ in listed])
+
+
+def _where_data(reasons: Reasons, listed: Sequence[Explanation]) -> dict[str, Any]:
+    """The pictures of all pairs, if they are images and not too many."""
+    image = reasons.image
+    if image is None or len(listed) * image[0] * image[1] > _MOST_NUMBERS:
+        return {}
+    return {
+        "image": list(image),
+        "strengths": [strengths(found.excess, image) for found in listed],
+        "where": [where_numbers(found.excess, image) for found in listed],
     }
 
 
@@ -135,55 +198,62 @@ def why_pair(reasons: Reasons) -> str:
     """The bars of the first pair; the script replaces them when another is chosen."""
     i, j = sorted(reasons.subject.first_pair)
     hint = " Choose another pair in the map above."
-    return _figure(reasons.of(i, j), reasons.may_differ(i, j), hint)
+    return _figure(reasons.of(i, j), reasons.may_differ(i, j), reasons.image, hint)
 
 
-def why_distance(result: DistanceResult) -> str:
+def why_distance(result: DistanceResult, shape: Shape | None = None) -> str:
     """The bars of one distance; empty if its reasons are unknown."""
     try:
         found = result.explain()
     except InputError:
         return ""
-    is_page = 1 < len(found) <= _MOST_FEATURES
-    return _figure(found, result.differs is not False) if is_page else ""
+    image = _image_of(found, shape)
+    return _figure(found, result.differs is not False, image) if _fits(found, image) else ""
 
 
-def _figure(found: Explanation, may_differ: bool, hint: str = "") -> str:
-    items = "".join(_item(found, k) for k in _bars(found)) if may_differ else ""
+def _figure(
+    found: Explanation, may_differ: bool, image: tuple[int, int] | None, hint: str = ""
+) -> str:
+    labels = _labels(found, image)
+    bars = _bars(found, image) if may_differ else []
     first, second = (name(cleaned(site)) for site in found.sites)
-    none = tag(
-        "p",
-        "No column of these two sites differs by more than chance explains.",
-        id="why-none",
-        hidden="hidden" if items else None,
-    )
+    note = _dependence(found, image) if may_differ else ""
     caption = (
         "Part of each column in the squared distance between the two populations, and the column at"
         f" both sites. Grey columns are within chance.{hint}"
     )
+    shown = replace(found, classes=tuple(_renamed(found, labels)))
+    items = "".join(_item(found, k, labels[k]) for k in bars)
+    where = where_figure(found.excess, image, not bars) if image else ""
     return tag(
         "figure",
         tag("p", f"{first} &ndash; {second}", class_="pair", id="why-pair"),
-        tag("ol", items, class_="causes", id="causes", aria_live="polite"),
-        none,
-        _dependence(found) if may_differ else "",
+        tag("div", class_="walk", id="walk"),
+        tag("div", where, tag("ol", items, class_="causes", id="causes"), class_="reasons"),
+        tag("p", _NOTHING, id="why-none", hidden="hidden" if bars else None),
+        tag("p", escape(note), id="why-note", hidden=None if note else "hidden"),
         tag("figcaption", caption),
+        class_figure(shown, not bars),
     )
 
 
-def _dependence(found: Explanation) -> str:
+def _renamed(found: Explanation, labels: Sequence[str]) -> Iterator[ClassShare]:
+    """The classes, whose columns have the page's names."""
+    for one in found.classes:
+        yield replace(one, column=labels[found.names.index(one.column)])
+
+
+def _dependence(found: Explanation, image: tuple[int, int] | None) -> str:
     """A note where the columns agree and only their dependence differs."""
-    if not found.only_dependence:
-        return ""
-    return tag("p", escape(found.text), class_="note")
+    return cleaned(found.text) if found.only_dependence and image is None else ""
 
 
-def _item(found: Explanation, k: int) -> str:
+def _item(found: Explanation, k: int, label: str) -> str:
     excess = float(found.excess[k])
     sides = zip(found.sites, (found.here[k], found.there[k]), strict=True)
     return tag(
         "li",
-        tag("span", name(cleaned(found.names[k])), class_="column"),
+        tag("span", name(label), class_="column"),
         tag("b", escape(percent(excess)), class_="part"),
         tag("span", tag("i", style=f"width:{100 * min(excess, 1.0):.1f}%"), class_="bar-of"),
         *(
@@ -197,43 +267,3 @@ def _item(found: Explanation, k: int) -> str:
         ),
         class_=None if found.significant[k] else "within",
     )
-
-
-def standing_out(reasons: Reasons) -> str:
-    """The map of sites and columns, as a table whose cells are shaded."""
-    subject = reasons.subject
-    if subject.size < 3:
-        return ""
-    parts, sure = reasons.by_site
-    whole = parts.sum(axis=1, keepdims=True)
-    shares = np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
-    columns = [k for k in np.argsort(-parts.sum(axis=0), kind="stable") if sure[:, k].any()]
-    columns = columns[:_MOST_COLUMNS]
-    if not columns:
-        return tag("p", "No column differs by more than chance explains.")
-    largest = float(parts[:, columns].max()) or 1.0
-    # The darkest shade is the largest part here, the opposite of distances.
-    levels = level_of(largest - parts, 0.0, largest)
-    head = "".join(tag("th", tag("span", name(reasons.columns[k])), scope="col") for k in columns)
-    rows = "".join(
-        tag(
-            "tr",
-            tag("th", name(subject.names[site]), scope="row"),
-            *(_cell(shares[site, k], bool(sure[site, k]), int(levels[site, k])) for k in columns),
-        )
-        for site in map(int, subject.tree.order)
-    )
-    caption = (
-        "Part of each column in a site's mean squared distance to the others. A strong colour says:"
-        " this site stands out by this column. Cells within chance are empty."
-    )
-    table = tag(
-        "table", tag("thead", tag("tr", tag("td"), head)), tag("tbody", rows), class_="standing"
-    )
-    return tag("figure", tag("div", table, class_="scroller"), tag("figcaption", escape(caption)))
-
-
-def _cell(share: float, significant: bool, level: int) -> str:
-    if not significant or share <= 0:
-        return tag("td")
-    return tag("td", escape(percent(share)), class_=f"s{level}")

@@ -18,6 +18,7 @@ from fedwad.report.page._distance import distance_lead, distance_sections, dista
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
 from fedwad.report.page._subject import Subject
+from fedwad.report.page._why import reasons_of
 from fedwad.tables import Schema
 
 __all__ = ["write_report"]
@@ -47,15 +48,15 @@ def write_report(
     command : the command that made the result
     exact : the exact distance, or the N x N exact distances of a matrix, if known
     others : for a coreset, further coresets of the same data to compare, by name
-    shape : shape of the images that a coreset's points are, (28, 28) or (32, 32, 3); by default a
-        square
+    shape : shape of images, (28, 28) or (32, 32, 3): of a coreset's points, by default a square, or
+        of rows whose columns are pixels, by default a square if unnamed columns look like one
     title : the heading; by default a question
     when : the date on the page; by default now
     schema : what the columns of the sites' tables became; the page says which were compared
     warnings : sentences to show near the top, such as conflicts between the sites' tables
     """
     if isinstance(result, DistanceResult):
-        parts = _distance_parts(result, clusters, exact, schema, warnings)
+        parts = _distance_parts(result, clusters, exact, schema, warnings, shape)
     elif isinstance(result, CoresetResult):
         if clusters is not None or exact is not None:
             raise InputError(
@@ -65,8 +66,9 @@ def write_report(
         parts = _Parts(coreset_title(result), sections, coreset_lead(result))
     elif isinstance(result, MatrixResult):
         subject = Subject.of(result, clusters, exact, schema, warnings)
-        lead, data = matrix_lead(subject), matrix_data(subject)
-        parts = _Parts(matrix_title(subject), matrix_sections(subject), lead, data)
+        reasons = reasons_of(subject, shape)
+        lead, data = matrix_lead(subject), matrix_data(subject, reasons)
+        parts = _Parts(matrix_title(subject), matrix_sections(subject, reasons), lead, data)
     else:
         raise InputError(
             f"The result is a {type(result).__name__}; give the result of fedwad.distance,"
@@ -96,11 +98,12 @@ def _distance_parts(
     exact: Any,
     schema: Schema | None,
     warnings: Sequence[str],
+    shape: tuple[int, ...] | None,
 ) -> _Parts:
     if clusters is not None:
         raise InputError("clusters were given with one distance; they belong to a matrix.")
     if exact is not None and np.ndim(exact) != 0:
         raise InputError(f"exact has shape {np.shape(exact)}; give one number with one distance.")
     found = None if exact is None else float(exact)
-    sections = distance_sections(result, found, schema, warnings)
+    sections = distance_sections(result, found, schema, warnings, shape)
     return _Parts(distance_title(result), sections, distance_lead(result))

@@ -9,6 +9,7 @@
   const size = names.length;
   const byId = (id) => document.getElementById(id);
   const clamp = (number, low, high) => Math.min(Math.max(number, low), high);
+  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
   // Pairs i < j lie row by row; numbers are whole, in units of the last digit shown.
   const pairIndex = (a, b) => {
@@ -79,19 +80,162 @@
   }
 
   // ---- why the chosen pair differs
-  const causes = byId("causes");
+  const causes = byId("causes"), classes = byId("classes"), where = byId("where"), walk = byId("walk");
+  const percent = (thousandths) => (thousandths >= 10 || thousandths <= 0 ? `${Math.round(thousandths / 10)}%` : "<1%");
+  const barOf = (thousandths) => {
+    const bar = element("i", "", []);
+    bar.style.width = `${Math.min(thousandths / 10, 100)}%`;
+    return element("span", "bar-of", [bar]);
+  };
+  const named = (text) => element("bdi", "", [text]);
+
   function explain(a, b, pair) {
     if (!causes) return;
-    byId("why-pair").replaceChildren(nameOf(a), " – ", nameOf(b));
-    byId("why-none").hidden = data.why.pairs[pair].length > 0;
-    causes.replaceChildren(...data.why.pairs[pair].map(([column, thousandths, sure]) => {
-      const bar = element("i", "", []);
-      bar.style.width = `${thousandths / 10}%`;
-      const part = thousandths >= 10 ? `${Math.round(thousandths / 10)}%` : "<1%";
-      const at = (site) => element("span", "at-site", [nameOf(site), ` ${data.why.sites[site][column]}`]);
-      return element("li", sure ? "" : "within", [element("span", "column", [element("bdi", "", [data.why.columns[column]])]),
-        element("b", "part", [part]), element("span", "bar-of", [bar]), at(a), at(b)]);
+    const { columns, pairs, sites } = data.why, bars = pairs[pair];
+    const said = bars.slice(0, 3).map(([column, part]) => `${columns[column]} ${percent(part)}`).join(", ");
+    byId("why-pair").replaceChildren(nameOf(a), " – ", nameOf(b), element("span", "unseen", [said ? `: ${said}` : ": within chance"]));
+    byId("why-none").hidden = bars.length > 0;
+    const note = byId("why-note");
+    note.textContent = data.why.notes[pair] || "";
+    note.hidden = !note.textContent;
+    causes.hidden = bars.length === 0;
+    causes.replaceChildren(...bars.map(([column, part, sure]) => {
+      const at = (site) => element("span", "at-site", [nameOf(site), ` ${sites[site][column]}`]);
+      return element("li", sure ? "" : "within", [element("span", "column", [named(columns[column])]),
+        element("b", "part", [percent(part)]), barOf(part), at(a), at(b)]);
     }));
+    reach(causes.children, 0);
+    showClasses(a, b, pair);
+    showWhere(pair);
+  }
+
+  function showClasses(a, b, pair) {
+    if (!classes) return;
+    const sides = data.why.classes && data.why.pairs[pair].length ? data.why.classes[pair] : [];
+    classes.hidden = !sides.some((side) => side.length);
+    const items = (a < b ? [a, b] : [b, a]).map((site, side) => (sides[side] || []).map(([number, rows, part, column]) =>
+      element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [percent(part)]), barOf(part),
+        element("span", "at-site", [`${percent(rows)} of its rows, mostly in `, named(data.why.columns[column])])])));
+    byId("classes-list").replaceChildren(...(a < b ? items : items.reverse()).flat());
+  }
+
+  function showWhere(pair) {
+    if (!where) return;
+    const known = data.why.strengths && data.why.pairs[pair].length > 0;
+    where.hidden = !known;
+    if (!known) return;
+    const [rows, width] = data.why.image, [half, row, column, part] = data.why.where[pair];
+    const bars = {};
+    [...data.why.strengths[pair]].forEach((digit, place) => {
+      if (digit !== "0") (bars[digit] ||= []).push(`M${place % width} ${Math.floor(place / width)}h1v1h-1z`);
+    });
+    const paths = Object.entries(bars).map(([digit, list]) => {
+      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      path.setAttribute("class", `l${31 - parseInt(digit, 32)}`);
+      path.setAttribute("d", list.join(""));
+      return path;
+    });
+    const image = byId("where-image"), said = `Half of the difference lies in ${half} of ${rows * width} pixels. ` +
+      `The strongest, in row ${row} and column ${column} from the top left, has ${part ? `${part}%` : "below 1%"}.`;
+    image.querySelector("g").replaceChildren(...paths);
+    image.setAttribute("aria-label", said);
+    byId("where-said").textContent = said;
+  }
+
+  // One element of a list is reached by Tab, the others from there by arrow keys.
+  function reach(list, at, focus = false) {
+    [...list].forEach((one, k) => { one.tabIndex = k === at ? 0 : -1; });
+    if (focus && list[at]) list[at].focus();
+  }
+  const plain = (event) => !event.ctrlKey && !event.metaKey && !event.altKey;
+
+  if (causes) {
+    // Pairs from the farthest to the nearest, so that keys can walk through them here too.
+    const ranked = data.value.map((value, pair) => pair).filter((pair) => data.value[pair] !== null)
+      .sort((a, b) => data.value[b] - data.value[a]);
+    const sitesOf = (pair) => {
+      let i = 0;
+      while (pair >= size - 1 - i) pair -= size - 1 - i++;
+      return [i, i + 1 + pair];
+    };
+    const walkBy = (step) => {
+      const [a, b] = [order[chosen[0]], order[chosen[1]]];
+      const at = a === b ? -1 : ranked.indexOf(pairIndex(a, b));
+      choosePair(...sitesOf(ranked[clamp(at + step, 0, ranked.length - 1)]));
+    };
+    const button = (words, step) => {
+      const made = element("button", "", [words]);
+      made.type = "button";
+      made.addEventListener("click", () => walkBy(step));
+      return made;
+    };
+    if (walk && ranked.length > 1) walk.append(button("← more distant pair", -1), button("nearer pair →", 1));
+    byId("why-pair").setAttribute("role", "status");
+    causes.setAttribute("aria-label", "Columns of this pair; arrow keys up and down choose a column, left and right another pair");
+    causes.addEventListener("keydown", (event) => {
+      const at = [...causes.children].indexOf(document.activeElement), last = causes.children.length - 1;
+      const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: last }[event.key];
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (at < 0 || !plain(event) || (to === undefined && !step)) return;
+      event.preventDefault();
+      if (step) {
+        walkBy(step);
+        reach(causes.children, 0, true);
+      } else reach(causes.children, clamp(to, 0, last), true);
+    });
+    reach(causes.children, 0);
+  }
+
+  function choosePair(a, b) {
+    choose(order.indexOf(a), order.indexOf(b));
+  }
+
+  // ---- who stands out by what
+  const standing = byId("standing");
+  if (standing) {
+    const rows = [...standing.tBodies[0].rows].map((row) => [...row.cells].slice(1));
+    const heads = [...standing.tHead.rows[0].cells].slice(1);
+    const list = rows.flat(), width = heads.length;
+    const partOf = (site, other, column) =>
+      (data.why.pairs[pairIndex(site, other)].find(([one]) => one === column) || [0, 0])[1] * (data.value[pairIndex(site, other)] || 0) ** 2;
+    const others = (site, column) => order.filter((other) => other !== site)
+      .sort((a, b) => partOf(site, b, column) - partOf(site, a, column));
+    const describeCell = (at) => {
+      const site = order[Math.floor(at / width)], column = data.why.standing[at % width];
+      const text = data.why.columns[column], part = list[at].textContent, [far] = others(site, column);
+      const here = data.why.sites[site][column], there = data.why.sites[far][column];
+      return part ? `${names[site]}, ${text}: ${part} of its mean squared distance. ${here} here, ${there} at ${names[far]}.`
+        : `${names[site]}, ${text}: within chance. ${here} here.`;
+    };
+    const visit = (at, focus) => {
+      reach(list, at, focus);
+      byId("standing-said").textContent = describeCell(at);
+      heads.forEach((head, k) => head.classList.toggle("on", k === at % width));
+      rows.forEach((row, k) => row[0].parentNode.cells[0].classList.toggle("on", k === Math.floor(at / width)));
+    };
+    const open = (at) => {
+      const site = order[Math.floor(at / width)], [far] = others(site, data.why.standing[at % width]);
+      choosePair(site, far);
+    };
+    standing.setAttribute("role", "grid");
+    standing.setAttribute("aria-label", "Part of each column in each site's mean squared distance; arrow keys choose a cell, Enter its pair");
+    list.forEach((cell, at) => {
+      cell.setAttribute("aria-label", describeCell(at));
+      cell.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && visit(at));
+      cell.addEventListener("focus", () => visit(at));
+      cell.addEventListener("click", () => (visit(at), open(at)));
+    });
+    reach(list, 0);
+    byId("standing-said").textContent = "Point at a cell, or reach it with Tab and the arrow keys; a click or Enter shows its pair above.";
+    standing.addEventListener("keydown", (event) => {
+      const at = list.indexOf(document.activeElement), row = Math.floor(at / width), column = at % width;
+      if (at < 0 || !plain(event)) return;
+      const [down, right] = STEPS[event.key] || [0, { Home: -width, End: width }[event.key] || 0];
+      if (event.key === "Enter" || event.key === " ") open(at);
+      else if (down || right) visit(clamp(row + down, 0, rows.length - 1) * width + clamp(column + right, 0, width - 1), true);
+      else return;
+      event.preventDefault();
+    });
   }
 
   function point(event) {
@@ -101,7 +245,6 @@
   cells.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(event));
   cells.addEventListener("click", point); // a tap is a click that was not a scroll
 
-  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   const step = ([down, right]) => choose(chosen[0] + down, chosen[1] + right);
   cells.addEventListener("keydown", (event) => {
     if (!STEPS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -1,0 +1,147 @@
+"""Where in the image: the parts of columns that are pixels, as a picture."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.ot import Floats
+from fedwad.report.page._colour import LEVELS
+from fedwad.report.page._text import escape, tag
+
+__all__ = [
+    "Shape",
+    "image",
+    "pixel_shape",
+    "strengths",
+    "where_figure",
+    "where_numbers",
+    "where_sentence",
+]
+
+Shape = tuple[int, ...]
+
+_FEWEST = 64  # columns that can be an image without being declared one
+_SMOOTH = 0.5  # correlation of neighbours in an image
+_PIXEL = re.compile(r"(column|pixel|px|pix|p|x|v)?[ _]?\d+([ _x,]+\d+)?", re.IGNORECASE)
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+
+
+def pixel_shape(
+    names: Sequence[str], means: Floats, shape: Shape | None = None
+) -> tuple[int, int] | None:
+    """Rows and columns of the image whose pixels the columns are, or None.
+
+    Without a declared shape, columns are pixels if nothing but numbers names them, if they fill a
+    square, and if the means of neighbours in the square are similar, across and down.
+    """
+    count = len(names)
+    if shape is not None:
+        if math.prod(shape) != count or len(shape) not in (2, 3):
+            raise InputError(
+                f"shape is {shape} and there are {count} columns; give (rows, columns) of the"
+                " images, or (rows, columns, channels)."
+            )
+        return int(shape[0]), int(shape[1])
+    side = math.isqrt(count)
+    if side * side != count or count < _FEWEST:
+        return None
+    if not all(_PIXEL.fullmatch(one) for one in names):
+        return None
+    image = means.reshape(side, side)
+    return (side, side) if _smooth(image) and _smooth(image.T) else None
+
+
+def _smooth(image: Floats) -> bool:
+    """Whether neighbours in a row are correlated."""
+    left, right = image[:, :-1].ravel(), image[:, 1:].ravel()
+    left, right = left - left.mean(), right - right.mean()
+    size = float(np.linalg.norm(left) * np.linalg.norm(right))
+    return size > 0 and float(left @ right) > _SMOOTH * size
+
+
+def _pixels(parts: Floats, shape: tuple[int, int]) -> Floats:
+    """Parts of pixels; those of the channels of a pixel are added up."""
+    return np.asarray(np.maximum(parts, 0.0).reshape(*shape, -1).sum(axis=2))
+
+
+def strengths(parts: Floats, shape: tuple[int, int]) -> str:
+    """A digit from 0 to v for each pixel, row by row: nothing, to the strongest of the image."""
+    pixels = _pixels(parts, shape).ravel()
+    largest = float(pixels.max())
+    if not largest > 0:
+        return _DIGITS[0] * len(pixels)
+    levels = np.rint((LEVELS - 1) * pixels / largest).astype(int)
+    return "".join(_DIGITS[level] for level in levels)
+
+
+def where_numbers(parts: Floats, shape: tuple[int, int]) -> list[int]:
+    """How many pixels hold half; row and column, from 1, and percentage of the strongest."""
+    pixels = _pixels(parts, shape)
+    total = float(pixels.sum())
+    if not total > 0:
+        return [0, 0, 0, 0]
+    ordered = np.sort(pixels.ravel())[::-1]
+    half = int(np.searchsorted(np.cumsum(ordered), 0.5 * total)) + 1
+    row, column = divmod(int(pixels.argmax()), shape[1])
+    return [half, row + 1, column + 1, round(100 * float(ordered[0]) / total)]
+
+
+def where_sentence(numbers: Sequence[int], pixels: int) -> str:
+    """What the picture shows, in words."""
+    half, row, column, part = numbers
+    return (
+        f"Half of the difference lies in {half} of {pixels} pixels. The strongest, in row {row} and"
+        f" column {column} from the top left, has {f'{part}%' if part else 'below 1%'}."
+    )
+
+
+def _paths(strong: str, width: int) -> str:
+    """One path for each shade; equal neighbours in a row become one bar."""
+    paths: dict[str, list[str]] = {}
+    for match in re.finditer(r"([1-9a-v])\1*", strong):
+        place, end = match.start(), match.end()
+        while place < end:  # a run may go on in the next row
+            row, column = divmod(place, width)
+            stop = min(end, (row + 1) * width)
+            paths.setdefault(match[1], []).append(f"M{column} {row}h{stop - place}v1H{column}z")
+            place = stop
+    shade = {digit: LEVELS - 1 - level for level, digit in enumerate(_DIGITS)}
+    return "".join(
+        tag("path", d="".join(bars), class_=f"l{shade[digit]}")
+        for digit, bars in sorted(paths.items())
+    )
+
+
+def image(parts: Floats, shape: tuple[int, int], label: str, **attributes: object) -> str:
+    """The picture, the strongest pixel in the strongest shade."""
+    rows, columns = shape
+    none = tag("rect", width=columns, height=rows, class_=f"l{LEVELS - 1}")
+    return tag(
+        "svg",
+        none,
+        tag("g", _paths(strengths(parts, shape), columns)),
+        viewBox=f"0 0 {columns} {rows}",
+        role="img",
+        aria_label=label,
+        shape_rendering="crispEdges",
+        **attributes,
+    )
+
+
+def where_figure(parts: Floats, shape: tuple[int, int], hidden: bool) -> str:
+    """The picture of one pair, with its sentence."""
+    sentence = where_sentence(where_numbers(parts, shape), shape[0] * shape[1])
+    return tag(
+        "div",
+        tag("h3", "Where in the image"),
+        image(parts, shape, sentence, id="where-image"),
+        tag("p", escape(sentence), id="where-said"),
+        class_="where",
+        id="where",
+        hidden="hidden" if hidden else None,
+    )
