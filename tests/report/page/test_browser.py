@@ -319,7 +319,7 @@ def test_the_reasons_follow_the_chosen_pair(show):
         hover(page, *place_of(page, row, column, 4))
         page.execute_script("arguments[0].focus()", cells)
         pair, first = page.execute_script(reasons)
-        assert pair == f"a \N{EN DASH} {other}"
+        assert pair.startswith(f"a \N{EN DASH} {other}")
         assert first == matrix.explain("a", other).causes[0]
     wide = page.execute_script("return document.documentElement.scrollWidth")
     assert wide <= PHONE

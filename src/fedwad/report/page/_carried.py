@@ -42,7 +42,8 @@ def class_figure(found: Explanation, hidden: bool) -> str:
         tag("ul", items, class_="causes", id="classes-list"),
         tag(
             "p",
-            "Names of labels are not sent: classes are numbered in each site's own order, from 0.",
+            "Names of labels are not sent, and numbers follow no order of names: a site knows its"
+            " class by the part of its rows.",
             class_="caption",
         ),
         class_="classes",
@@ -52,7 +53,7 @@ def class_figure(found: Explanation, hidden: bool) -> str:
 
 
 def _item(one: ClassShare) -> str:
-    rows, column = percent(one.weight), name(cleaned(one.column))
+    rows, column = f"{100 * one.weight:.1f}%", name(cleaned(one.column))
     return tag(
         "li",
         tag("span", name(cleaned(one.site)), f" class {one.number}", class_="column"),

@@ -115,7 +115,7 @@
     classes.hidden = !sides.some((side) => side.length);
     const items = (a < b ? [a, b] : [b, a]).map((site, side) => (sides[side] || []).map(([number, rows, part, column]) =>
       element("li", "", [element("span", "column", [nameOf(site), ` class ${number}`]), element("b", "part", [percent(part)]), barOf(part),
-        element("span", "at-site", [`${percent(rows)} of its rows, mostly in `, named(data.why.columns[column])])])));
+        element("span", "at-site", [`${(rows / 10).toFixed(1)}% of its rows, mostly in `, named(data.why.columns[column])])])));
     byId("classes-list").replaceChildren(...(a < b ? items : items.reverse()).flat());
   }
 
@@ -125,17 +125,17 @@
     where.hidden = !known;
     if (!known) return;
     const [rows, width] = data.why.image, [half, row, column, part] = data.why.where[pair];
-    const bars = {};
+    const bars = {}, image = byId("where-image");
     [...data.why.strengths[pair]].forEach((digit, place) => {
       if (digit !== "0") (bars[digit] ||= []).push(`M${place % width} ${Math.floor(place / width)}h1v1h-1z`);
     });
     const paths = Object.entries(bars).map(([digit, list]) => {
-      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      const path = document.createElementNS(image.namespaceURI, "path");
       path.setAttribute("class", `l${31 - parseInt(digit, 32)}`);
       path.setAttribute("d", list.join(""));
       return path;
     });
-    const image = byId("where-image"), said = `Half of the difference lies in ${half} of ${rows * width} pixels. ` +
+    const said = `Half of the difference lies in ${half} of ${rows * width} pixels. ` +
       `The strongest, in row ${row} and column ${column} from the top left, has ${part ? `${part}%` : "below 1%"}.`;
     image.querySelector("g").replaceChildren(...paths);
     image.setAttribute("aria-label", said);
