@@ -19,7 +19,7 @@ def _cost_tasks(_: int) -> Tasks:
 
 
 def _cost(n: int, d: int) -> dict[str, float]:
-    from fedwad.federation import BlocksRequest, SummaryRequest, payload
+    from fedwad.federation import BlocksRequest, SummaryRequest, payload_bytes
 
     x = np.random.default_rng(0).normal(size=(n, d)) * np.linspace(2, 0.1, d)
     answer: dict[str, float] = {}
@@ -35,7 +35,7 @@ def _cost(n: int, d: int) -> dict[str, float]:
         start = time.process_time()
         reply = fed.ask({"a": request})["a"]
         answer[f"{name} s"] = time.process_time() - start
-        sizes[name] = payload(reply)
+        sizes[name] = payload_bytes(reply)
     answer["times the work"] = answer["with calibration s"] / answer["summary s"]
     answer["calibration bytes"] = float(sizes["with calibration"] - sizes["summary"])
     return answer | {"blocks kB": sizes["blocks"] / 1000}

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -422,6 +423,20 @@ def test_rows_sort_as_numbers():
     np.testing.assert_array_equal(
         read(points).canonical().measure.points, points[np.lexsort(points.T[::-1])]
     )
+
+
+def test_a_site_needs_little_memory_beside_its_data():
+    """Beside the data of its caller a site holds one sorted copy, and works in blocks."""
+    points = np.random.default_rng(0).standard_normal((100_000, 20))
+    request = {"a": SummaryRequest(10, "auto", 2.0, 0)}
+    local({"a": points[:3000]}).ask(request)  # loads what is loaded at first use
+    tracemalloc.start()
+    try:
+        local({"a": points}).ask(request)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * points.nbytes
 
 
 def test_named_features_have_one_order_in_process_and_on_nodes(tmp_path):

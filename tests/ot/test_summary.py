@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.errors import InputError
-from fedwad.ot import CovarianceType, Measure, solve, summarise, summarise_plan
+from fedwad.ot import CovarianceType, Measure, row_order, solve, summarise, summarise_plan
 from oracles import random_pair
 
 
@@ -92,3 +92,47 @@ def test_lowrank_diagonal_is_exact_for_each_feature(n, d, scales):
     for rows in (points, points @ turned):
         diagonal, lowrank = (summarise(Measure(rows), 1, form) for form in ("diag", "lowrank"))
         np.testing.assert_allclose(lowrank.within, diagonal.within, rtol=4e-15 * n, atol=0)
+
+
+def large_sample(weighted):
+    rng = np.random.default_rng(4)
+    points = rng.standard_normal((9000, 3)) + rng.choice([-4.0, 0.0, 6.0], (9000, 1))
+    return Measure(points, rng.uniform(0.5, 2, 9000) if weighted else None)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_sums_are_over_all_rows_where_centres_come_from_a_sample(weighted, covariance_type):
+    measure = large_sample(weighted)
+    mean, covariance = moments(measure)
+    summary = summarise(measure, 10, covariance_type)
+    assert len(summary.weights) == 10
+    np.testing.assert_allclose(summary.mean, mean, rtol=1e-11)
+    known = covariance if covariance_type == "full" else np.diag(covariance)
+    np.testing.assert_allclose(summary.total_covariance(), known, rtol=1e-10, atol=1e-12)
+
+
+def test_cells_of_a_sample_explain_as_much_as_cells_of_all_rows():
+    """Lloyd's iterations on all rows, from the cells that were found, gain almost nothing."""
+    from scipy.cluster.vq import kmeans2
+
+    measure = large_sample(False)
+    summary = summarise(measure, 10)
+    _, labels = kmeans2(measure.points, summary.means, 30, minit="matrix")
+    within = sum(
+        ((measure.points[labels == cell] - measure.points[labels == cell].mean(axis=0)) ** 2).sum()
+        for cell in range(10)
+    )
+    assert summary.variance <= 1.03 * within / len(measure)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 4))
+def test_rows_with_ties_sort_as_by_lexsort(seed, n, d):
+    rng = np.random.default_rng(seed)
+    points = rng.choice([-1.5, -0.0, 0.0, 2.0, 1e-300], (n, d))
+    weights = rng.choice([0.25, 0.5], n)
+    order = row_order(points, weights)
+    expected = np.lexsort([weights, *(points.T[::-1])])
+    assert sorted(order.tolist()) == list(range(n))
+    np.testing.assert_array_equal(points[order], points[expected])
+    np.testing.assert_array_equal(weights[order], weights[expected])

@@ -172,10 +172,19 @@ class ClientContext:
             return None
         measure = self.data.measure
         if support is not None:
-            return calibrate(measure, min(cells, 10), covariance_type, fewest, support=support)
+            return calibrate(
+                measure,
+                min(cells, 10),
+                covariance_type,
+                fewest,
+                support=support,
+                digest=self.encoded_digest,
+            )
         if key not in self._calibrations:
             smallest = max(1, min(fewest, count // (2 * cells)))  # a half has half the rows
-            self._calibrations[key] = calibrate(measure, cells, covariance_type, smallest)
+            self._calibrations[key] = calibrate(
+                measure, cells, covariance_type, smallest, digest=self.encoded_digest
+            )
         return self._calibrations[key]
 
     def _in_range(self) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.federation.needs import Classes
-from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled
+from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled, row_order
 from fedwad.tables import Schema, label_text
 
 __all__ = ["Dataset", "align_columns"]
@@ -52,31 +52,24 @@ class Dataset:
         Classes are numbered by a digest of their samples, so no reply depends on the names of
         labels either. `names` keeps those.
         """
-        points, weights = self.measure.points + 0.0, self.measure.weights  # no -0.0
-        order = np.argsort(_sortable(np.column_stack([points, weights])), kind="stable")
-        points, weights = points[order], weights[order]
+        order = row_order(self.measure.points, self.measure.weights)
+        measure = self.measure.ordered(order)
         keys = None if self.keys is None else self.keys[order]
         try:
             codes = None if self.labels is None else class_codes(self.labels)[order]
         except InputError as error:  # raised only if classes are asked for
-            return replace(
-                self,
-                measure=Measure(points, weights),
-                labels=None,
-                wrong_labels=str(error),
-                keys=keys,
-            )
+            return replace(self, measure=measure, labels=None, wrong_labels=str(error), keys=keys)
         names: tuple[Any, ...] = ()
         if codes is not None:
-            codes = _by_content(codes, points, weights)
+            codes = _by_content(codes, measure.points, measure.weights)
             names = tuple(
                 as_labels(self.labels)[order][np.unique(codes, return_index=True)[1]].tolist()
             )
             names = tuple(self.names[name] for name in names) if self.names else names
-            order = np.argsort(_sortable(np.column_stack([points, codes, weights])), kind="stable")
-            points, weights, codes = points[order], weights[order], codes[order]
+            order = row_order(measure.points, codes, measure.weights)
+            measure, codes = measure.ordered(order), codes[order]
             keys = None if keys is None else keys[order]
-        return replace(self, measure=Measure(points, weights), labels=codes, names=names, keys=keys)
+        return replace(self, measure=measure, labels=codes, names=names, keys=keys)
 
     def classed(self, names: tuple[Any, ...]) -> Dataset:
         """The same data with labels by public names; all other labels are of one class, None.
@@ -154,13 +147,6 @@ def _by_content(codes: NDArray[np.int64], points: Floats, weights: Floats) -> ND
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return ranks[codes]
-
-
-def _sortable(points: NDArray[np.float64]) -> NDArray[np.void]:
-    """A key for each row; keys sort as bytes the way rows sort as numbers, first column first."""
-    bits = points.view(np.int64)
-    ordered = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).astype(">i8")
-    return ordered.view(f"V{8 * points.shape[1]}")[:, 0]
 
 
 def align_columns(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:

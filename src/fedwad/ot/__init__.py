@@ -31,6 +31,7 @@ from fedwad.ot._groups import Groups, count_groups
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
+from fedwad.ot._order import row_order
 from fedwad.ot._permutation import PermutationTest, pairwise_pvalues, permutation_test
 from fedwad.ot._plan import TOLERANCE, Plan
 from fedwad.ot._plan_columns import plan_columns
@@ -127,6 +128,7 @@ __all__ = [
     "reduce_support",
     "retained_share",
     "rounding",
+    "row_order",
     "same",
     "segments_of",
     "solve",

@@ -101,6 +101,7 @@ def calibrate(
     min_cell_size: int = 10,
     features: bool = True,
     support: Floats | None = None,
+    digest: str = "",
 ) -> Calibration:
     """Measure the sampling noise of a sample, and the server's error, on splits of its own rows.
 
@@ -109,7 +110,8 @@ def calibrate(
     error of the estimator is not measured: `synthetic` is then equal to `noise`, which
     leaves estimates as they are. Below four rows the exponent is a default. A single row has no
     noise that could be measured, and gets zero. With `support`, cells are those of transport to
-    these points, which a server shares between sites, and not of k-means.
+    these points, which a server shares between sites, and not of k-means. `digest` is the SHA-256
+    of data whose rows are sorted already, so that they are not hashed again.
 
     Examples
     --------
@@ -123,7 +125,7 @@ def calibrate(
         return Calibration(
             1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, _GAMMA, features=_even(measure, features)
         )
-    splits = Splits.of(measure, cells, covariance_type, min_cell_size, support)
+    splits = Splits.of(measure, cells, covariance_type, min_cell_size, support, digest)
     halves = list(splits.halves())
     squares = [splits.transport(*half) for half in halves]
     exact = np.array([square.sum() for square in squares])

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Floats, Measure
 
-__all__ = ["effective_counts", "group_sums", "kmeans_cells"]
+__all__ = ["blocks", "cell_sums", "effective_counts", "group_sums", "kmeans_cells"]
 
 _ITERATIONS = 25
 _BLOCK_ENTRIES = 1 << 22
 # As in `_cost`: differences are used for few features, and where a product would lose digits.
 _FEW_FEATURES, _CANCELLATION = 8, 1e-4
 _FEW_CELLS = 16
+_SAMPLED, _SAMPLED_PER_CELL = 4096, 200  # points on which centres are found
+_ROWS_ENTRIES = 1 << 18
 
 
 def kmeans_cells(
@@ -24,14 +29,44 @@ def kmeans_cells(
     effective number if weighted).
 
     Lloyd's iterations from a k-means++ start; then cells of fewer points join the nearest other
-    cell. With fewer than 2 min_size points there is one cell. The same seed gives the same
-    labels bit for bit, which threaded k-means implementations do not guarantee.
+    cell. Of many points, centres are found on a sample, and all points go to the nearest one. With
+    fewer than 2 min_size points there is one cell. The same seed gives the same labels bit for bit,
+    which threaded k-means implementations do not guarantee.
     """
     points, weights = measure.points, measure.weights
     cells = max(1, min(cells, len(points) // min_size))
     if cells == 1:
         return np.zeros(len(points), dtype=np.int64)
-    centres = _plusplus_start(points, weights, cells, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    most = max(_SAMPLED, _SAMPLED_PER_CELL * cells)
+    if len(points) <= most:
+        labels, mass, centres = _lloyd(points, weights, cells, rng, iterations)
+        return _merge_small(labels, weights, mass, centres, min_size)
+    sample = np.sort(rng.choice(len(points), most, replace=False, shuffle=False))
+    some = points[sample]
+    share = weights[sample] / weights[sample].sum()
+    _, _, centres = _lloyd(some, share, cells, rng, iterations)
+    middle = some.mean(axis=0)
+    labels = np.empty(len(points), dtype=np.int64)
+    for block in blocks(len(points), points.shape[1]):
+        near = points[block] - middle
+        labels[block] = _nearest(near, np.einsum("id,id->i", near, near), centres)
+    mass = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
+    return _merge_small(labels, weights, mass, centres, min_size)
+
+
+def blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Consecutive rows, so few at a time that temporary copies stay small."""
+    step = max(1, _ROWS_ENTRIES // columns)
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
+def _lloyd(
+    points: Floats, weights: Floats, cells: int, rng: np.random.Generator, iterations: int
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Labels, and mass and centre of each cell; centres are relative to the mean of the points."""
+    centres = _plusplus_start(points, weights, cells, rng)
     middle = points.mean(axis=0)
     near, centres = points - middle, centres - middle
     norms = np.einsum("id,id->i", near, near)
@@ -43,7 +78,20 @@ def kmeans_cells(
             break
         labels = moved
     mass, centres = _means(near, weights, labels, centres)
-    return _merge_small(labels, weights, mass, centres, min_size)
+    return labels, mass, centres
+
+
+def cell_sums(
+    points: Floats, weights: Floats, labels: NDArray[np.int64], groups: int, origin: Floats
+) -> Floats:
+    """Sums of weight times (point - origin) by label, shape (groups, d), without a copy of all
+    points."""
+    if len(points) * points.shape[1] <= _ROWS_ENTRIES:
+        return group_sums(weights[:, None] * (points - origin), labels, groups)
+    sums = np.zeros((groups, points.shape[1]))
+    for block in blocks(*points.shape):
+        sums += group_sums(weights[block, None] * (points[block] - origin), labels[block], groups)
+    return sums
 
 
 def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats:
@@ -59,11 +107,7 @@ def group_sums(values: Floats, labels: NDArray[np.int64], groups: int) -> Floats
 def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
     """Kish's effective number of samples in each cell: (sum of masses)^2 / (sum of squares), 0 for
     an empty cell."""
-    heaviest = np.zeros(int(labels.max()) + 1)
-    np.maximum.at(heaviest, labels, mass)
-    share = mass / heaviest[labels]
-    total, squares = np.bincount(labels, share), np.bincount(labels, share**2)
-    return np.asarray(total**2 / np.where(squares > 0, squares, 1.0))
+    return _CellSizes.of(labels, mass, int(labels.max()) + 1).counts
 
 
 def _plusplus_start(
@@ -124,9 +168,11 @@ def _merge_small(
 ) -> NDArray[np.int64]:
     """Merge the smallest cell into its nearest neighbour until none is below `min_size`; renumber
     from 0."""
-    labels, mass, centres = labels.copy(), mass.copy(), centres.copy()
+    sizes = _CellSizes.of(labels, weights, len(mass))
+    mass, centres = mass.copy(), centres.copy()
+    homes = np.arange(len(mass))
     while True:
-        counts = effective_counts(labels, weights)
+        counts = sizes.counts
         present = np.flatnonzero(counts)
         smallest = present[counts[present].argmin()]
         if counts[smallest] >= min_size - 1e-9 or len(present) == 1:
@@ -136,5 +182,43 @@ def _merge_small(
         total = mass[home] + mass[smallest]
         centres[home] += (centres[smallest] - centres[home]) * (mass[smallest] / total)
         mass[home] = total
-        labels[labels == smallest] = home
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        sizes = sizes.merged(int(smallest), int(home))
+        homes[homes == smallest] = home
+    numbers = np.cumsum(np.isin(np.arange(len(mass)), present)) - 1
+    return np.asarray(numbers[homes][labels], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _CellSizes:
+    """Heaviest weight of each cell, and sums of weights and of their squares in units of it."""
+
+    heaviest: Floats
+    sums: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, labels: NDArray[np.int64], weights: Floats, groups: int) -> _CellSizes:
+        if weights.min() == weights.max():
+            counts = np.bincount(labels, minlength=groups).astype(np.float64)
+            return cls(np.where(counts > 0, weights[0], 0.0), counts, counts)
+        heaviest = np.zeros(groups)
+        np.maximum.at(heaviest, labels, weights)
+        share = weights / heaviest[labels]
+        sums, squares = np.bincount(labels, share, groups), np.bincount(labels, share**2, groups)
+        return cls(heaviest, np.asarray(sums, np.float64), np.asarray(squares, np.float64))
+
+    @property
+    def counts(self) -> Floats:
+        """Kish's effective number of samples, 0 for an empty cell."""
+        return np.asarray(self.sums**2 / np.where(self.squares > 0, self.squares, 1.0))
+
+    def merged(self, one: int, home: int) -> _CellSizes:
+        """The sizes after cell `one` joined `home`."""
+        heaviest, sums, squares = self.heaviest.copy(), self.sums.copy(), self.squares.copy()
+        unit = max(heaviest[one], heaviest[home])
+        factors = heaviest[[one, home]] / unit
+        sums[home] = factors @ sums[[one, home]]
+        squares[home] = factors**2 @ squares[[one, home]]
+        heaviest[home] = unit
+        heaviest[one] = sums[one] = squares[one] = 0.0
+        return _CellSizes(heaviest, sums, squares)

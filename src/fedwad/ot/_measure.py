@@ -102,6 +102,14 @@ class Measure:
         other._keep(points=points, weights=self.weights)
         return other
 
+    def ordered(self, order: Indices) -> Measure:
+        """The same points in another order; each -0.0 becomes 0.0."""
+        points = self.points[order]
+        points += 0.0
+        other = object.__new__(Measure)
+        other._keep(points=points, weights=self.weights[order])
+        return other
+
     def max_abs(self, origin: Floats) -> float:
         """Largest absolute coordinate of x - origin."""
         return max_abs(self.points, origin)

@@ -1,4 +1,4 @@
-"""An order of a client's rows that depends on the rows alone."""
+"""Orders of a client's rows that depend on the rows alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,58 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._measure import Measure
+from fedwad.ot._measure import Floats, Measure
 
-__all__ = ["data_order"]
+__all__ = ["data_order", "row_order", "sorted_generator"]
+
+
+def row_order(points: Floats, *further: NDArray[np.generic]) -> NDArray[np.int64]:
+    """The order that sorts rows as numbers, first column first, then by `further` columns.
+
+    Only rows that agree in the first column are compared in full.
+
+    Examples
+    --------
+    >>> row_order(np.array([[2.0, 1.0], [1.0, 5.0], [2.0, -1.0]])).tolist()
+    [1, 2, 0]
+    """
+    first = points[:, 0]
+    order = np.argsort(first, kind="stable")
+    ranked = first[order]
+    equal = ranked[1:] == ranked[:-1]
+    tied = np.zeros(len(order), dtype=bool)
+    tied[1:] |= equal
+    tied[:-1] |= equal
+    if tied.any():
+        some = order[tied]
+        rows = np.column_stack([points[some] + 0.0, *(column[some] for column in further)])
+        order[tied] = some[np.argsort(_sortable(rows), kind="stable")]
+    return np.asarray(order, dtype=np.int64)
+
+
+def _sortable(rows: Floats) -> NDArray[np.void]:
+    """A key for each row; keys sort as bytes the way rows sort as numbers."""
+    bits = rows.view(np.int64)
+    ordered = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).astype(">i8")
+    return ordered.view(f"V{8 * rows.shape[1]}")[:, 0]
+
+
+def sorted_generator(
+    measure: Measure, purpose: str, digest: str = ""
+) -> tuple[NDArray[np.int64], np.random.Generator]:
+    """The order that sorts the rows, and a generator that the data and the purpose seed.
+
+    No request can choose another generator, and one row more or less gives an unrelated one. Rows
+    that are sorted already come with their `digest`; they are neither sorted nor hashed again.
+    """
+    if digest:
+        order, about = np.arange(len(measure)), digest.encode()
+    else:
+        order = row_order(measure.points, measure.weights)
+        about = hashlib.sha256((measure.points[order] + 0.0).data).digest()
+        about += (measure.weights[order] / measure.weights.max()).tobytes()
+    whole = hashlib.sha256(purpose.encode() + about).digest()
+    return order, np.random.default_rng(np.frombuffer(whole, dtype=np.uint32).tolist())
 
 
 def data_order(

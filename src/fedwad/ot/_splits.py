@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._order import data_order
+from fedwad.ot._order import sorted_generator
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import CovarianceType, Summary
 from fedwad.ot._synthetic import SyntheticSample as Synthetic
@@ -52,8 +52,9 @@ class Splits:
         covariance_type: CovarianceType,
         min_cell_size: int,
         support: Floats | None = None,
+        digest: str = "",
     ) -> Splits:
-        order, rng = data_order(measure, "calibration")
+        order, rng = sorted_generator(measure, "calibration", digest)
         small, large = MAX_HALF
         size = min(len(measure) // 2, large, small + len(measure) // 15)
         if support is not None:
@@ -62,8 +63,12 @@ class Splits:
 
     def halves(self) -> Iterator[tuple[Indices, Indices]]:
         for _ in range(int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
-            order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
+            order = self._some_rows()
             yield order[: self.size], order[self.size :]
+
+    def _some_rows(self) -> Indices:
+        """Rows of two halves, drawn at random."""
+        return self.order[self.rng.choice(len(self.order), 2 * self.size, replace=False)]
 
     def quarters(self, half: tuple[Indices, Indices]) -> list[tuple[Indices, Indices]]:
         size = self.size // 2
@@ -73,7 +78,7 @@ class Splits:
         """How far standard deviations of halves are apart, by feature and in total."""
         found = []
         for _ in range(_SCALE_SPLITS):
-            order = self.order[self.rng.permutation(len(self.order))[: 2 * self.size]]
+            order = self._some_rows()
             one, two = (
                 _standard_deviations(self.part(rows))
                 for rows in (order[: self.size], order[self.size :])
@@ -154,7 +159,7 @@ class Splits:
 
     def unequal_mixtures(self) -> Iterator[tuple[Indices, Indices]]:
         """Pairs of parts with unequal fractions of two groups of cells that lie apart."""
-        order = self.order[: 2 * self.size]
+        order = self._some_rows()
         left, right = (
             order[mask] for mask in _two_groups(self.part(order), self.cells, self.min_cell_size)
         )

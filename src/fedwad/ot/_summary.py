@@ -5,16 +5,22 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_choice
-from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
-from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._cells import cell_sums, effective_counts, kmeans_cells
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
+from fedwad.ot._within import (
+    CovarianceType,
+    main_directions,
+    main_directions_of_few,
+    split_diagonal,
+    within_cells,
+)
 
 __all__ = [
     "CovarianceType",
@@ -25,14 +31,7 @@ __all__ = [
     "summarise_plan",
 ]
 
-#: How much of a covariance is shared: all of it, RANK principal directions and the diagonal, the
-#: diagonal, or the trace.
-CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
-
-RANK = 40
 _FULL_UP_TO = 1024  # features; beyond, "auto" sends the diagonal only
-_ROWS = 1 << 14
-_LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +148,8 @@ def summarise(
     groups = int(labels.max()) + 1
     origin = measure.points[0]
     weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
-    means = (
-        origin
-        + group_sums(measure.weights[:, None] * (measure.points - origin), labels, groups)
-        / weights[:, None]
-    )
+    sums = cell_sums(measure.points, measure.weights, labels, groups, origin)
+    means = origin + sums / weights[:, None]
     return _summary(
         measure,
         np.arange(len(measure)),
@@ -192,15 +188,15 @@ def _summary(
         covariance_type = "full" if measure.dimension <= _FULL_UP_TO else "diag"
     factors = None
     if covariance_type == "lowrank" and len(rows) < measure.dimension:
-        diagonal, within_std = _within(measure, rows, labels, mass, means, "diag", p)
-        factors = _main_directions_of_few(
+        diagonal, within_std = within_cells(measure, rows, labels, mass, means, "diag", p)
+        factors = main_directions_of_few(
             (measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None]
         )
-        pooled, factors = _split_diagonal(diagonal, factors)
+        pooled, factors = split_diagonal(diagonal, factors)
     else:
-        pooled, within_std = _within(measure, rows, labels, mass, means, covariance_type, p)
+        pooled, within_std = within_cells(measure, rows, labels, mass, means, covariance_type, p)
         if covariance_type == "lowrank":
-            pooled, factors = _split_diagonal(np.diag(pooled), _main_directions(pooled))
+            pooled, factors = split_diagonal(np.diag(pooled), main_directions(pooled))
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=means,
@@ -211,115 +207,6 @@ def _summary(
         min_cell_size=min_cell_size(labels, mass),
         factors=factors,
     )
-
-
-def _within(
-    measure: Measure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-    covariance_type: CovarianceType,
-    p: float,
-) -> tuple[Floats, float]:
-    """Pooled covariance of this type and (mean of |x - cell mean|^p)^(1/p), from differences."""
-    if isinstance(measure, LabelledMeasure) and p == 2 and covariance_type in ("diag", "spherical"):
-        return _within_classes(measure, rows, labels, mass, means, covariance_type)
-    d = measure.dimension
-    square = covariance_type in ("full", "lowrank")
-    pooled = np.zeros((d, d) if square else d)
-    lengths = np.empty(len(rows))
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        deviation = measure.rows(rows[block]) - means[labels[block]]
-        pooled += (deviation.T * mass[block]) @ deviation if square else mass[block] @ deviation**2
-        # From scaled lengths: squares may vanish at small scales.
-        largest = float(np.abs(deviation).max()) or 1.0
-        lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
-    longest = float(lengths.max()) or 1.0
-    within_std = longest * float(mass @ (lengths / longest) ** p) ** (1 / p)
-    return (np.asarray(pooled.mean()) if covariance_type == "spherical" else pooled), within_std
-
-
-def _within_classes(
-    measure: LabelledMeasure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-    covariance_type: CovarianceType,
-) -> tuple[Floats, float]:
-    """The same for p = 2 without materialising the class columns, which are equal within a class.
-
-    The variance within cells is the whole minus the part between cells. If almost nothing is left,
-    which would cost digits, it is computed from differences.
-    """
-    weights = np.bincount(labels, mass, len(means))
-    whole = measure.variances
-    variances = whole - weights @ (means - measure.mean) ** 2
-    if not variances.sum() > _LEFT * whole.sum() > 0:
-        variances = _by_differences(measure, rows, labels, mass, means)
-    variances = np.maximum(variances, 0.0)
-    within_std = float(np.sqrt(variances.sum()))
-    return np.asarray(variances.mean() if covariance_type == "spherical" else variances), within_std
-
-
-def _by_differences(
-    measure: LabelledMeasure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-) -> Floats:
-    split = measure.features.shape[1]
-    features = np.zeros(split)
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        deviation = measure.features[rows[block]] - means[labels[block], :split]
-        features += mass[block] @ deviation**2
-    size = len(measure.table)
-    shares = np.bincount(labels * size + measure.codes[rows], mass, len(means) * size)
-    kinds = np.flatnonzero(shares)
-    table = shares[kinds] @ (measure.table[kinds % size] - means[kinds // size, split:]) ** 2
-    return np.concatenate([features, table])
-
-
-def _split_diagonal(diagonal: Floats, factors: Floats) -> tuple[Floats, Floats]:
-    """The part of a diagonal that F^T F leaves, and F, so that both together give the diagonal.
-
-    An eigenvalue is off by roundings of the largest one. A feature that hardly varies would then
-    get a variance from F that it does not have, and its standard deviation would be off by
-    sqrt(epsilon). Such columns of F are scaled down until F^T F does not exceed the diagonal.
-    """
-    explained = (factors**2).sum(axis=0)
-    above = explained > diagonal
-    if above.any():
-        downwards = 1 - (len(factors) + 4) * float(np.finfo(np.float64).eps)
-        scale = np.sqrt(diagonal[above] / explained[above]) * downwards
-        factors = factors.copy()
-        factors[:, above] *= scale
-        explained = (factors**2).sum(axis=0)
-    return np.maximum(diagonal - explained, 0.0), factors
-
-
-def _main_directions(covariance: Floats) -> Floats:
-    """At most RANK factors F with F^T F close to the covariance."""
-    from scipy.linalg import eigh
-
-    d = len(covariance)
-    values, vectors = eigh(covariance, subset_by_index=(d - min(RANK, d), d - 1))
-    return np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-
-def _main_directions_of_few(deviations: Floats) -> Floats:
-    """The same for deviations^T deviations, from the smaller matrix deviations deviations^T."""
-    from scipy.linalg import eigh
-
-    n = len(deviations)
-    values, vectors = eigh(deviations @ deviations.T, subset_by_index=(n - min(RANK, n), n - 1))
-    # An eigenvector u of value v maps to the factor u^T deviations, of length sqrt(v).
-    found: Floats = np.ascontiguousarray(vectors[:, values > 0].T @ deviations)
-    return found
 
 
 def min_cell_size(labels: NDArray[np.int64], mass: Floats) -> int:

@@ -1,0 +1,156 @@
+"""The covariance within cells, pooled over them, and its main directions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._measure import Floats, Measure
+
+__all__ = [
+    "RANK",
+    "CovarianceType",
+    "main_directions",
+    "main_directions_of_few",
+    "split_diagonal",
+    "within_cells",
+]
+
+#: How much of a covariance is shared: all of it, RANK principal directions and the diagonal, the
+#: diagonal, or the trace.
+CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
+
+RANK = 40
+_ROWS = 1 << 14
+_TINY = 1e-200  # a variance below it may be a sum of squares that vanished
+_LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
+
+
+def within_cells(
+    measure: Measure,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    mass: Floats,
+    means: Floats,
+    covariance_type: CovarianceType,
+    p: float,
+) -> tuple[Floats, float]:
+    """Pooled covariance of this type and (mean of |x - cell mean|^p)^(1/p), from differences."""
+    if isinstance(measure, LabelledMeasure) and p == 2 and covariance_type in ("diag", "spherical"):
+        return _within_classes(measure, rows, labels, mass, means, covariance_type)
+    d = measure.dimension
+    square = covariance_type in ("full", "lowrank")
+    pooled = np.zeros((d, d) if square else d)
+    for start in range(0, len(rows), _ROWS):
+        block = slice(start, start + _ROWS)
+        deviation = measure.rows(rows[block]) - means[labels[block]]
+        pooled += (deviation.T * mass[block]) @ deviation if square else mass[block] @ deviation**2
+    trace = float(np.trace(pooled) if square else pooled.sum())
+    if p == 2 and trace > _TINY:
+        within_std = float(np.sqrt(trace))
+    else:
+        within_std = _spread(measure, rows, labels, mass, means, p)
+    return (np.asarray(pooled.mean()) if covariance_type == "spherical" else pooled), within_std
+
+
+def _spread(
+    measure: Measure,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    mass: Floats,
+    means: Floats,
+    p: float,
+) -> float:
+    """(mean of |x - cell mean|^p)^(1/p) from scaled lengths: squares may vanish at small scales."""
+    lengths = np.empty(len(rows))
+    for start in range(0, len(rows), _ROWS):
+        block = slice(start, start + _ROWS)
+        deviation = measure.rows(rows[block]) - means[labels[block]]
+        largest = float(np.abs(deviation).max()) or 1.0
+        lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
+    longest = float(lengths.max()) or 1.0
+    return float(longest * float(mass @ (lengths / longest) ** p) ** (1 / p))
+
+
+def _within_classes(
+    measure: LabelledMeasure,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    mass: Floats,
+    means: Floats,
+    covariance_type: CovarianceType,
+) -> tuple[Floats, float]:
+    """The same for p = 2 without materialising the class columns, which are equal within a class.
+
+    The variance within cells is the whole minus the part between cells. If almost nothing is left,
+    which would cost digits, it is computed from differences.
+    """
+    weights = np.bincount(labels, mass, len(means))
+    whole = measure.variances
+    variances = whole - weights @ (means - measure.mean) ** 2
+    if not variances.sum() > _LEFT * whole.sum() > 0:
+        variances = _by_differences(measure, rows, labels, mass, means)
+    variances = np.maximum(variances, 0.0)
+    within_std = float(np.sqrt(variances.sum()))
+    return np.asarray(variances.mean() if covariance_type == "spherical" else variances), within_std
+
+
+def _by_differences(
+    measure: LabelledMeasure,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    mass: Floats,
+    means: Floats,
+) -> Floats:
+    split = measure.features.shape[1]
+    features = np.zeros(split)
+    for start in range(0, len(rows), _ROWS):
+        block = slice(start, start + _ROWS)
+        deviation = measure.features[rows[block]] - means[labels[block], :split]
+        features += mass[block] @ deviation**2
+    size = len(measure.table)
+    shares = np.bincount(labels * size + measure.codes[rows], mass, len(means) * size)
+    kinds = np.flatnonzero(shares)
+    table = shares[kinds] @ (measure.table[kinds % size] - means[kinds // size, split:]) ** 2
+    return np.concatenate([features, table])
+
+
+def split_diagonal(diagonal: Floats, factors: Floats) -> tuple[Floats, Floats]:
+    """The part of a diagonal that F^T F leaves, and F, so that both together give the diagonal.
+
+    An eigenvalue is off by roundings of the largest one. A feature that hardly varies would then
+    get a variance from F that it does not have, and its standard deviation would be off by
+    sqrt(epsilon). Such columns of F are scaled down until F^T F does not exceed the diagonal.
+    """
+    explained = (factors**2).sum(axis=0)
+    above = explained > diagonal
+    if above.any():
+        downwards = 1 - (len(factors) + 4) * float(np.finfo(np.float64).eps)
+        scale = np.sqrt(diagonal[above] / explained[above]) * downwards
+        factors = factors.copy()
+        factors[:, above] *= scale
+        explained = (factors**2).sum(axis=0)
+    return np.maximum(diagonal - explained, 0.0), factors
+
+
+def main_directions(covariance: Floats) -> Floats:
+    """At most RANK factors F with F^T F close to the covariance."""
+    from scipy.linalg import eigh
+
+    d = len(covariance)
+    values, vectors = eigh(covariance, subset_by_index=(d - min(RANK, d), d - 1))
+    return np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def main_directions_of_few(deviations: Floats) -> Floats:
+    """The same for deviations^T deviations, from the smaller matrix deviations deviations^T."""
+    from scipy.linalg import eigh
+
+    n = len(deviations)
+    values, vectors = eigh(deviations @ deviations.T, subset_by_index=(n - min(RANK, n), n - 1))
+    # An eigenvector u of value v maps to the factor u^T deviations, of length sqrt(v).
+    found: Floats = np.ascontiguousarray(vectors[:, values > 0].T @ deviations)
+    return found
