@@ -427,7 +427,7 @@ def test_rows_sort_as_numbers():
 
 def test_a_site_needs_little_memory_beside_its_data():
     """Beside the data of its caller a site holds one sorted copy, and works in blocks."""
-    points = np.random.default_rng(0).standard_normal((100_000, 20))
+    points = np.random.default_rng(0).standard_normal((200_000, 20))
     request = {"a": SummaryRequest(10, "auto", 2.0, 0)}
     local({"a": points[:3000]}).ask(request)  # loads what is loaded at first use
     tracemalloc.start()
