@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="+", choices=[*TABLES, "watch"])
     parser.add_argument("--runs", type=int, default=0, help="repetitions; each table has a default")
+    parser.add_argument("--data", nargs="+", choices=["digits", "mnist"], help="of `odd`")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
@@ -38,7 +40,11 @@ def main() -> None:
     pythons = dict(one.split("=", 1) for one in given.peer)
     found: dict[str, Any] = {}
     for name in [part for one in given.tables for part in (WATCH if one == "watch" else (one,))]:
-        table = partial(TABLES[name], pythons=pythons) if name == "peers" else TABLES[name]
+        table: Callable[..., Any] = TABLES[name]
+        if name == "peers":
+            table = partial(table, pythons=pythons)
+        if name == "odd" and given.data:
+            table = partial(table, names=given.data)
         found[name] = table(given.runs, given.jobs)
         if not given.json:
             show(f"{name}: {(TABLES[name].__doc__ or '').splitlines()[0]}", found[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import comb, nan
 
@@ -118,25 +119,39 @@ def _same_labellings(counts: Sequence[int]) -> float:
     return 2.0 if len(counts) == 2 and counts[0] == counts[1] else 1.0
 
 
-def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int64]]:
+def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
     """Site of each block, the true labelling first, in groups of some hundred labellings."""
-    true = np.repeat(np.arange(len(counts)), counts)
-    if len(counts) == 2 and _all_labellings(counts) <= _ENUMERATED:
-        chosen = np.array(list(combinations(range(len(true)), counts[0])))
-        labels = np.ones((len(chosen), len(true)), dtype=np.int64)
-        np.put_along_axis(labels, chosen, 0, axis=1)  # the first of them is the true one
-        yield labels
-        return
+    if len(counts) == 2:  # of a matrix, whose pairs often have as many blocks
+        return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
+    return _random_labellings(counts, permutations, seed)
+
+
+def _random_labellings(
+    counts: Sequence[int], permutations: int, seed: int
+) -> Iterator[NDArray[np.int16]]:
+    true = np.repeat(np.arange(len(counts), dtype=np.int16), counts)
     rng = np.random.default_rng(seed)
     yield true[None]
     for start in range(0, permutations, _CHUNK):
         yield rng.permuted(np.tile(true, (min(_CHUNK, permutations - start), 1)), axis=1)
 
 
+@lru_cache(maxsize=2)
+def _labellings_of_two(
+    first: int, second: int, permutations: int, seed: int
+) -> tuple[NDArray[np.int16], ...]:
+    if _all_labellings((first, second)) > _ENUMERATED:
+        return tuple(_random_labellings((first, second), permutations, seed))
+    chosen = np.array(list(combinations(range(first + second), first)))
+    labels = np.ones((len(chosen), first + second), dtype=np.int16)
+    np.put_along_axis(labels, chosen, 0, axis=1)  # the first of them is the true one
+    return (labels,)
+
+
 def _between(
     values: Floats,
     counts: Sequence[int],
-    labellings: Iterator[NDArray[np.int64]],
+    labellings: Iterator[NDArray[np.int16]],
     segments: tuple[tuple[str, int], ...],
 ) -> dict[str, Floats]:
     """Every statistic for every labelling: sums of squares between sites, in units of the total."""
@@ -147,15 +162,13 @@ def _between(
     standard = np.where(known, values / np.sqrt(np.where(known, total, 1.0)), 0.0)
     parts: dict[str, list[Floats]] = {}
     for labels in labellings:
-        squares = np.zeros((len(labels), values.shape[1]))
-        for site, count in enumerate(counts):
-            squares += ((labels == site).astype(np.float64) @ standard) ** 2 / count
+        squares = _squares_between(standard, counts, labels)
         start = 0
         for name, size in segments:
-            part = squares[:, start : start + size]
+            part = squares[start : start + size]
             for key, found in (
-                (f"sum of {name}", part.sum(axis=1)),
-                (f"largest {name}", part.max(axis=1)),
+                (f"sum of {name}", part.sum(axis=0)),
+                (f"largest {name}", part.max(axis=0)),
             ):
                 if key in _WEIGHTS:
                     parts.setdefault(key, []).append(found)
@@ -163,15 +176,32 @@ def _between(
     return {name: np.concatenate(found) for name, found in parts.items()}
 
 
+def _squares_between(standard: Floats, counts: Sequence[int], labels: NDArray[np.int16]) -> Floats:
+    """Sums of squares between sites of each number under each labelling, (numbers, labellings).
+
+    Numbers sum to zero over all blocks, so of two sites one has the other's sum with a minus.
+    """
+    if len(counts) == 2:
+        sums = standard.T @ (labels == 0).T.astype(np.float64)
+        sums *= sums
+        sums *= 1 / counts[0] + 1 / counts[1]
+        return np.asarray(sums)
+    squares = np.zeros((standard.shape[1], len(labels)))
+    for site, count in enumerate(counts):
+        squares += (standard.T @ (labels == site).T.astype(np.float64)) ** 2 / count
+    return squares
+
+
 def _ranks(statistics: Floats) -> Floats:
     """Share of labellings with at least this value in each column, up to rounding."""
     count = len(statistics)
     found = np.empty_like(statistics)
     for column in range(statistics.shape[1]):
-        values = statistics[:, column]
-        ordered = np.sort(values)
+        order = np.argsort(statistics[:, column])
+        ordered = statistics[order, column]
         slack = _DIGITS * float(ordered[-1])
-        found[:, column] = (count - np.searchsorted(ordered, values - slack, side="left")) / count
+        below = np.searchsorted(ordered, ordered - slack, side="left")  # fast for sorted values
+        found[order, column] = (count - below) / count
     return found
 
 
