@@ -19,6 +19,7 @@ from fedwad.experiments import NAMES
 from fedwad.experiments._boosting_claims import ALGORITHMS, DATA
 from fedwad.experiments._boosting_paper import PAPERS
 from fedwad.experiments._experiment import pick
+from fedwad.experiments._paper_words import RULES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "paper.md"
@@ -63,6 +64,50 @@ def claims() -> str:
         " tested."
     )
     return table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + counts
+
+
+def number(text: str) -> Any:
+    """A cell of a stored table: a number where it is one, None where it is empty."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text or None
+
+
+def stored(experiment: str) -> list[dict[str, Any]]:
+    """The rows of an experiment as its `judge` had them, but for lists."""
+    with (RESULTS / experiment / "table.csv").open() as file:
+        return [
+            {key: number(text) for key, text in row.items() if text} for row in csv.DictReader(file)
+        ]
+
+
+def rules() -> str:
+    """Claims whose verdict rests on a threshold of ours, by our rule and by the paper's words."""
+    known = {(one["experiment"], c["text"]): c for one in facts() for c in one["claims"]}
+    lines, changed = [], 0
+    for rule in RULES:
+        (claim,) = (
+            claim
+            for (experiment, text), claim in known.items()
+            if experiment == rule.experiment and text.startswith(rule.claim)
+        )
+        verdicts = claim["holds"], rule.holds(stored(rule.experiment))
+        changed += verdicts[0] is not verdicts[1]
+        mark = "**changes**" if verdicts[0] is not verdicts[1] else "the same"
+        words = [f"{VERDICTS[verdict].strip('*')}" for verdict in verdicts]
+        lines.append(
+            [
+                cell(claim["text"]),
+                f"{cell(rule.ours)}: {words[0]}",
+                f"{cell(rule.words)}: {words[1]}",
+                mark,
+            ]
+        )
+    head = ["the paper's claim", "rule of `judge`", "rule by the paper's words", "verdict"]
+    return table(head, lines) + f"\n\n{changed} of these {len(lines)} verdicts would change."
 
 
 def boosting(**wanted: str) -> list[Row]:
@@ -211,6 +256,7 @@ def theirs() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
+    "rules": rules,
     "boosting, support 10": lambda: accuracies(10),
     "boosting, support 100": lambda: accuracies(100),
     "boosting, distances": worth,
