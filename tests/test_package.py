@@ -45,6 +45,7 @@ ROOMS = [
     "_drift",
     "clusters",
     "_matrix",
+    "_embedding",
     "_coreset",
     "learning",
     "_audit",

@@ -20,6 +20,8 @@ from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
 from fedwad._drift.reference import Reference
 from fedwad._drift.result import DriftResult
+from fedwad._embedding.api import embed
+from fedwad._embedding.result import EmbeddingResult
 from fedwad._explain.explanation import Explanation
 from fedwad._matrix.api import matrix
 from fedwad._matrix.placement import Placement
@@ -52,6 +54,7 @@ __all__ = [
     "DataWarning",
     "DistanceResult",
     "DriftResult",
+    "EmbeddingResult",
     "Explanation",
     "FederationError",
     "FedwadError",
@@ -69,6 +72,7 @@ __all__ = [
     "coreset",
     "datasets",
     "distance",
+    "embed",
     "local",
     "matrix",
     "methods",

@@ -14,7 +14,7 @@ from fedwad._checks import check_choice, check_whole
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
-__all__ = ["Suggestion", "agreement", "cluster", "stability", "suggest"]
+__all__ = ["Suggestion", "agreement", "cluster", "in_order", "stability", "suggest"]
 
 Affinity = Literal["linear", "kernel", "knn"]
 
@@ -89,7 +89,7 @@ def cluster(
     model = KMeans(k, n_init=20, random_state=seed)
     with warnings.catch_warnings():  # sites at distance zero
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return _in_order(model.fit_predict(rows / np.where(lengths > 0, lengths, 1.0)))
+        return in_order(model.fit_predict(rows / np.where(lengths > 0, lengths, 1.0)))
 
 
 def _laplacian(graph: Floats) -> Floats:
@@ -239,7 +239,7 @@ def _checked(distances: Any) -> Floats:
     return array
 
 
-def _in_order(labels: NDArray[Any]) -> NDArray[np.int64]:
+def in_order(labels: NDArray[Any]) -> NDArray[np.int64]:
     """Return the same partition, numbered in order of appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)

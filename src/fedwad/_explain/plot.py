@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fedwad._explain.explanation import Explanation
 
-__all__ = ["draw"]
+__all__ = ["draw", "write_figure"]
 
 _ENDINGS = (".png", ".svg", ".pdf")
 _COLOURS = {"location": "#1f6f8b", "scale": "#e0a458", "rest": "#7a5195"}
@@ -38,7 +38,7 @@ def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, int] | N
     else:
         _images(figure, e, shape)
     if path is not None:
-        _write(figure, path)
+        write_figure(figure, path)
     return figure
 
 
@@ -87,7 +87,8 @@ def _images(figure: Figure, e: Explanation, shape: tuple[int, int]) -> None:
     figure.suptitle(f"{e.sites[0]} and {e.sites[1]}", fontsize=10)
 
 
-def _write(figure: Figure, path: str | Path) -> None:
+def write_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure as .png, .svg or .pdf; the same figure gives the same file."""
     from matplotlib import rc_context
 
     target = Path(path)

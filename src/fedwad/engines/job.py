@@ -12,6 +12,7 @@ from typing import Any
 
 from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
+from fedwad._embedding.api import embed
 from fedwad._matrix.api import matrix
 from fedwad._words import printable
 from fedwad.errors import InputError
@@ -41,7 +42,7 @@ class Job:
 
     Parameters
     ----------
-    algorithm : "distance", "matrix", "coreset", "train" or "schema"
+    algorithm : "distance", "matrix", "embed", "coreset", "train" or "schema"
     clients : names of the clients; all of them if empty
     options : keywords of the function with the name of the algorithm; for a private schema
         "epsilon", "delta" and "draft", the text of the file
@@ -110,6 +111,10 @@ def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
     return matrix(federation, sites=job.clients or None, **job.options).to_dict()
 
 
+def _embed(federation: Federation, job: Job) -> dict[str, Any]:
+    return embed(federation, sites=job.clients or None, **job.options).to_dict()
+
+
 def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
     return coreset(federation, sites=job.clients or None, **job.options).to_dict()
 
@@ -144,6 +149,7 @@ def _check_model(model: Any) -> None:
 _ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {
     "distance": _distance,
     "matrix": _matrix,
+    "embed": _embed,
     "coreset": _coreset,
     "train": _train,
     "schema": _schema,

@@ -108,12 +108,15 @@ class MeteredFederation:
         allow_failures: bool = False,
         at_least: int = 1,
         record: bool = True,
+        blame_sites: bool = False,
     ) -> dict[str, R]:
         """Ask one round and return the `expected` replies.
 
         The first failure is raised. With `allow_failures` the round goes on without the sites that
         failed, as long as `at_least` have replied; `record` lists those sites in `failed`. A
-        failure with code "input" is raised in any case, because then the request itself is wrong.
+        failure with code "input" is raised in any case, because then the request itself is wrong;
+        with `blame_sites` only where all sites are in this process, because the request suits the
+        other sites.
         """
         answers = self._federation.ask(requests)
         replies: dict[str, R] = {}
@@ -131,8 +134,10 @@ class MeteredFederation:
             down=self.traffic.down + sum(payload_bytes(requests[name]) for name in replies),
             messages=self.traffic.messages + len(replies),
         )
+        fatal = self._trusted or not blame_sites
         for name, failure in failures.items():
-            if not allow_failures or failure.code == "input" or len(replies) < at_least:
+            wrong = failure.code == "input" and fatal
+            if not allow_failures or wrong or len(replies) < at_least:
                 raise error_of(failure, name)
             if record:
                 self.failed[name] = printable(failure.sentence)

@@ -1,0 +1,1 @@
+"""One point for each of many sites: linearised transport."""

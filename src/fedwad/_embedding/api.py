@@ -1,0 +1,118 @@
+"""Each of many sites as a point: the public function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from fedwad._blas import single_threaded_blas
+from fedwad._checks import check_callback, check_choice, check_whole
+from fedwad._distance.api import check_classes
+from fedwad._embedding.coordinates import coordinates, principal, sampling_noise
+from fedwad._embedding.result import EmbeddingResult
+from fedwad._embedding.run import EmbeddingTask, ask_cells
+from fedwad._matrix.task import Progress
+from fedwad.federation import Federation, MeteredFederation, as_federation, choose_sites
+from fedwad.ot import ClassCovariance, CovarianceType, Summary
+
+__all__ = ["embed"]
+
+_DIMENSION = 256
+
+
+def embed(
+    fed: Federation | Mapping[str, Any],
+    support: int = 10,
+    rounds: int = 3,
+    labels: bool = False,
+    seed: int = 0,
+    *,
+    dimension: int | None = None,
+    clients_per_round: int = 200,
+    covariance_type: CovarianceType = "auto",
+    class_covariance: ClassCovariance = "diag",
+    sites: Sequence[str] | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> EmbeddingResult:
+    """Give each site a point; Euclidean distances between points resemble those between sites.
+
+    All sites transport their data to one shared support. Where their cells lie, and how wide they
+    are, are coordinates (linearised optimal transport). Time and memory grow with the number of
+    sites, not with the number of pairs, so this is for thousands of sites.
+
+    Parameters
+    ----------
+    fed : a federation, or a mapping from names to data, which become local sites
+    support : number of points of the shared support; a site has rows divided by this in a cell
+    rounds : rounds in which a few sites shape the support
+    labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
+    seed : the same seed gives the same bits
+    dimension : largest number of coordinates; 256 when left out
+    clients_per_round : number of random sites that shape the support; the others send one message
+    covariance_type : what sites send of the covariance within cells; "auto" is full up to 64
+        features, and the diagonal beyond that
+    sites : names of the sites to embed; all when left out
+    callback : called with each `Progress`
+
+    Returns
+    -------
+    EmbeddingResult
+        `sites`, `embedding`, `traffic`, `failed`; `.cluster`, `.suggest`, `.nearest`, `.distance`,
+        `.plot`, `.save`. A site that does not answer is left out and listed in `failed`.
+
+    Examples
+    --------
+    >>> import numpy as np, fedwad
+    >>> rows = np.random.default_rng(0).normal(size=(60, 2))
+    >>> e = fedwad.embed({"paris": rows, "oslo": rows + [3, 4], "rome": rows - [3, 4]}, support=4)
+    >>> e.embedded_distance("paris", "oslo").round(6), e.embedded_distance("rome", "oslo").round(6)
+    (5.0, 10.0)
+    """
+    classes = check_classes(labels, class_covariance, 2.0)
+    federation = as_federation(fed)
+    task = EmbeddingTask(
+        names=choose_sites(federation, sites, "an embedding", least=2),
+        seed=check_whole(seed, "seed", 0),
+        classes=classes,
+        support=check_whole(support, "support"),
+        rounds=check_whole(rounds, "rounds", 0),
+        clients_per_round=check_whole(clients_per_round, "clients_per_round"),
+        covariance_type=_covariance_type(covariance_type),
+        report=check_callback(callback) or (lambda _: None),
+    )
+    largest = _DIMENSION if dimension is None else check_whole(dimension, "dimension")
+    metered = MeteredFederation(federation)
+    with single_threaded_blas():
+        shaped = ask_cells(metered, task)
+        summaries = [reply.summary for reply in shaped.replies.values()]
+        cells = [one for one in summaries if isinstance(one, Summary)]
+        rows = coordinates(cells, shaped.support.weights)
+        points, explained = principal(rows, largest, task.seed)
+    return EmbeddingResult(
+        sites=tuple(shaped.replies),
+        embedding=points,
+        explained=explained,
+        noise=sampling_noise(cells),
+        rows=tuple(one.count for one in cells),
+        options={
+            "support": task.support,
+            "rounds": task.rounds,
+            "dimension": points.shape[1],
+            "clients_per_round": min(task.clients_per_round, len(task.names)),
+            "covariance_type": task.covariance_type,
+        },
+        seed=task.seed,
+        class_covariance=None if classes == "ignored" else classes,
+        covariance_types=tuple(sorted({one.covariance_type for one in cells})),
+        min_cell_size=min(one.min_cell_size for one in cells),
+        history=shaped.history,
+        traffic=metered.traffic,
+        failed=metered.failed,
+        replies=tuple(shaped.replies.values()),
+        features=metered.features,
+        schema=metered.schema,
+    )
+
+
+def _covariance_type(word: Any) -> Any:
+    return check_choice(word, "covariance_type", get_args(CovarianceType))

@@ -1,0 +1,88 @@
+"""Coordinates of sites: cell means and the spread within cells, on principal axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.ot import Floats, Summary, reduce_covariance
+
+__all__ = ["coordinates", "principal", "sampling_noise"]
+
+_AT_A_TIME = 1000
+_EXACT_UP_TO = 1000  # sites, or coordinates, up to which all sites decide on the axes
+_LEAST = 1e-13  # part of the largest variance, below which an axis is rounding
+
+
+def coordinates(summaries: Sequence[Summary], weights: Floats) -> Floats:
+    """Return one row for each site: its weighted cell means, and the root of the covariance within.
+
+    The squared distance of two rows is that of the cell means, coupled through the shared support,
+    plus the Frobenius distance of the covariances' roots, which is that of Gaussians with common
+    axes. The coarsest covariance that any site sent decides how much of it counts.
+    """
+    scale = np.sqrt(weights)[:, None]
+    ndim = min(one.within.ndim for one in summaries)
+    dimension = summaries[0].dimension
+    means = np.array([(scale * one.means).ravel() for one in summaries])
+    within = np.array([reduce_covariance(one.within, ndim) for one in summaries])
+    if ndim == 0:
+        spread = np.sqrt(np.maximum(within, 0.0) * dimension)[:, None]
+    elif ndim == 1:
+        spread = np.sqrt(np.maximum(within, 0.0))
+    else:
+        spread = _roots(within).reshape(len(summaries), -1)
+    return np.hstack([means, spread])
+
+
+def _roots(matrices: Floats) -> Floats:
+    """Return the symmetric roots of covariance matrices."""
+    found = np.empty_like(matrices)
+    for start in range(0, len(matrices), _AT_A_TIME):
+        some = slice(start, start + _AT_A_TIME)
+        values, vectors = np.linalg.eigh(matrices[some])
+        scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        found[some] = scaled @ vectors.transpose(0, 2, 1)
+    return found
+
+
+def sampling_noise(summaries: Sequence[Summary]) -> Floats:
+    """Return what sampling adds to each site's squared distance from another of its population.
+
+    The mean of a cell of n / S rows varies by S / n of the variance within it.
+    """
+    return np.array([len(one.weights) * one.variance / one.count for one in summaries])
+
+
+def principal(rows: Floats, dimension: int, seed: int) -> tuple[Floats, float]:
+    """Return rows on their principal axes, and the part of the variance that those hold.
+
+    With many sites and many coordinates, some sites decide on the axes.
+    """
+    centred = rows - rows.mean(axis=0)
+    axes = _axes(centred, seed)[:, :dimension]
+    turned = centred @ axes
+    total = float((centred**2).sum())
+    return turned, float((turned**2).sum()) / total if total else 1.0
+
+
+def _axes(centred: Floats, seed: int) -> Floats:
+    """Return principal axes as columns, the one with the largest variance first.
+
+    The largest entry of each is positive, so that the same rows give the same picture.
+    """
+    count, size = centred.shape
+    if size <= min(count, _EXACT_UP_TO):
+        values, axes = np.linalg.eigh(centred.T @ centred)
+    else:
+        some = centred
+        if count > _EXACT_UP_TO:
+            chosen = np.random.default_rng([seed, 2]).permutation(count)[:_EXACT_UP_TO]
+            some = centred[np.sort(chosen)]
+        values, left = np.linalg.eigh(some @ some.T)
+        axes = some.T @ (left / np.sqrt(np.where(values > 0, values, 1.0)))
+    kept = values > _LEAST * max(float(values[-1]), 0.0)
+    axes = axes[:, kept][:, ::-1]
+    largest = np.abs(axes).argmax(axis=0)
+    return np.asarray(axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0))

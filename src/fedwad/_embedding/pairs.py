@@ -1,0 +1,136 @@
+"""Estimates for the pairs of an embedding that matter, from the cells that sites sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._distance.chance import with_chance
+from fedwad._distance.result import DistanceResult
+from fedwad._distance.run import conclude
+from fedwad._distance.task import DistanceTask
+from fedwad._explain.evidence import Evidence
+from fedwad.federation import Classes, SummaryReply, Traffic, client_key, feature_count
+from fedwad.methods import FedWaD
+from fedwad.ot import Floats, same, synthetic_distances
+from fedwad.tables import Schema
+
+__all__ = ["pair_distance", "pair_values", "settle_borders"]
+
+_REPRESENTATIVES = 3  # sites of a cluster that a site between two clusters is compared with
+_MARGIN = 0.1  # part of the squared distance to the own centre that makes a site a border site
+_MOST_BORDER = 200
+_ONE_DRAW = 500
+
+
+def pair_distance(
+    replies: Sequence[SummaryReply],
+    sites: tuple[str, str],
+    seed: int,
+    classes: Classes,
+    names: tuple[tuple[str, ...] | None, Schema | None],
+    support: int,
+) -> DistanceResult:
+    """Return the distance of two sites with its certified interval; nothing is asked for it.
+
+    It is what FedWaD concludes from cells of a shared support.
+    """
+    mu, nu = replies
+    found, fedwad = conclude(mu, nu, 2.0, seed)
+    task = DistanceTask(sites, FedWaD(support=support), 2.0, seed, classes)
+    evidence = Evidence.of(
+        [mu.summary, nu.summary],
+        [mu.calibration, nu.calibration],
+        {} if found.columns is None else {(0, 1): found.columns},
+        *names,
+        feature_count(mu.summary.dimension, classes),
+    )
+    return task.result(
+        **with_chance(found, mu, nu),
+        evidence=evidence,
+        fedwad=fedwad,
+        traffic=Traffic(),
+        rows=(mu.summary.count, nu.summary.count),
+        covariance_types=(mu.summary.covariance_type, nu.summary.covariance_type),
+        min_cell_size=min(mu.summary.min_cell_size, nu.summary.min_cell_size),
+    )
+
+
+def pair_values(
+    replies: Sequence[SummaryReply],
+    names: Sequence[str],
+    pairs: Sequence[tuple[int, int]],
+    seed: int,
+) -> dict[tuple[int, int], float]:
+    """Return the estimates of some pairs; each synthetic sample is drawn once for all its pairs."""
+    used = sorted({place for pair in pairs for place in pair})
+    index = {place: k for k, place in enumerate(used)}
+    summaries = [replies[place].summary for place in used]
+    different = [
+        (index[i], index[j]) for i, j in pairs if not same(replies[i].summary, replies[j].summary)
+    ]
+    keys = [client_key(names[place]) for place in used]
+    found = synthetic_distances(summaries, different, 2.0, seed, keys, among=_ONE_DRAW)
+    return {(i, j): float(found[index[i], index[j]]) for i, j in pairs}
+
+
+def settle_borders(
+    points: Floats,
+    labels: NDArray[np.int64],
+    replies: Sequence[SummaryReply],
+    names: Sequence[str],
+    seed: int,
+) -> NDArray[np.int64]:
+    """Return labels in which sites between two clusters went to the one that is nearer.
+
+    Nearer is by estimated distances to the most central sites of both.
+    """
+    centres = np.array([points[labels == k].mean(axis=0) for k in range(int(labels.max()) + 1)])
+    squares = _squares(points, centres)
+    borders = _borders(squares, labels)
+    central = np.argsort(squares, axis=0, kind="stable")[:_REPRESENTATIVES].T
+    pairs, rivals = [], {}
+    for site in borders.tolist():
+        others = squares[site].copy()
+        others[labels[site]] = np.inf
+        rivals[site] = (int(labels[site]), int(others.argmin()))
+        for cluster in rivals[site]:
+            pairs += [(site, int(one)) for one in central[cluster] if one != site]
+    if not pairs:
+        return labels
+    values = pair_values(replies, names, pairs, seed)
+    settled = labels.copy()
+    for site, both in rivals.items():
+        means = [_mean_square(site, central[cluster], values) for cluster in both]
+        settled[site] = both[int(np.argmin(means))]
+    whole = len(np.unique(settled)) == len(centres)
+    return settled if whole else labels
+
+
+def _mean_square(
+    site: int, central: NDArray[np.int64], values: dict[tuple[int, int], float]
+) -> float:
+    found = [values[site, int(one)] ** 2 for one in central if one != site]
+    return float(np.mean(found)) if found else np.inf
+
+
+def _squares(points: Floats, centres: Floats) -> Floats:
+    """Return squared distances from points to centres."""
+    inner = points @ centres.T
+    return np.asarray(
+        np.maximum((points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * inner, 0.0)
+    )
+
+
+def _borders(squares: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sites that are almost as near to another centre as to their own, at most 200."""
+    if squares.shape[1] < 2:
+        return np.zeros(0, dtype=np.int64)
+    own = squares[np.arange(len(labels)), labels]
+    others = squares.copy()
+    others[np.arange(len(labels)), labels] = np.inf
+    excess = others.min(axis=1) - own
+    border = np.flatnonzero(excess < _MARGIN * own)
+    return border[np.argsort(excess[border], kind="stable")][:_MOST_BORDER]

@@ -1,0 +1,298 @@
+"""The result of `fedwad.embed`, which can be saved, loaded, clustered, searched and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad import clusters
+from fedwad._blas import single_threaded_blas
+from fedwad._checks import check_whole
+from fedwad._distance.result import DistanceResult
+from fedwad._embedding.groups import kmeans, suggest
+from fedwad._embedding.pairs import pair_distance, pair_values, settle_borders
+from fedwad._files import Saved
+from fedwad._matrix.result import MatrixRound
+from fedwad._words import bytes_in_words
+from fedwad.errors import InputError
+from fedwad.federation import SummaryReply, Traffic
+from fedwad.ot import Floats
+from fedwad.tables import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["EmbeddedNeighbour", "EmbeddingResult"]
+
+_CANDIDATES = 10  # sites whose distance is estimated for each neighbour that is asked for
+
+
+@dataclass(frozen=True)
+class EmbeddedNeighbour:
+    """Another site, the distance of the two points, and the estimated distance of the two sites.
+
+    The estimate is None where the cells that sites sent are not at hand any more.
+    """
+
+    site: str
+    embedded: float
+    value: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingResult(Saved):
+    """One point for each of N sites.
+
+    Attributes
+    ----------
+    sites : tuple of str
+        Names of the sites, in the order of rows.
+    embedding : array (N, k)
+        Points on their principal axes, the one with the largest variance first.
+    explained : float
+        Part of the variance of all coordinates that the k axes hold.
+    noise : array (N,)
+        What sampling adds to squared distances: two sites of one population have points whose
+        squared distance is about the sum of their two numbers.
+    rows : tuple of int
+        The number of rows of each site.
+    options, seed, class_covariance, covariance_types, min_cell_size, traffic, history, failed
+        As in MatrixResult.
+    replies : tuple
+        The cells that the sites sent, from which pairs are estimated; they are not saved.
+    """
+
+    _format: ClassVar[str] = "fedwad embedding 1"
+    _noun: ClassVar[str] = "embedding"
+
+    sites: tuple[str, ...]
+    embedding: Floats
+    explained: float
+    noise: Floats
+    rows: tuple[int, ...]
+    options: dict[str, Any]
+    seed: int
+    class_covariance: str | None = None
+    covariance_types: tuple[str, ...] = ()
+    min_cell_size: int | None = None
+    history: tuple[MatrixRound, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    replies: tuple[SummaryReply, ...] = ()
+    features: tuple[str, ...] | None = None
+    schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        places = {name: place for place, name in enumerate(self.sites)}
+        object.__setattr__(self, "_places", places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EmbeddingResult) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def __repr__(self) -> str:
+        failed = f", without {len(self.failed)}" if self.failed else ""
+        return f"<embedding of {len(self)} sites in {self.embedding.shape[1]} dimensions{failed}>"
+
+    def cluster(self, n_clusters: int, seed: int = 0) -> NDArray[np.int64]:
+        """Return one label for each site, by k-means on the points.
+
+        A site between two clusters goes to the one that its estimated distances to central sites
+        of both say, as long as the cells are at hand.
+        """
+        k = check_whole(n_clusters, "n_clusters")
+        if k > len(self):
+            raise InputError(
+                f"{k} clusters were asked for among {len(self)} sites; ask for at most as many."
+            )
+        with single_threaded_blas():
+            labels = kmeans(self.embedding, k, check_whole(seed, "seed", 0))
+            if self.replies and k > 1:
+                settled = settle_borders(
+                    self.embedding, labels, self.replies, self.sites, self.seed
+                )
+                labels = clusters.in_order(settled)
+        return labels
+
+    def suggest(self) -> clusters.Suggestion:
+        """Suggest a number of clusters from the distances of at most 300 random sites.
+
+        It is 1 if no gap is clear; see `fedwad.clusters.suggest`.
+        """
+        with single_threaded_blas():
+            return suggest(self.embedding, self.noise, self.seed)
+
+    def embedded_distance(self, a: str, b: str) -> float:
+        """Return the Euclidean distance between the points of two sites."""
+        difference = self.embedding[self._place(a)] - self.embedding[self._place(b)]
+        return float(np.sqrt(difference @ difference))
+
+    def distance(self, a: str, b: str) -> DistanceResult:
+        """Return the estimated distance of two sites with its certified interval.
+
+        It is computed from the cells that both have sent, so nothing is asked.
+        """
+        one, two = self._place(a), self._place(b)
+        if one == two:
+            raise InputError(f"'{a}' is named twice; name two different sites.")
+        if not self.replies:
+            raise InputError(
+                "This embedding was read from a file, which does not hold what the sites sent;"
+                " embed again, or use embedded_distance."
+            )
+        classes: Any = self.class_covariance or "ignored"
+        both = (self.replies[one], self.replies[two])
+        with single_threaded_blas():
+            return pair_distance(
+                both, (a, b), self.seed, classes, (self.features, self.schema), self._support
+            )
+
+    def nearest(
+        self, name: str, count: int = 10, candidates: int | None = None
+    ) -> list[EmbeddedNeighbour]:
+        """Return the most similar sites, the most similar one first.
+
+        Candidates are the nearest points. Their distances are estimated from the cells, and these
+        estimates decide on the order.
+
+        Parameters
+        ----------
+        name : of a site
+        count : number of neighbours
+        candidates : number of candidates; ten for each neighbour when left out
+        """
+        row = self._place(name)
+        count = check_whole(count, "count")
+        wanted = (
+            _CANDIDATES * count if candidates is None else check_whole(candidates, "candidates")
+        )
+        near = self.candidates(name, max(wanted, count))
+        apart = {place: self.embedded_distance(name, self.sites[place]) for place in near}
+        if not self.replies:
+            return [EmbeddedNeighbour(self.sites[k], apart[k], None) for k in near[:count]]
+        with single_threaded_blas():
+            values = pair_values(self.replies, self.sites, [(row, k) for k in near], self.seed)
+        order = sorted(near, key=lambda k: (values[row, k], apart[k]))[:count]
+        return [EmbeddedNeighbour(self.sites[k], apart[k], values[row, k]) for k in order]
+
+    def candidates(self, name: str, count: int) -> list[int]:
+        """Return the places of the sites whose points are nearest, the nearest one first."""
+        row = self._place(name)
+        squares = ((self.embedding - self.embedding[row]) ** 2).sum(axis=1)
+        order = np.argsort(squares, kind="stable").tolist()
+        return [place for place in order if place != row][: check_whole(count, "count")]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the points as a pandas DataFrame, one row for each site."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
+        return pd.DataFrame(self.embedding, index=list(self.sites))
+
+    def plot(
+        self, clusters: Sequence[int] | NDArray[np.int64] | None = None, path: Any = None
+    ) -> Figure:
+        """Draw the sites on the first two axes, and write the picture if a path is given."""
+        from fedwad._embedding.plot import draw
+
+        return draw(self, self.check_clusters(clusters), None if path is None else Path(path))
+
+    def check_clusters(self, labels: Any) -> NDArray[np.int64]:
+        """Return labels of clusters as an array, zeros for None; InputError unless one a site."""
+        if labels is None:
+            return np.zeros(len(self), dtype=np.int64)
+        try:
+            found = np.asarray(labels, dtype=np.int64)
+        except (TypeError, ValueError):
+            found = np.zeros(0, dtype=np.int64)
+        if found.shape != (len(self),):
+            raise InputError(
+                f"The labels of clusters are not one whole number for each of {len(self)} sites."
+            )
+        return found
+
+    @property
+    def _support(self) -> int:
+        return int(self.options["support"])
+
+    def _place(self, name: str) -> int:
+        places: dict[str, int] = self._places  # type: ignore[attr-defined]
+        if name not in places:
+            shown = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
+            raise InputError(f"There is no site '{name}' in this embedding; it has {shown}.")
+        return places[name]
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            "sites": str(len(self)),
+            "clusters suggested": str(self.suggest().k),
+            "variance on the first two axes": f"{self.on_two_axes:.0%}",
+            "sent by the sites": bytes_in_words(self.traffic.up),
+        }
+
+    @property
+    def on_two_axes(self) -> float:
+        """Part of the variance of all coordinates that the first two axes hold."""
+        squares = (self.embedding**2).sum(axis=0)
+        total = float(squares.sum())
+        return self.explained * float(squares[:2].sum()) / total if total else 1.0
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "sites": list(self.sites),
+            "embedding": self.embedding.tolist(),
+            "explained": self.explained,
+            "noise": self.noise.tolist(),
+            "rows": list(self.rows),
+            "options": dict(self.options),
+            "seed": self.seed,
+            "class_covariance": self.class_covariance,
+            "covariance_types": list(self.covariance_types),
+            "min_cell_size": self.min_cell_size,
+            "history": [asdict(record) for record in self.history],
+            "traffic": asdict(self.traffic),
+            "failed": dict(self.failed),
+        }
+
+    @classmethod
+    def _from_content(cls, content: Mapping[str, Any]) -> EmbeddingResult:
+        found = dict(content)
+        try:
+            result = cls(
+                sites=tuple(found.pop("sites")),
+                embedding=np.array(found.pop("embedding"), dtype=np.float64),
+                noise=np.array(found.pop("noise"), dtype=np.float64),
+                rows=tuple(map(int, found.pop("rows"))),
+                covariance_types=tuple(found.pop("covariance_types")),
+                history=tuple(MatrixRound(**record) for record in found.pop("history")),
+                traffic=Traffic(**found.pop("traffic")),
+                **found,
+            )
+            result._check()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                "This is not the content of a fedwad embedding; parts are missing or were changed."
+            ) from None
+        return result
+
+    def _check(self) -> None:
+        size = len({name for name in self.sites if type(name) is str})
+        if size != len(self.sites) or len(self.rows) != size or self.noise.shape != (size,):
+            raise ValueError("not one entry for each site")
+        if self.embedding.ndim != 2 or len(self.embedding) != size:
+            raise ValueError("not one point for each site")
+        if not (np.isfinite(self.embedding).all() and np.isfinite(self.noise).all()):
+            raise ValueError("not finite")
+        if type(self.options["support"]) is not int or type(self.explained) is not float:
+            raise ValueError("not options")

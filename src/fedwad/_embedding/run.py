@@ -1,0 +1,146 @@
+"""The messages of an embedding: a few sites shape a support, all sites transport to it once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwad._distance.run import pooled_start
+from fedwad._matrix.result import MatrixRound
+from fedwad._matrix.task import Progress
+from fedwad.errors import FederationError, InputError
+from fedwad.federation import (
+    CellsRequest,
+    Classes,
+    MeteredFederation,
+    Moments,
+    MomentsRequest,
+    SummaryReply,
+)
+from fedwad.ot import CovarianceType, Floats, Measure, Summary
+
+__all__ = ["EmbeddingTask", "Shaped", "ask_cells"]
+
+_AT_A_TIME = 500  # sites in one round of the closing messages
+_FULL_UP_TO = 64  # features up to which "auto" asks for full covariances
+
+
+@dataclass(frozen=True)
+class EmbeddingTask:
+    """The checked options of one embedding."""
+
+    names: tuple[str, ...]
+    seed: int
+    classes: Classes
+    support: int
+    rounds: int
+    clients_per_round: int
+    covariance_type: CovarianceType
+    report: Callable[[Progress], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """The shared support, the replies of all sites that transported to it, and the rounds."""
+
+    support: Measure
+    replies: dict[str, SummaryReply]
+    history: tuple[MatrixRound, ...]
+
+
+def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
+    """Shape the support with a few random sites, then ask each site for its cells once.
+
+    The messages are those of the method "hub": moments, and cells of transport to a support. A site
+    that does not shape the support sends one message in all.
+    """
+    shaping = _shaping_sites(task)
+    replies = metered.ask(
+        dict.fromkeys(shaping, MomentsRequest(task.classes)),
+        Moments,
+        allow_failures=True,
+        at_least=1,
+    )
+    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    replies = metered.agreeing(replies, dimensions, task.classes)
+    support = pooled_start(list(replies.values()), task.support, np.random.default_rng(task.seed))
+    run = os.urandom(8).hex()
+    support, history = _rounds(metered, task, tuple(replies), support, run)
+    return Shaped(support, _closing(metered, task, support, run), history)
+
+
+def _shaping_sites(task: EmbeddingTask) -> list[str]:
+    order = np.random.default_rng([task.seed, 1]).permutation(len(task.names))
+    return [task.names[place] for place in sorted(order[: task.clients_per_round].tolist())]
+
+
+def _rounds(
+    metered: MeteredFederation,
+    task: EmbeddingTask,
+    names: tuple[str, ...],
+    support: Measure,
+    run: str,
+) -> tuple[Measure, tuple[MatrixRound, ...]]:
+    """Move the support to the mean of the shaping sites' cell means, z_s <- mean_c x_s^c."""
+    history = []
+    for number in range(1, task.rounds + 1):
+        task.report(Progress("shaping the support", number - 1, task.rounds))
+        since = time.perf_counter()
+        request = CellsRequest(run, support, 2.0, "spherical", task.classes)
+        replies = metered.ask(
+            dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=1
+        )
+        names = tuple(replies)
+        means: Floats = np.mean([_means(reply, support) for reply in replies.values()], axis=0)
+        shift = np.sqrt(support.weights @ ((means - support.points) ** 2).sum(axis=1))
+        history.append(MatrixRound(number, time.perf_counter() - since, float(shift)))
+        support = Measure(means, support.weights)
+    return support, tuple(history)
+
+
+def _closing(
+    metered: MeteredFederation, task: EmbeddingTask, support: Measure, run: str
+) -> dict[str, SummaryReply]:
+    """Return the cells of all sites that answer, asked some hundred at a time."""
+    wanted = task.covariance_type
+    if wanted == "auto":
+        wanted = "full" if support.dimension <= _FULL_UP_TO else "diag"
+    request = CellsRequest(run, support, 2.0, wanted, task.classes)
+    names = [name for name in task.names if name not in metered.failed]
+    replies: dict[str, SummaryReply] = {}
+    for start in range(0, len(names), _AT_A_TIME):
+        task.report(Progress("asking sites", start, len(names)))
+        some = names[start : start + _AT_A_TIME]
+        came = metered.ask(
+            dict.fromkeys(some, request),
+            SummaryReply,
+            allow_failures=True,
+            at_least=0,
+            blame_sites=True,
+        )
+        for name, reply in came.items():
+            try:
+                _means(reply, support)
+            except InputError as problem:
+                metered.leave_out(name, problem)
+            else:
+                replies[name] = reply
+    task.report(Progress("asking sites", len(names), len(names)))
+    if len(replies) < 2:
+        reason = next(iter(metered.failed.values()), "no site answered.")
+        raise FederationError(f"An embedding needs two sites that answer; the first said: {reason}")
+    return replies
+
+
+def _means(reply: SummaryReply, support: Measure) -> Floats:
+    """Return the cell means of a reply, one for each point of the support."""
+    summary = reply.summary
+    if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
+        raise InputError(
+            "A site has too few samples to reach all points of the support; take a smaller one."
+        )
+    return summary.means
