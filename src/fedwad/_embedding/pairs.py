@@ -22,7 +22,7 @@ __all__ = ["pair_distance", "pair_values", "settle_borders"]
 _REPRESENTATIVES = 3  # sites of a cluster that a site between two clusters is compared with
 _MARGIN = 0.1  # part of the squared distance to the own centre that makes a site a border site
 _MOST_BORDER = 200
-_ONE_DRAW = 500
+_PAIRS_FOR_ONE_DRAW = 500
 
 
 def pair_distance(
@@ -72,7 +72,9 @@ def pair_values(
         (index[i], index[j]) for i, j in pairs if not same(replies[i].summary, replies[j].summary)
     ]
     keys = [client_key(names[place]) for place in used]
-    found = synthetic_distances(summaries, different, 2.0, seed, keys, among=_ONE_DRAW)
+    found = synthetic_distances(
+        summaries, different, 2.0, seed, keys, total_pairs=_PAIRS_FOR_ONE_DRAW
+    )
     return {(i, j): float(found[index[i], index[j]]) for i, j in pairs}
 
 
