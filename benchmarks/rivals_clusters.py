@@ -7,6 +7,7 @@ Every method is given the true number of clusters. Distances are clustered by th
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -176,6 +177,7 @@ def measure(given: Given) -> list[Row]:
             ]
             rows.append({"setting": setting, "method": name, "accuracy %": 100 * np.mean(after)})
         rows += [_row(setting, name, many, truth) for name in METHODS]
+        print(f"{setting}: done", rows[-len(METHODS) - 2 :], file=sys.stderr)
     return rows
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.rivals_datasets import smaller
 from benchmarks.rivals_training import Site
 from fedwad.datasets import load, random_code
 
-CLASSES, SITES_OF_GROUP, TRAIN, TEST = 10, 4, 300, 100
+CLASSES, SITES_OF_GROUP, TRAIN, TEST = 10, 4, 200, 100
 
 SETTINGS = (
     "MNIST, pairs of classes",
@@ -24,11 +25,10 @@ SETTINGS = (
 
 @cache
 def _images(data: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Training images: pixels, or a random code of the first 20,000 of CIFAR-10; around zero."""
-    X, y = load(data, "train")
-    if data == "cifar10":
-        X, y = random_code(X[:20_000]), y[:20_000]
-    codes = np.asarray(X, dtype=np.float32)
+    """Training images in 196 numbers, around zero: 14 x 14 pixels, or a random code of CIFAR-10."""
+    X, y = load(data, "train", samples=10_000 if data == "cifar10" else 40_000)
+    code = random_code(X, dimension=196) if data == "cifar10" else smaller(X)
+    codes = np.asarray(code, dtype=np.float32)
     return (codes - codes.mean()) / codes.std(), y
 
 
@@ -48,7 +48,7 @@ def turned(X: NDArray[Any], quarters: int) -> NDArray[Any]:
 
 
 def deal(setting: str, seed: int) -> list[Site]:
-    """Four sites for each group, 300 training and 100 test samples each, drawn by its shares."""
+    """Four sites for each group, 200 training and 100 test samples each, drawn by its shares."""
     rng = np.random.default_rng([seed, 4])
     X, y = _images("cifar10" if setting.startswith("CIFAR") else "mnist")
     by_class = [rng.permutation(np.flatnonzero(y == code)).tolist() for code in range(CLASSES)]
