@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -30,12 +29,12 @@ def repeatable_noise(monkeypatch):
     """
     from fedwad.federation.requests import private, private_schema
 
-    drawn = Counter()
+    drawn = {}
 
     def seeded(points, *question):
         content = points.tobytes() + repr((points.shape, *question)).encode()
         key = hashlib.sha256(content).digest()
-        drawn[key] += 1
+        drawn[key] = drawn.get(key, 0) + 1
         own = int(os.environ.get("FEDWAD_NOISE_SEED", "0"))
         return np.random.default_rng([own, drawn[key], *key]).bytes
 

@@ -84,7 +84,10 @@ class FileLedger(Ledger):
             self._end, self._seal, self._closed = 0, FIRST_SEAL, False
             self._file: int | None = None
             with self.lock():  # says at the start what would otherwise fail at the first reply
-                self._write_head()
+                try:
+                    self._write_head()
+                except OSError as error:
+                    raise _unwritable(error) from None
             self._ready = True
 
     @property
@@ -227,14 +230,29 @@ class FileLedger(Ledger):
         except OSError:
             return None
 
+    def reserve(self, key: str, size: int) -> None:
+        try:
+            self.releases.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(self._space(key), b" " * size)
+        except OSError as error:
+            raise FederationError(
+                f"The folder of releases cannot be written ({error.strerror}), so nothing was spent"
+                " and nothing answered."
+            ) from None
+
     def keep(self, key: str, content: bytes) -> None:
         try:
             self.releases.mkdir(mode=0o700, exist_ok=True)
+            self._space(key).unlink(missing_ok=True)
+            write_atomically(self.releases / key, content)
         except OSError as error:
             raise FederationError(
                 f"The folder of releases cannot be written ({error.strerror})."
             ) from None
-        write_atomically(self.releases / key, content)
+
+    def _space(self, key: str) -> Path:
+        """The file that keeps room for a release."""
+        return self.releases / f"{key}.space"
 
 
 _registry = Lock()

@@ -231,6 +231,12 @@ class Ledger:
         """The release that was kept under this name, if there is one."""
         return self._kept.get(key)
 
+    def reserve(self, key: str, size: int) -> None:
+        """Make room for a release of at most so many bytes, before it is paid for.
+
+        FederationError if there is none: nobody who asks may spend a budget that gives no reply.
+        """
+
     def keep(self, key: str, content: bytes) -> None:
         """Keep a private release, so that it can be sent again at no cost."""
         self._kept[key] = content

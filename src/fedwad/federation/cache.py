@@ -98,7 +98,9 @@ class RunCache:
             temporary = self._file(run).with_suffix(".tmp")
             temporary.write_bytes(content.getvalue())
             temporary.replace(self._file(run))
-            for old in sorted(folder.glob("*.npz"), key=lambda path: path.stat().st_mtime)[:-_RUNS]:
+            others = [path for path in folder.glob("*.npz") if path != self._file(run)]
+            others.sort(key=lambda path: path.stat().st_mtime)  # a clock that jumped harms no run
+            for old in others[: max(0, len(others) - _RUNS + 1)]:
                 old.unlink()
         except OSError:
             raise FederationError(

@@ -27,6 +27,7 @@ __all__ = ["Admitted", "Client"]
 
 _BUNDLE_SECONDS = 600.0  # of work on one bundle; as long as a server waits
 _BUSY = Failure("busy", "the bundle took too long; send the rest again, in smaller bundles.")
+_MOST_CELLS = 64  # of a private release that names no number
 _PRIVATE = "The site could not make this release; its operator finds why in its log."
 _log = logging.getLogger("fedwad.client")
 
@@ -200,6 +201,7 @@ class Client:
             stored = self._stored(request, key, known)
             if needs.mu and stored is None:
                 context.accountant.check(needs.mu)
+                self.ledger.reserve(self._paid_key(request), _release_bytes(request, context))
         except BaseException as error:
             self.ledger.record(kind, "refused", data=self._context.digest, reason=_reason(error))
             raise
@@ -306,6 +308,12 @@ def _validated(request: Request, kind: str) -> Request:
         raise
     except Exception:  # attributes that are missing, or no arrays at all
         raise InputError(f"A request of kind '{kind}' has fields that cannot be read.") from None
+
+
+def _release_bytes(request: Request, context: ClientContext) -> int:
+    """Most bytes that the reply to this private request has: four moments, cells, and a header."""
+    d, cells = context.data.measure.dimension, max(getattr(request, "cells", 0), _MOST_CELLS)
+    return 8 * (4 * d * (d + 1) + 2 * cells * (d + 1)) + 8192
 
 
 def _packed_reply(packed: bytes | None, request: Request) -> bytes | None:

@@ -182,7 +182,10 @@ class PrivateRequest(Request):
         if not self.labels:
             return None
         place = {label_text(name): index for index, name in enumerate(self.labels)}
-        names = map(label_text, context.data.names)
+        own = context.data.names
+        # As many steps whether some label is none of the policy's or not.
+        padding = [None] * (len(context.policy.label_names) + 1 - len(own))
+        names = map(label_text, (*own, *padding))
         codes = np.array([place.get(name, -1) for name in names], dtype=np.int64)
         return np.asarray(codes[context.data.known_labels()])
 
