@@ -240,21 +240,22 @@ def _spellings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
 def _codings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
     """Sites that share no level, or whose codes are those of another site moved by one."""
     full = {site: s for site, s in found.items() if len(s.levels) > 1}
-    sites = list(full)
-    for place, site in enumerate(sites[1:], 1):
-        here, there = sites[0], site
+    here = next(iter(full), "")
+    groups: dict[str, list[str]] = {}
+    for there in list(full)[1:]:
         one, two = set(full[here].levels), set(full[there].levels)
         moved = not (full[here].other or full[there].other) and _moved(one, two)
         if one.isdisjoint(two) or moved:
-            yield Conflict(
-                name,
-                (here, there),
-                "coding",
-                f"Column '{name}' has {_shown(full[here])} at {here} and {_shown(full[there])} at"
-                f" {there}; code it the same way at both.",
-            )
-        elif place > 20:
-            return
+            groups.setdefault(_shown(full[there]), []).append(there)
+    for levels, others in groups.items():
+        where = "both" if len(others) == 1 else "all of them"
+        yield Conflict(
+            name,
+            (here, *others),
+            "coding",
+            f"Column '{name}' has {_shown(full[here])} at {here} and {levels} at"
+            f" {listed(others)}; code it the same way at {where}.",
+        )
 
 
 def _moved(one: set[str], two: set[str]) -> bool:
