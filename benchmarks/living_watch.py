@@ -162,7 +162,7 @@ from frouros.callbacks import PermutationTestDistanceBased
 from frouros.detectors.data_drift import MMD
 def flagged(one, two):
     a, b = (((z - one.mean()) / one.std()).to_numpy() for z in (one, two))
-    test = PermutationTestDistanceBased(num_permutations=200, random_state=0, num_jobs=1, name="t")
+    test = PermutationTestDistanceBased(num_permutations=100, random_state=0, num_jobs=1, name="t")
     detector = MMD(callbacks=[test])
     detector.fit(X=a)
     return int(detector.compare(X=b)[1]["t"]["p_value"] <= 0.05)
