@@ -49,7 +49,7 @@ def measure() -> list[dict[str, Any]]:
         summary = fedwad.distance(x, y, method="summary", cells=10)
         diagonal = fedwad.distance(
             x, y, method="summary", covariance_type="diag", cells=10
-        )  # as the ready policies tell it
+        )  # as the example policies allow
         assert small.fedwad is not None
         assert large.fedwad is not None
         rows.append(

@@ -1,7 +1,7 @@
 """Attacks on three real tables, before and after what closes them: `python -m benchmarks attacks`.
 
-"before" switches the fix off; "now" is the ready policy. Both give the distance of the guess to the
-record, in standard deviations, or how many contributions one label moves.
+"before" switches the fix off; "now" is the example policy. Both give the distance of the guess to
+the record, in standard deviations, or how many contributions one label moves.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _tables() -> dict[str, Floats]:
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         flag = np.zeros(len(X))
         flag[len(X) // 3] = 1.0
-        copies = -(-400 // len(X))  # ready policies want 200 samples and more
+        copies = -(-400 // len(X))  # example policies want 200 samples and more
         jitter = np.random.default_rng(0).normal(0, 0.05, (copies * len(X), X.shape[1]))
         flags = np.concatenate([flag, np.zeros((copies - 1) * len(X))])
         found[name] = np.column_stack([np.tile(X, (copies, 1)) + jitter, flags])
@@ -198,7 +198,8 @@ def labels(X: Floats) -> tuple[float, float]:
             before.append([type(one) is int and one in (0, 1) for one in seen].count(True))
             ledger = Path(folder) / f"{last}.jsonl"
             data = open_client(path, policy, ledger, label_column="y", schema="none").data
-            now.append([data.names[code] is not None for code in data.known_labels()].count(True))
+            codes = data.require_class_codes()
+            now.append(sum(data.names[code] is not None for code in codes))
     return float(before[0] - before[1]), float(now[0] - now[1])
 
 

@@ -44,14 +44,15 @@ def row(name: str, found: list[ClassifierAccuracy]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, in percent."""
     one = found[0]
     shared, own = (
-        100 * np.array([getattr(each, which) for each in found]) for which in ("accuracy", "own")
+        100 * np.array([getattr(each, which) for each in found])
+        for which in ("accuracy", "own_classes_accuracy")
     )
     return {
         "data": name,
         "clients": one.clients,
         "atoms a client": one.size,
-        "per": one.per,
-        "weights": one.weights,
+        "atoms per": one.atoms_per,
+        "masses": one.masses,
         "neighbours": one.n_neighbors,
         "accuracy": f"{shared.mean():.1f} +- {shared.std(ddof=1):.1f}",
         "own classes": f"{own.mean():.1f} +- {own.std(ddof=1):.1f}",
@@ -73,19 +74,19 @@ def table(name: str, clients: tuple[int, ...] = CLIENTS, **options: Any) -> list
 def measure() -> list[dict[str, Any]]:
     """MNIST and FashionMNIST: atoms class by class against atoms of the client labelled by their
     nearest sample."""
-    both = ("class", "client")
+    both = ("class", "site")
     return [
-        *table("mnist", sizes=SIZES, per=both),
-        *table("fashion_mnist", sizes=(10, 100), per=both),
+        *table("mnist", sizes=SIZES, atoms_per=both),
+        *table("fashion_mnist", sizes=(10, 100), atoms_per=both),
     ]
 
 
 def choices() -> list[dict[str, Any]]:
-    """MNIST: what equal or free weights and more neighbours change."""
+    """MNIST: what equal or free masses and more neighbours change."""
     options = {
         "sizes": (10, 100),
-        "per": ("class", "client"),
+        "atoms_per": ("class", "site"),
         "n_neighbors": (1, 3, 5),
-        "weights": ("equal", "free"),
+        "masses": ("equal", "free"),
     }
     return table("mnist", (10, 100), **options)

@@ -76,7 +76,7 @@ def _triangle(spread: float) -> Callable[[Floats, Floats], tuple[float, float, i
 
 METHODS: dict[str, Callable[[Floats, Floats], tuple[float, float, int]]] = {
     "fedwad, one summary": _summary,
-    "fedwad, one summary, ready policy": lambda x, y: _summary(x, y, covariance_type="diag"),
+    "fedwad, one summary, example policy": lambda x, y: _summary(x, y, covariance_type="diag"),
     "FedWaD (the paper), S = 100": _fedwad,
     "FedBary, S = 100": _fedbary,
     "TriangleWad, gamma as wide as the data": _triangle(1.0),
@@ -180,7 +180,7 @@ def attacks(_: Given) -> list[Row]:
                 put(name, how, data, yardstick.score(guess).exact)
         for method, policy, kind in (
             ("FedBary, FedWaD (the paper)", None, "fedwad"),
-            ("fedwad, one summary, ready policy", str(_READY), "summary"),
+            ("fedwad, one summary, example policy", str(_READY), "summary"),
         ):
             audited = fedwad.audit(X, policy=policy, method=kind)  # type: ignore[arg-type]
             own = [row for row in audited.rows if not row.attack.startswith("exact interpolant")]

@@ -126,7 +126,7 @@ def one_client_at_a_time(x: np.ndarray, y: np.ndarray) -> LocalFederation:
 
 
 def loops() -> list[dict[str, Any]]:
-    """Whole FedWaD loops of 20 rounds, cost matrices and closing messages included, against the
+    """Whole FedWaD loops of 20 rounds, cost matrices and final messages included, against the
     plain loop."""
     rows = []
     for n, size, d in ((10_000, 10, 2), (10_000, 100, 50)):
@@ -158,8 +158,8 @@ def _rounds(fed: LocalFederation, start: np.ndarray, rounds: int = 20) -> float:
     for _ in range(rounds):
         replies = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
         loop.advance(*(replies[name] for name in fed.names))
-    closing = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
-    return sum(reply.distance or 0.0 for reply in closing.values())
+    final = metered.ask(dict.fromkeys(fed.names, loop.request()), TransportReply)
+    return sum(reply.distance or 0.0 for reply in final.values())
 
 
 def n_jobs() -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ ROWS = 10**6
 
 
 def mixed_frame(rows: int = ROWS, seed: int = 0) -> Any:
-    """A pandas frame of 20 columns: numbers (two with gaps), words, codes, truth values, dates."""
+    """A pandas frame of 20 columns: numbers (two with gaps), words, codes, booleans, dates."""
     import pandas as pd
 
     rng = np.random.default_rng(seed)

@@ -32,19 +32,19 @@ trap leave EXIT INT TERM
 cd "$folder"
 export FLWR_HOME="$folder/flwr"
 
-echo "1. The hub: a certificate authority, and a certificate for its address"
-openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj "/CN=fedwad hub" -keyout ca.key -out ca.crt 2>/dev/null
-openssl req -newkey rsa:3072 -nodes -subj "/CN=hub" -keyout server.key -out server.csr 2>/dev/null
+echo "1. The SuperLink: a certificate authority, and a certificate for its address"
+openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj "/CN=fedwad SuperLink" -keyout ca.key -out ca.crt 2>/dev/null
+openssl req -newkey rsa:3072 -nodes -subj "/CN=superlink" -keyout server.key -out server.csr 2>/dev/null
 printf 'subjectAltName=IP:127.0.0.1\n' > san.txt
 openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 365 -extfile san.txt -out server.pem 2>/dev/null
 
-echo "2. The hub: the SuperLink, with TLS and with nodes known by their keys"
+echo "2. The SuperLink, with TLS and with nodes known by their keys"
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 flower-superlink --host 127.0.0.1 --port "$port" --ssl-ca-certfile ca.crt --ssl-certfile server.pem --ssl-keyfile server.key \
     --enable-supernode-auth --disable-runtime-dependency-installation > superlink.log 2>&1 &
 pids+=($!)
 mkdir -p "$FLWR_HOME"
-printf '[superlink.hub]\naddress = "127.0.0.1:%s"\nroot-certificates = "%s/ca.crt"\n' "$port" "$folder" > "$FLWR_HOME/config.toml"
+printf '[superlink.fedwad]\naddress = "127.0.0.1:%s"\nroot-certificates = "%s/ca.crt"\n' "$port" "$folder" > "$FLWR_HOME/config.toml"
 for _ in $(seq 150); do
     if openssl s_client -connect "127.0.0.1:$port" -CAfile ca.crt < /dev/null > /dev/null 2>&1; then break; fi
     sleep 0.4
@@ -61,7 +61,7 @@ rng = np.random.default_rng(${#names[@]})
 np.savetxt('$name.csv', rng.normal(${#names[@]}, 1, (500, 4)), delimiter=',', header='age,weight,height,pulse', comments='')"
     printf 'name = "%s"\nallow = ["describe", "moments", "summary", "transport", "cells"]\nmin_cell_size = 10\n' "$name" > "$name.toml"
     ssh-keygen -q -t ecdsa -b 384 -N "" -C "$name" -f "$name"
-    flwr supernode register "$name.pub" hub --name "$name" > /dev/null
+    flwr supernode register "$name.pub" fedwad --name "$name" > /dev/null
     fedwad node flower --superlink "127.0.0.1:$port" --ca ca.crt \
         --key "$name" --data "$name.csv" --policy "$name.toml" > "$name.log" 2>&1 &
     pids+=($!)

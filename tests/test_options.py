@@ -225,7 +225,7 @@ def test_objects_are_frozen_and_comparable(_, method):
         lambda: fedwad.Policy(max_queries=-1),
         lambda: fedwad.Policy(allow=("everything",)),
         lambda: fedwad.CoresetClassifier(size=0).fit({"paris": (X, [0, 1] * 15)}),
-        lambda: fedwad.CoresetClassifier(per="site").fit({"paris": (X, [0, 1] * 15)}),
+        lambda: fedwad.CoresetClassifier(atoms_per="client").fit({"paris": (X, [0, 1] * 15)}),
         lambda: fedwad.CoresetClassifier(n_neighbors=0).fit({"paris": (X, [0, 1] * 15)}),
         lambda: fedwad.datasets.load("nothing"),
         lambda: fedwad.learning.TrainingOptions(rounds=0),

@@ -65,7 +65,7 @@ def exact_distance(P, Q, a=None, b=None):
 
 
 def matched_distance(P, Q, a, b):
-    """W2 between rows with whole numbers as weights: an assignment of equal shares, no mass is ever
+    """W2 between rows with integers as weights: an assignment of equal shares, no mass is ever
     rounded."""
     a, b = np.asarray(a), np.asarray(b)
     shares = math.lcm(int(a.sum()), int(b.sum()))
@@ -77,7 +77,7 @@ def matched_distance(P, Q, a, b):
 
 
 class LabelledSite:
-    """One client's generated data: distinct rows with whole numbers as weights, a scale, and copies
+    """One client's generated data: distinct rows with integers as weights, a scale, and copies
     of each row."""
 
     def __init__(self, rows, labels, weights, copies, scale, weighted):

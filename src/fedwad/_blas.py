@@ -54,8 +54,9 @@ _limited = SharedSetting(_limit, _lift)
 def single_threaded_blas() -> Iterator[None]:
     """Run matrix products on one thread each, as long as any thread of this process is inside.
 
-    A product split over threads sums in another order. Clients and pairs work in threads of their
-    own, so little time is lost. Products of other code in this process are slowed down meanwhile.
+    A product split over threads sums in a different order. Clients and pairs work in threads of
+    their own, so little time is lost. Products of other code in this process are slowed down
+    meanwhile.
     """
     with _limited():
         yield

@@ -16,9 +16,9 @@ C = TypeVar("C", bound=Callable[..., None])
 
 
 def check_whole(number: Any, name: str, least: int = 1) -> int:
-    """Return a whole number of at least `least` as a Python integer."""
+    """Return an integer of at least `least` as a Python integer."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise InputError(f"{name} is {shown(number)}; give a whole number of at least {least}.")
+        raise InputError(f"{name} is {shown(number)}; give an integer of at least {least}.")
     return int(number)
 
 
@@ -42,7 +42,7 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; nothing else counts as a truth value here."""
+    """Return True or False; nothing else counts as a boolean here."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {shown(value)}; give True or False.")
     return bool(value)

@@ -20,7 +20,7 @@ class Saved:
     _noun: ClassVar[str]  # the word for such a result in errors
 
     def _content(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists."""
+        """Return plain numbers, strings and lists."""
         raise NotImplementedError
 
     @classmethod
@@ -29,7 +29,7 @@ class Saved:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists, which `save` writes.
+        """Return plain numbers, strings and lists, which `save` writes.
 
         The entry "format" has the kind of result and the version of what follows. Within a version
         entries are added, and none is removed or changes its meaning.
@@ -73,7 +73,7 @@ class Saved:
         if found != cls._format:
             if isinstance(found, str) and found.startswith(f"fedwad {cls._noun} "):
                 raise InputError(
-                    f"{path} was saved by another version of fedwad ('{found}', not"
+                    f"{path} was saved by a different version of fedwad ('{found}', not"
                     f" '{cls._format}'); compute the {cls._noun} again."
                 )
             raise InputError(

@@ -43,7 +43,7 @@ class OptionKind(Protocol):
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number."""
+    """An integer."""
 
     least: int = 1
     annotation: ClassVar[Any] = int

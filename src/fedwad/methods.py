@@ -10,7 +10,8 @@ A method is named by a word, with its options as keywords, or given as an object
 True
 
 Objects check themselves: an option that is out of range raises `fedwad.InputError`.
-`support` counts the points of a cloud that travels; `cells` counts the cells of a summary.
+`support` is the number of points of a cloud that travels; `cells` is the number of cells of a
+summary.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ __all__ = [
 ]
 
 _COVARIANCE = Choice(get_args(CovarianceType))
-_COVARIANCE_HELP = "What sites send of the covariance within cells."
+_COVARIANCE_HELP = (
+    "Form of the within-cell covariance that sites send; auto is full up to 1024 features."
+)
 _WEIGHTS = Choice(get_args(Masses))
 _WEIGHTS_HELP = "Equal weights, or each point's share of the data (free, as in k-means)."
 _INIT = Points(("summaries", "moments"))
@@ -53,7 +56,7 @@ class Summary(Method):
     Parameters
     ----------
     cells : number of k-means cells; with labels the number over all classes, at least one a class
-    covariance_type : what sites send of the covariance within cells: "full", "lowrank", "diag",
+    covariance_type : form of the within-cell covariance that sites send: "full", "lowrank", "diag",
         "spherical"; "auto" is full up to 1024 features. With labels "auto" is full up to 64
         features, and 40 main directions with the diagonal of each class beyond that.
     """
@@ -61,7 +64,7 @@ class Summary(Method):
     name: ClassVar[str] = "summary"
     about: ClassVar[str] = "one message from each site"
 
-    cells: int = field(default=10, metadata=described(Whole(), "Cells of a summary."))
+    cells: int = field(default=10, metadata=described(Whole(), "Number of cells of a summary."))
     covariance_type: CovarianceType = field(
         default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
     )
@@ -75,8 +78,8 @@ class FedWaD(Method):
     ----------
     support : number of points that travel
     rounds : largest number of rounds
-    t : position on the geodesic, in (0, 1), or "random" for a new one each round. It does not
-        protect data.
+    t : position on the geodesic, in (0, 1), or "random" for a new one each round. A random
+        position does not protect the data.
     interpolant : "barycentric" keeps the support small; "exact" is the paper's exact
         interpolating measure, which reveals every sample to the server
     reveal : whether sites send their distance to the support in the "last" message only or in
@@ -87,28 +90,27 @@ class FedWaD(Method):
     max_support : largest number of atoms that an exact interpolating measure may keep
     init : starting cloud, an array (points, features) or a Measure; `support` is then its size.
         By default points are drawn around the pooled mean of the sites.
-    covariance_type : what sites send of the covariance within cells in the closing message
+    covariance_type : form of the within-cell covariance that sites send in the final message
     """
 
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's rounds"
 
-    support: int = field(
-        default=100, metadata=described(Whole(), "Points of the cloud that travels.")
-    )
+    support: int = field(default=100, metadata=described(Whole(), "Number of support points."))
     rounds: int = field(default=20, metadata=described(Whole(), "Largest number of rounds."))
     t: float | Literal["random"] = field(
         default=0.5,
         metadata=described(
             Position(),
-            "Position on the geodesic, in (0, 1), or 'random'. It does not protect data.",
+            "Position on the geodesic, in (0, 1), or 'random'. A random position does not protect"
+            " the data.",
         ),
     )
     interpolant: Interpolant = field(
         default="barycentric",
         metadata=described(
             Choice(get_args(Interpolant)),
-            "The exact interpolating measure reveals every sample to the server.",
+            "Interpolating measure that sites send; 'exact' reveals every sample to the server.",
         ),
     )
     reveal: Literal["last", "every"] = field(
@@ -147,9 +149,7 @@ class FedWaD(Method):
 class _MatrixRounds(Method):
     """The options of matrices in which supports travel."""
 
-    support: int = field(
-        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
-    )
+    support: int = field(default=10, metadata=described(Whole(), "Number of support points."))
     rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
     covariance_type: CovarianceType = field(
         default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
@@ -164,8 +164,8 @@ class Hub(_MatrixRounds):
     ----------
     support : number of points of the shared support
     rounds : number of rounds
-    covariance_type : what sites send of the covariance within cells in the closing message; "auto"
-        is full up to 64 features, and the diagonal (low rank for five sites) beyond that
+    covariance_type : form of the within-cell covariance that sites send in the final message;
+        "auto" is full up to 64 features, and the diagonal (low rank for five sites) beyond that
     """
 
     name: ClassVar[str] = "hub"
@@ -180,7 +180,7 @@ class Pairs(_MatrixRounds):
     ----------
     support : number of points of each pair's support
     rounds : number of rounds
-    covariance_type : what sites send of the covariance within cells in the closing message
+    covariance_type : form of the within-cell covariance that sites send in the final message
     """
 
     name: ClassVar[str] = "pairs"
@@ -273,9 +273,7 @@ class FedWaDCoreset(_CoresetEpochs):
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's"
 
-    support: int = field(
-        default=10, metadata=described(Whole(), "Points of the cloud that travels.")
-    )
+    support: int = field(default=10, metadata=described(Whole(), "Number of support points."))
     inner_rounds: int = field(default=20, metadata=described(Whole(), "Rounds of each FedWaD."))
 
 

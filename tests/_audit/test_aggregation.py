@@ -34,7 +34,7 @@ class Aggregated(AttackSession):
             name: sum(
                 share * getattr(reply, name) for share, reply in zip(shares, replies, strict=True)
             )
-            for name in ("masses", "offsets", "squares", "crossing", "soft")
+            for name in ("masses", "offsets", "squares", "overlap", "soft")
         }
         duals = [reply.dual for reply in replies]
         total["dual"] = (

@@ -1,5 +1,5 @@
 """The audit itself is tested: with a fix switched off it finds what the attack gets, and with it on
-nothing, under each ready policy and on the kinds of data in which attacks differ.
+nothing, under each example policy and on the kinds of data in which attacks differ.
 """
 
 from dataclasses import replace
@@ -55,11 +55,11 @@ def any_version(monkeypatch, policy):
 
 
 def full_dual(monkeypatch, policy):
-    def shares(reduced, softness, weights, floor):
-        return *kept(reduced, softness, weights, floor)[:3], False
+    def fractions(reduced, reg, weights, floor):
+        return *kept(reduced, reg, weights, floor)[:3], False
 
-    kept = atoms._shares
-    monkeypatch.setattr(atoms, "_shares", shares)
+    kept = atoms._fractions
+    monkeypatch.setattr(atoms, "_fractions", fractions)
     monkeypatch.setattr(
         atoms, "_dual", lambda reduced, _soft, weights, _floor: float(weights @ reduced.min(axis=1))
     )

@@ -438,7 +438,7 @@ class TestBehaviour:
         if content is not None:
             path.write_text(content)
         with pytest.raises(
-            InputError, match=r"not a saved distance|no readable file|damaged|another version"
+            InputError, match=r"not a saved distance|no readable file|damaged|different version"
         ):
             fedwad.DistanceResult.load(path)
 
@@ -459,7 +459,7 @@ X, Y = np.zeros((3, 2)), np.ones((4, 2))
         ({"rounds": 2.5}, "rounds is 2.5"),
         ({"support": 0}, "support is 0"),
         ({"method": "summary", "cells": -3}, "cells is -3"),
-        ({"support": X}, "whole number"),
+        ({"support": X}, "integer"),
         ({"init": [[np.nan, 0]]}, "init holds 1 NaN"),
         ({"init": [[1.0, 2, 3]]}, "same features"),
         ({"t": 0}, "t is 0"),

@@ -83,7 +83,7 @@ def test_policy_keeps_blocks_large():
 
 def test_other_schemas_deal_the_same_rows_into_the_same_blocks(monkeypatch):
     """A server may propose any schema; block means of a column stay the same under all of them."""
-    from fedwad.federation import EncodeRequest, read_raw
+    from fedwad.federation import AdoptSchemaRequest, read_raw
     from fedwad.ot import _blocks
 
     monkeypatch.setattr(_blocks, "GRID", dict.fromkeys(_blocks.GRID, 0.0))
@@ -95,9 +95,9 @@ def test_other_schemas_deal_the_same_rows_into_the_same_blocks(monkeypatch):
     for columns in (("age", "weight", "k"), ("age", "weight"), ("age",)):
         schema = fedwad.schema({"x": table[list(columns)]})
         site = Client(read_raw(table), Policy.open())
-        site.answer(EncodeRequest(schema.to_toml()))
+        site.answer(AdoptSchemaRequest(schema.to_toml()))
         reply = site.answer(BlocksRequest())
-        column = list(schema.names).index("age")
+        column = list(schema.feature_names).index("age")
         found.append(reply.means[:, column])
     for other in found[1:]:
         np.testing.assert_allclose(found[0], other, atol=1e-9)

@@ -109,7 +109,7 @@ def test_the_share_is_near_that_of_the_exact_plan():
 
 
 def table(count, red, missing, seed):
-    """A table with a category, a truth value and a number that is sometimes missing."""
+    """A table with a category, a boolean and a number that is sometimes missing."""
     rng = np.random.default_rng(seed)
     age = rng.normal(50, 10, count)
     age[rng.random(count) < missing] = np.nan
@@ -170,16 +170,6 @@ def test_missing_values_belong_to_their_column_in_its_own_units():
     np.testing.assert_allclose([e.here[place]["mean"], e.there[place]["mean"]], 50, atol=2)
     np.testing.assert_allclose([e.here[place]["std"], e.there[place]["std"]], 10, atol=1.5)
     assert "missing" in e.text
-
-
-def test_the_mean_of_dates_is_a_date():
-    days = pd.to_datetime("2024-03-01") + pd.to_timedelta(np.arange(58) % 29, unit="D")
-    fed = fedwad.local(
-        {"a": pd.DataFrame({"seen": days}), "b": pd.DataFrame({"seen": days + pd.DateOffset(90)})}
-    )
-    e = fedwad.distance(fed["a"], fed["b"]).explain()
-    assert "mean 2024-03-15 and 2024-06-13" in e.text
-    assert "2024-03-15" in e._repr_html_()
 
 
 def test_a_result_that_was_saved_still_explains(tmp_path):

@@ -645,10 +645,10 @@ class TestWrongInput:
         ("options", "sentence"),
         [
             ({"method": "all"}, "method is 'all'; choose 'summary', 'hub' or 'pairs'"),
-            ({"method": "hub", "support": 0}, "support is 0; give a whole number of at least 1"),
+            ({"method": "hub", "support": 0}, "support is 0; give an integer of at least 1"),
             ({"method": "pairs", "support": 2.5}, "support is 2.5"),
             ({"cells": np.zeros((3, 3))}, "cells is a ndarray"),
-            ({"method": "hub", "rounds": 0}, "rounds is 0; give a whole number of at least 1"),
+            ({"method": "hub", "rounds": 0}, "rounds is 0; give an integer of at least 1"),
             ({"method": "hub", "rounds": "many"}, "rounds is 'many'"),
             ({"labels": "yes"}, "labels is 'yes'; give True or False"),
             ({"labels": None}, "labels is None"),
@@ -680,7 +680,7 @@ class TestWrongInput:
 
     @pytest.mark.parametrize("method", ["hub", "pairs"])
     def test_options_are_checked_before_the_rounds(self, method):
-        # Once failed. A wrong form is noticed by the clients in the closing message, after all
+        # Once failed. A wrong form is noticed by the clients in the final message, after all
         # rounds.
         fed = fedwad.local(sites(3, 20))
         with pytest.raises(InputError, match="covariance_type is 'half'"):

@@ -132,7 +132,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         ),
         (
             ["matrix", "SITES", "--k", "few", "--label-column", "kind"],
-            "give a positive whole number or 'auto'",
+            "give a positive integer or 'auto'",
         ),
         (["matrix", "SITES", "--schema", "none"], "Column 'kind' of"),
         (

@@ -100,7 +100,7 @@ def test_places_and_numbers_that_make_no_sense(folder, tmp_path):
     assert "There is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
     for words, sentence in (
-        (("--k", "0"), "positive whole number"),
+        (("--k", "0"), "positive integer"),
         ((), "There is no file or folder"),
     ):
         done = run(

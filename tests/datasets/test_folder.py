@@ -93,7 +93,7 @@ def test_an_empty_split_is_not_there(folder):
         (
             np.zeros((10, 28, 28), dtype=np.uint8),
             np.zeros(10),
-            "y_train .* one whole number for each image",
+            "y_train .* one integer for each image",
         ),
         (np.zeros((10, 28, 28), dtype=np.uint8), np.zeros((10, 1), dtype=int), "y_train"),
     ],

@@ -160,7 +160,7 @@ def test_nodes_agree_on_a_schema(tmp_path):
     assert (found["traffic"]["messages"], again["traffic"]["messages"]) == (6, 6)
     assert again["traffic"]["down"] < found["traffic"]["down"]  # the schema was not sent again
     schema = fedwad.Schema.load(tmp_path / f"{helpers.NAMES[0]}.ledger.schema.toml")
-    assert schema.names == agreed.names == ("age", "sex=f", "sex=m", "sex=other")
+    assert schema.feature_names == agreed.feature_names == ("age", "sex=f", "sex=m", "sex=other")
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ def test_the_node_needs_a_key_and_a_superlink(sites, tmp_path):
     with pytest.raises(InputError, match="is not a private key for a node"):
         supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "key")
     write_key(tmp_path / "good")
-    with pytest.raises(InputError, match=r"good\.pub is a public key, which is for the hub"):
+    with pytest.raises(InputError, match=r"good\.pub is a public key, which is for the SuperLink"):
         supernode.serve(client, superlink="127.0.0.1:1", key=tmp_path / "good.pub")
     with pytest.raises(InputError, match=r"address is '127\.0\.0\.1'; give host:port"):
         supernode.serve(client, superlink="127.0.0.1", key=tmp_path / "good")

@@ -1,4 +1,4 @@
-"""A server that chooses the order p and the support reads no record under a ready policy.
+"""A server that chooses the order p and the support reads no record under an example policy.
 
 With all support points in one place z the transport is the same for every plan, and the distance is
 a moment of |x - z|. No floor on the samples in a cell applies to it.
@@ -28,7 +28,7 @@ def patients(seed=0, count=500):
 
 
 class Attacker:
-    """A server that asks a client under a ready policy, and counts the queries."""
+    """A server that asks a client under an example policy, and counts the queries."""
 
     def __init__(self, X, policy):
         self.client = Client(Dataset(Measure(X)), Policy.load(FOLDER / f"{policy}.toml"))

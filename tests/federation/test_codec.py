@@ -93,7 +93,7 @@ def test_numbers_come_back_bit_for_bit(number, distance):
 def test_another_version_is_stated_apart():
     message = bytearray(pack(Envelope(MomentsRequest())))
     message[6] = 9
-    with pytest.raises(VersionError, match="version 9 arrived where version 3 is read"):
+    with pytest.raises(VersionError, match="version 9 arrived where version 4 is read"):
         unpack(bytes(message))
     answer = unpack(client().respond(bytes(message))).content
     assert answer.code == "version"

@@ -216,7 +216,7 @@ def test_a_first_line_with_a_missing_value_is_data(tmp_path):
 def test_bare_numbers_have_no_names_to_drop_or_label_by(tmp_path, columns):
     (tmp_path / "a.csv").write_text("1,2.5\n3,-4\n5,6\n")
     wanted = [*columns.drop, columns.label][0]
-    sentence = rf"a\.csv has no named columns, as its first line .* in a first line of words to find '{wanted}'\.$"
+    sentence = rf"a\.csv has no named columns: its first line .* to find '{wanted}', add a header"
     with pytest.raises(InputError, match=sentence) as caught:
         read(tmp_path / "a.csv", columns=columns)
     assert "but '" not in str(caught.value)
@@ -229,7 +229,7 @@ def test_a_wanted_name_in_a_first_line_of_numbers(tmp_path, columns):
     (tmp_path / "a.csv").write_text("2020,2021\n3,-4\n5,6\n")
     with pytest.raises(
         InputError,
-        match=r"^'2021' is in the first line of .* read as a sample; if it names the col",
+        match=r"^'2021' is in the first line of .* read as data; to use it as a header",
     ):
         read(tmp_path / "a.csv", columns=columns)
 
@@ -300,7 +300,8 @@ def test_a_saved_row_index_before_names_that_are_numbers(tmp_path, names):
 def test_an_empty_cell_among_numbers_in_the_first_line_is_asked_about(tmp_path, content, drop):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(
-        InputError, match="has an empty cell and no words, and may name the columns or be a sample"
+        InputError,
+        match="has an empty cell and otherwise numbers only, so it may be a header or data",
     ):
         read(tmp_path / "a.csv", columns=Columns(drop=drop))
 

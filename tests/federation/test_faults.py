@@ -127,7 +127,7 @@ FAULTS = {
         lambda client, message, _: (
             (answer := client.respond(message))[:6] + b"\x07\x00" + answer[8:]
         ),
-        "version 7 arrived where version 3 is read",
+        "version 7 arrived where version 4 is read",
     ),
     "sends another kind of reply": (
         changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),
@@ -143,7 +143,7 @@ FAULTS = {
         on_summary(
             means=lambda s: s.means[:, :2], covariance=lambda s: np.asarray(s.within_std**2 / 2)
         ),
-        "another number of features",
+        "a different number of features",
     ),
     "sends a wrong shape": (
         on_summary(weights=lambda s: s.weights[:-1]),
@@ -191,7 +191,7 @@ def test_a_distance_names_the_client_and_the_reason(name, caplog):
 def test_a_matrix_goes_on_without_the_client_and_says_so(name, method):
     fault, reason = FAULTS[name]
     if name == "sends another dimension" and method == "summary":  # most sites decide
-        reason = "another number of features than most"
+        reason = "a different number of features than most"
     result = fedwad.matrix(Wire(fault), **options_of(method, 4, rounds=2))
     assert result.sites == ("paris", "oslo")
     assert list(result.failed) == ["rome"]
@@ -272,14 +272,14 @@ def test_other_names_of_features_are_noticed():
     }
     found = fedwad.matrix(Wire(by_column, clients))
     assert list(found.failed) == ["rome"]
-    assert "other names than those of most sites" in found.failed["rome"]
+    assert "different names than those of most sites" in found.failed["rome"]
     names = dict(
         zip(DATA, (None, ("a", "b", "c"), ("a", "b", "d")), strict=True)
     )  # the first has none
     clients = {
         name: Client(Dataset(DATA[name].measure, None, names[name]), Policy.open()) for name in DATA
     }
-    with pytest.raises(InputError, match="its features have other names than those of"):
+    with pytest.raises(InputError, match="its features have different names than those of"):
         fedwad.matrix(Wire(clients=clients))
 
 

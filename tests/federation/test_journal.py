@@ -166,7 +166,7 @@ def test_other_data_are_another_run(tmp_path, method):
     [
         (b"", False, "exists; resume it"),
         (b"other", True, "not a journal"),
-        (b"fedwad journal 1\nrecords", True, "journal of another version"),
+        (b"fedwad journal 1\nrecords", True, "journal of a different version"),
         (None, True, "no journal at"),
     ],
 )

@@ -248,10 +248,18 @@ def test_an_older_head_is_as_good(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = FileLedger(path)
     answer(ledger, 0)
-    older = ledger.head.read_bytes()
+    older = ledger.head_path.read_bytes()
     answer(ledger, 1)
-    ledger.head.write_bytes(older)
+    ledger.head_path.write_bytes(older)
     assert reopened(path).queries == 2
+
+
+def test_a_head_that_cannot_be_written_is_said_in_one_sentence(tmp_path):
+    """Once failed. Opening the ledger raised a bare IsADirectoryError."""
+    (tmp_path / "ledger.jsonl.head").mkdir()
+    with pytest.raises(FederationError, match="ledger cannot be written") as caught:
+        FileLedger(tmp_path / "ledger.jsonl")
+    assert str(tmp_path) not in str(caught.value)
 
 
 def test_without_a_head_what_is_there_counts(tmp_path):
@@ -260,7 +268,7 @@ def test_without_a_head_what_is_there_counts(tmp_path):
     ledger = FileLedger(path)
     for number in range(3):
         answer(ledger, number)
-    ledger.head.unlink()
+    ledger.head_path.unlink()
     path.write_bytes(path.read_bytes()[:-10])
     again = reopened(path)
     assert (again.queries, again.unreadable) == (3, 1)

@@ -45,7 +45,7 @@ def test_a_file_says_what_is_answered(tmp_path):
         ('allow = ["summary"]', "needs at least a name"),
         ('name = "a"\nallow = ["everything"]', "give a list with some of describe"),
         ('name = "a"\nallow = "summary"', "give a list with some of"),
-        ('name = "a"\nallow = []\nmin_cell_size = 0', "whole number of at least 1"),
+        ('name = "a"\nallow = []\nmin_cell_size = 0', "integer of at least 1"),
         (
             'name = "a"\nallow = []\nmin_cell_siz = 20',
             "has the key 'min_cell_siz'; a policy has allow, min_cell_size",

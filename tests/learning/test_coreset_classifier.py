@@ -37,8 +37,8 @@ TEST = X[1000:], Y[1000:]
 @parametrize_with_checks(
     [
         fedwad.CoresetClassifier(),
-        fedwad.CoresetClassifier(per="client"),
-        fedwad.CoresetClassifier(n_neighbors=3, weights="free"),
+        fedwad.CoresetClassifier(atoms_per="site"),
+        fedwad.CoresetClassifier(n_neighbors=3, masses="free"),
     ]
 )
 def test_scikit_learns_own_checks(estimator, check, monkeypatch):
@@ -64,10 +64,12 @@ def test_import_does_not_load_scikit_learn():
         _ = fedwad.learning.nothing
 
 
-@pytest.mark.parametrize("per", ["class", "client"])
+@pytest.mark.parametrize("atoms_per", ["class", "site"])
 @pytest.mark.parametrize("n_neighbors", [1, 5])
-def test_it_is_the_nearest_neighbours_of_all_atoms(per, n_neighbors):
-    model = fedwad.CoresetClassifier(size=15, per=per, n_neighbors=n_neighbors).fit(SITES)
+def test_it_is_the_nearest_neighbours_of_all_atoms(atoms_per, n_neighbors):
+    model = fedwad.CoresetClassifier(size=15, atoms_per=atoms_per, n_neighbors=n_neighbors).fit(
+        SITES
+    )
     oracle = KNeighborsClassifier(n_neighbors).fit(model.points_, model.classes_[model.labels_])
     np.testing.assert_allclose(model.predict_proba(TEST[0]), oracle.predict_proba(TEST[0]))
     np.testing.assert_array_equal(model.predict(TEST[0]), oracle.predict(TEST[0]))
@@ -191,15 +193,15 @@ def test_any_type_of_label(kind, tmp_path):
 def test_among_asks_for_some_classes_only():
     model = fedwad.CoresetClassifier(size=10).fit(SITES)
     pair = np.isin(TEST[1], [3, 8])
-    found = model.predict(TEST[0][pair], among=[3, 8])
+    found = model.predict(TEST[0][pair], classes=[3, 8])
     assert set(found.tolist()) == {3, 8}
     assert np.mean(found == TEST[1][pair]) >= model.score(TEST[0][pair], TEST[1][pair])
     with pytest.raises(InputError, match="No site has the label 12"):
-        model.predict(TEST[0], among=[3, 12])
+        model.predict(TEST[0], classes=[3, 12])
 
 
 def test_saved_copied_and_pickled_classifiers_predict_the_same(tmp_path):
-    model = fedwad.CoresetClassifier(size=5, n_neighbors=3, weights="free", seed=np.int64(4)).fit(
+    model = fedwad.CoresetClassifier(size=5, n_neighbors=3, masses="free", seed=np.int64(4)).fit(
         Wire(clients(), dead=["client02"])
     )
     model.save(tmp_path / "model.npz")
@@ -263,8 +265,8 @@ def test_small_and_odd_clients():
         "copies": (np.repeat(X[:2], 30, axis=0), np.repeat(Y[:2], 30)),
         "all": (X[:200], Y[:200]),
     }
-    for per in ("class", "client"):
-        model = fedwad.CoresetClassifier(size=1000, per=per).fit(sites)
+    for atoms_per in ("class", "site"):
+        model = fedwad.CoresetClassifier(size=1000, atoms_per=atoms_per).fit(sites)
         assert np.bincount(model.owners_).tolist() == [200, 2, 40, 1]
         np.testing.assert_array_equal(model.predict(X[:1]), Y[:1])
     only = fedwad.CoresetClassifier().fit({"one": (X[:1], Y[:1])})
@@ -284,9 +286,9 @@ def test_the_same_sample_under_two_labels():
     [
         ({"size": 0}, "size is 0"),
         ({"size": 2.5}, "size is 2.5"),
-        ({"per": "site"}, "choose 'class' or 'client'"),
+        ({"atoms_per": "client"}, "choose 'class' or 'site'"),
         ({"n_neighbors": 0}, "neighbors is 0"),
-        ({"weights": "uniform"}, "choose 'equal' or 'free'"),
+        ({"masses": "uniform"}, "choose 'equal' or 'free'"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
@@ -344,18 +346,18 @@ def test_rows_for_a_table():
     )
     rows = list(
         classifier_accuracy(
-            SITES, test, sizes=(4, 12), per=("class", "client"), n_neighbors=(1, 3), seed=0
+            SITES, test, sizes=(4, 12), atoms_per=("class", "site"), n_neighbors=(1, 3), seed=0
         )
     )
     assert len(rows) == 8
-    assert {(row.size, row.per, row.n_neighbors) for row in rows} == {
-        (size, per, k) for size in (4, 12) for per in ("class", "client") for k in (1, 3)
+    assert {(row.size, row.atoms_per, row.n_neighbors) for row in rows} == {
+        (size, per, k) for size in (4, 12) for per in ("class", "site") for k in (1, 3)
     }
     first = rows[0]
     model = fedwad.CoresetClassifier(size=4).fit(SITES)
     own = [np.mean(model.predict(x) == y) for x, y in test.values()]
     np.testing.assert_allclose(first.accuracy, np.mean(own))
-    assert first.own >= first.accuracy
+    assert first.own_classes_accuracy >= first.accuracy
     assert first.atoms == 32
     with pytest.raises(InputError, match="no training or no test"):
         next(classifier_accuracy(SITES, {"elsewhere": TEST}))

@@ -136,7 +136,7 @@ def test_classes_are_distilled_by_themselves():
 
 def test_atoms_of_a_client_take_the_label_of_their_nearest_sample():
     points, codes = RNG.standard_normal((90, 2)), RNG.integers(0, 3, 90)
-    atoms = distil_labelled(Measure(points), codes, 12, "client")
+    atoms = distil_labelled(Measure(points), codes, 12, "site")
     nearest = [codes[np.linalg.norm(points - atom, axis=1).argmin()] for atom in atoms.points]
     assert atoms.codes.tolist() == nearest
     assert atoms.min_cell_size == 1  # a label of one sample, whatever atoms average
@@ -145,14 +145,14 @@ def test_atoms_of_a_client_take_the_label_of_their_nearest_sample():
 def test_with_a_floor_labels_are_a_vote_and_small_classes_have_none():
     codes = CODES.copy()
     codes[:4] = 4  # a small class inside the first cluster
-    for per in ("class", "client"):
+    for per in ("class", "site"):
         atoms = distil_labelled(Measure(BLOBS), codes, 8, per, min_size=5)
         assert set(atoms.codes.tolist()) == {0, 1, 2, 3}
         assert atoms.min_cell_size >= 5
         assert not atoms.complete
     one_odd = CODES.copy()
     one_odd[0] = 1
-    atoms = distil_labelled(Measure(np.round(BLOBS, 0)), one_odd, 4, "client", min_size=3)
+    atoms = distil_labelled(Measure(np.round(BLOBS, 0)), one_odd, 4, "site", min_size=3)
     assert atoms.codes[np.abs(atoms.points).sum(axis=1).argmin()] == 0
 
 

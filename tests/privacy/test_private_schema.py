@@ -190,7 +190,7 @@ def test_the_ledger_pays_and_repeats_are_free():
 
 def test_a_site_with_another_schema_does_not_answer():
     other = DRAFT.edited({"age": {"range": (0.0, 90.0)}})
-    with pytest.raises(InputError, match="another schema than the draft"):
+    with pytest.raises(InputError, match="a different schema than the draft"):
         node().answer(PrivateSchemaRequest(0.5, 1e-5, other.to_toml()))
     assert Client(read_raw(np.ones((9, 2)))).ledger.spent == 0.0
 

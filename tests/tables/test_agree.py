@@ -144,14 +144,6 @@ def test_what_differs_is_named(change):
     assert any(c.column == column and c.problem == problem for c in conflicts)
 
 
-def test_sites_with_the_same_other_codes_share_a_sentence():
-    here = clinic()
-    words = here.assign(sex=here.sex.map({"f": "woman", "m": "man"}))
-    _, conflicts = agreed({"oslo": words, "paris": here, "rome": clinic(180, 4)})
-    (found,) = [c for c in conflicts if c.problem == "coding"]
-    assert found.sites == ("oslo", "paris", "rome")
-
-
 @pytest.mark.parametrize("factor", [0.01, 0.1, 10.0, 1000.0])
 def test_units_of_a_column_around_zero(factor):
     rng = np.random.default_rng(0)
@@ -253,8 +245,8 @@ def test_a_summary_says_nothing_twice():
     table = clinic().assign(clinic="north", note=[f"n {k}" for k in range(200)])
     schema, conflicts = agreed({"a": table, "b": table})
     assert [c.column for c in conflicts] == ["clinic"]
-    assert "note" in schema.summary()[-1]
-    assert "clinic" not in schema.summary()[-1]
+    assert "note" in schema.description_lines()[-1]
+    assert "clinic" not in schema.description_lines()[-1]
     long = dataclasses.replace(schema["sex"], levels=("x" * 90, "m", "other"))
     assert len(long.becomes) < 80
     assert "(x + 5)" in dataclasses.replace(schema["age"], centre=-5.0).becomes
@@ -299,7 +291,7 @@ def test_tiny_tables(rows):
     """A site with fewer rows than the smallest cell says nothing about values, and is encoded."""
     small, large = clinic()[:rows], clinic(100, 1)
     found = profile(small, 5)
-    assert all(np.isnan(s.mean) and not s.levels and not s.frequent for s in found.columns)
+    assert all(np.isnan(s.mean) and not s.levels and not s.sentinels for s in found.columns)
     schema = agree({"small": found, "large": profile(large, 5)})
     assert schema.encode(small).shape == (rows, schema.width)
     with pytest.raises(InputError, match="No column is left"):
@@ -333,8 +325,8 @@ def test_missing_values_get_an_indicator_at_every_site():
     assert [schema[name].missing for name in ("age", "smokes", "seen")] == ["indicator"] * 3
     assert schema["sex"].missing == "level"
     assert schema["chol"].missing == "refuse"
-    assert schema.encode(here)[:, schema.names.index("age=missing")].sum() == 0
-    assert schema.encode(there)[:, schema.names.index("age=missing")].sum() == 21
+    assert schema.encode(here)[:, schema.feature_names.index("age=missing")].sum() == 0
+    assert schema.encode(there)[:, schema.feature_names.index("age=missing")].sum() == 21
 
 
 # What leaves a site -----------------------------------------------------------------------------
@@ -366,13 +358,13 @@ def test_rare_levels_are_in_no_message(least):
         assert b"654321" not in sent
     for statistics in found.columns:
         assert all(number >= least for number in statistics.level_counts)
-        assert all(number >= least for number in statistics.frequent_counts)
+        assert all(number >= least for number in statistics.sentinel_counts)
     assert found["rare"].other == found["code"].other == least - 1
     schema = agree({"a": found, "b": found})
     conflicts = schema.conflicts
     assert "SECRET" not in repr(schema) + repr(conflicts)
     encoded = schema.encode(table)
-    assert encoded[-1, schema.names.index("rare=other")] > 0
+    assert encoded[-1, schema.feature_names.index("rare=other")] > 0
 
 
 ATTACKED = {

@@ -72,7 +72,7 @@ def test_zeros_that_are_missing_values(tables):
     values = values[values > 0]
     assert schema["chol"].centre == pytest.approx(values.mean(), rel=1e-12)
     assert schema["chol"].scale == pytest.approx(values.std(), rel=1e-12)
-    place = schema.names.index("chol=missing")
+    place = schema.feature_names.index("chol=missing")
     lost = {site: int(schema.encode(table)[:, place].sum()) for site, table in tables.items()}
     assert lost == {"cleveland": 0, "hungarian": 23, "switzerland": 123, "va": 56}
 

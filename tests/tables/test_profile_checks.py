@@ -42,8 +42,8 @@ WRONG = [
     {"level_counts": (10, 10, 4), "other": 16},
     {"level_counts": (10, 10, 0)},
     {"other": 7},
-    {"frequent": (3.0,)},
-    {"frequent_counts": (50,)},
+    {"sentinels": (3.0,)},
+    {"sentinel_counts": (50,)},
     {"distinct": 1000},
     {"kind": "label"},
 ]
@@ -55,6 +55,14 @@ def test_wrong_ones(change):
     with pytest.raises(InputError) as caught:
         check_profile(replace(RIGHT, columns=columns))
     assert "\n" not in str(caught.value)
+
+
+def test_the_name_of_a_label_column_has_a_limit_too():
+    """Once failed. Its length was checked for all other columns only."""
+    label = next(column for column in RIGHT.columns if column.kind == "label")
+    check_profile(replace(RIGHT, columns=(replace(label, name="y" * 1000),)))
+    with pytest.raises(InputError, match="do not fit together"):
+        check_profile(replace(RIGHT, columns=(replace(label, name="y" * 1001),)))
 
 
 @pytest.mark.parametrize(

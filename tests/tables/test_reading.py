@@ -202,7 +202,7 @@ def test_quoted_cells_with_separators_and_line_breaks(tmp_path):
         ("a.csv", "u,v,u\n1,2,3\n", "more than one column 'u'"),
         ("a.csv", "1 2\n3 4\n", "separated by spaces"),
         ("a.csv", "0,1\n1,2\n", "may count the columns or be a sample"),
-        ("a.csv", "7,,3\n1,2,3\n", "has an empty cell and no words"),
+        ("a.csv", "7,,3\n1,2,3\n", "has an empty cell and otherwise numbers"),
         (
             "a.csv",
             "u;v\n1,5;2.5\n2,5;3.5\n",
@@ -307,7 +307,7 @@ import sys
 from fedwad.tables import agree, profile, read_table
 table = read_table({str(path)!r})
 schema = agree({{"a": profile(table)}})
-print(schema.names, schema.encode(table).sum(), "pandas" in sys.modules)
+print(schema.feature_names, schema.encode(table).sum(), "pandas" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-1] == "False"

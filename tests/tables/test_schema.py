@@ -45,11 +45,11 @@ def test_encoding_follows_the_formulas():
         [-0.5, 0.0, 0, 0, 0, size, 0, -0.5, 0.0],
     ]
     np.testing.assert_allclose(SCHEMA.encode(TABLE), expected, atol=1e-15)
-    assert SCHEMA.names[2:7] == ("cp=1", "cp=2", "cp=x y", "cp=other", "cp=missing")
-    assert SCHEMA.sources == ("age", "age", *["cp"] * 5, "smokes", "seen")
+    assert SCHEMA.feature_names[2:7] == ("cp=1", "cp=2", "cp=x y", "cp=other", "cp=missing")
+    assert SCHEMA.feature_columns == ("age", "age", *["cp"] * 5, "smokes", "seen")
     assert SCHEMA.labels(TABLE).tolist() == [0, 1, 4, 0]
     assert (SCHEMA.width, SCHEMA.label) == (9, "num")
-    assert SCHEMA.places("smokes") == slice(7, 8)
+    assert SCHEMA.feature_slice("smokes") == slice(7, 8)
 
 
 def test_means_in_own_units():
@@ -255,7 +255,7 @@ def test_every_kind_has_the_weight_of_a_standardised_number():
     assert [column.kind for column in schema.columns] == sorted(table.columns)
     variances = schema.encode(table).var(axis=0)
     for name in table.columns:
-        assert variances[schema.places(name)].sum() == pytest.approx(1.0, rel=1e-9)
+        assert variances[schema.feature_slice(name)].sum() == pytest.approx(1.0, rel=1e-9)
     far = np.linalg.norm(schema.encode(table) - schema.centre, axis=1)
     assert np.mean(far < schema.clip_norm) > 0.9
 
@@ -337,11 +337,11 @@ def test_encoding_keeps_rows_and_their_order(data, n, m, least):
         reject()
     for table in tables.values():
         encoded = schema.encode(table)
-        assert encoded.shape == (len(table), len(schema.names))
+        assert encoded.shape == (len(table), len(schema.feature_names))
         assert np.isfinite(encoded).all()
         order = np.random.default_rng(0).permutation(len(table))
         np.testing.assert_array_equal(schema.encode(table.take(order)), encoded[order])
-        for column in schema.used:
+        for column in schema.compared_columns:
             if column.kind == "category":
-                block = encoded[:, schema.places(column.name)]
+                block = encoded[:, schema.feature_slice(column.name)]
                 assert np.all((block > 0).sum(axis=1) == 1)

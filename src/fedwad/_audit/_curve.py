@@ -36,7 +36,7 @@ class Curve:
         inside: dict[int, list[Fraction]] = {}
         for place in places:
             inside.setdefault(int(place), []).append(place)
-            if place.denominator == 1:  # a whole number also ends the record before
+            if place.denominator == 1:  # an integer also ends the record before
                 inside.setdefault(int(place) - 1, []).append(place)
         found = []
         for record, ends in inside.items():

@@ -25,7 +25,7 @@ from fedwad.privacy import DP
 
 __all__ = ["ODD_LABELS", "moved_by_one_label"]
 
-#: Labels that are of another kind than words and whole numbers, or of one that is out of range.
+#: Labels that are of another kind than words and integers, or of one that is out of range.
 ODD_LABELS: tuple[object, ...] = ("?", "", None, float("nan"), 1.5, 10**30, "two\nlines")
 _DEVIATIONS = 8  # of the noise, beyond which no chance goes
 

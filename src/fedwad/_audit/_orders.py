@@ -23,7 +23,7 @@ from fedwad.ot import Floats, Measure
 
 __all__ = ["moments_by_distances", "tents"]
 
-_WHOLE = 1e-6  # a flag is a whole number up to this
+_WHOLE = 1e-6  # a flag is an integer up to this
 _FAR = 10.0  # in total standard deviations
 _TENTS = 60
 
@@ -58,7 +58,7 @@ def moments_by_distances(session: AttackSession, _: np.random.Generator) -> Floa
 
 
 def _flag(n: int, mean: Floats, variance: Floats) -> tuple[int, float]:
-    """The feature that may be a whole number for all records but one, and by how much that one
+    """The feature that may be an integer for all records but one, and by how much that one
     differs; -1 if there is none."""
     for sign in (1.0, -1.0):
         value = sign * n * np.sqrt(variance / max(1, n - 1))

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import FedwadError
-from fedwad.federation import Client, Policy, RawTable, SchemaReply, SchemaRequest
+from fedwad.federation import Client, Policy, ProfileReply, ProfileRequest, RawTable
 from fedwad.tables import Column, ColumnStatistics
 
 __all__ = ["rows_given_away", "values_given_away"]
 
-_FEW = 10  # rows: a value that more share is no secret of one of them
+_FEW = 10  # rows: a value that this many share points to none of them
 _EXACT = 1e-6  # of the column's standard deviation
 
 
@@ -24,11 +24,11 @@ def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
     Also the number of replies, and why there was none.
     """
     try:
-        reply = Client(table, policy).answer(SchemaRequest())
+        reply = Client(table, policy).answer(ProfileRequest())
     except FedwadError as error:
         return 0, 0, str(error)
     found = np.zeros(table.table.rows, dtype=bool)
-    if isinstance(reply, SchemaReply):
+    if isinstance(reply, ProfileReply):
         for statistics in reply.profile.columns:
             column = table.table[statistics.name]
             for value in values_given_away(statistics):
@@ -40,31 +40,32 @@ def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
 
 def values_given_away(s: ColumnStatistics) -> list[str | float]:
     """Values that follow from what a profile says about a column, some of them guesses."""
-    guesses: list[str | float] = [*s.levels, *s.frequent]
+    guesses: list[str | float] = [*s.levels, *s.sentinels]
     if not s.moments:
         return guesses
     codes = [(float(v), n) for v, n in zip(s.levels, s.level_counts, strict=True) if _is_number(v)]
-    frequent = list(zip(s.frequent, s.frequent_counts, strict=True))
-    for known in ([], codes, frequent):
-        guesses += _rest(s, known)
-    if s.count > 1:  # one value that outweighs all others
+    sentinels = list(zip(s.sentinels, s.sentinel_counts, strict=True))
+    for known in ([], codes, sentinels):
+        guesses += _remaining_values(s, known)
+    if s.count > 1:  # one value, if all others are equal
         far = math.sqrt(s.sum_of_squares * (s.count - 1) / s.count)
         guesses += [s.mean - far, s.mean + far]
     return guesses
 
 
-def _rest(s: ColumnStatistics, known: Sequence[tuple[float, int]]) -> Iterator[float]:
-    """The one or two values that are left when all others are known; equal ones if more are."""
+def _remaining_values(s: ColumnStatistics, known: Sequence[tuple[float, int]]) -> Iterator[float]:
+    """The one or two values that remain when all others are known; the common value of more, if
+    they are equal."""
     left = s.count - sum(number for _, number in known)
     if left < 1:
         return
     total = s.mean * s.count - sum(value * number for value, number in known)
     squares = s.sum_of_squares + s.count * s.mean**2 - sum(v * v * number for v, number in known)
-    spread = max(0.0, 2.0 * squares - total * total) if left == 2 else 0.0
-    middle = total / left
-    yield from (
-        (middle,) if left != 2 else (middle - math.sqrt(spread) / 2, middle + math.sqrt(spread) / 2)
-    )
+    if left == 2:
+        apart = math.sqrt(max(0.0, 2.0 * squares - total * total))
+        yield from ((total - apart) / 2, (total + apart) / 2)
+    else:
+        yield total / left
 
 
 def _is_number(level: str) -> bool:
@@ -76,8 +77,8 @@ def _is_number(level: str) -> bool:
 
 def _rows_with(column: Column, value: str | float) -> NDArray[np.bool_]:
     if isinstance(value, str) and column.kind in ("category", "boolean"):
-        place = column.levels.index(value) if value in column.levels else len(column.levels)
-        return np.asarray(column.values == place)
+        code = column.levels.index(value) if value in column.levels else len(column.levels)
+        return np.asarray(column.values == code)
     if column.kind not in ("number", "date") or (isinstance(value, str) and not _is_number(value)):
         return np.zeros(len(column), dtype=bool)
     close = _EXACT * (float(np.nanstd(column.values)) or 1.0)

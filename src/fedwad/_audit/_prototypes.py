@@ -15,7 +15,7 @@ _QUERIES = 60
 
 
 def many_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Ask for prototypes with other sizes and seeds: two cells of a class that differ by one
+    """Ask for prototypes with different sizes and seeds: two cells of a class that differ by one
     record reveal it."""
     max_atoms = max(1, min(session.max_support, session.count // 10))
     cells: dict[object, list[tuple[Floats, Floats]]] = {}

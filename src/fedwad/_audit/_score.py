@@ -86,7 +86,7 @@ def _closest(
 ) -> tuple[Floats, np.ndarray]:
     """Squared distance to, and number of, the closest of the others.
 
-    `own` gives the place of each point among the others, where it is not its own neighbour.
+    `own` gives the index of each point among the others, where it is not its own neighbour.
     """
     squares, which = np.empty(len(points)), np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), _ROWS):

@@ -60,7 +60,8 @@ def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  
 
 
 def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Ask for summaries with other cells and seeds: two cells that differ by one record reveal it.
+    """Ask for summaries with different cells and seeds: two cells that differ by one record
+    reveal it.
 
     The weights give the number of records in a cell. For cells of c and c + 1 records, the
     candidate is the difference of their sums. If the cells are equal except for one record, the

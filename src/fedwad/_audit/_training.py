@@ -114,12 +114,12 @@ def _network(
 def _fields(session: AttackSession, weights: Any) -> dict[str, Any]:
     return {
         "run": "audit",
-        "turn": 0,
+        "times_trained": 0,
         "model": "mlp",
-        "personal": (),
+        "personal_layers": (),
         "weights": weights,
         "classes": session.classes,
-        "start": 0,
+        "init_seed": 0,
         "test_size": 0.0,
-        "split": 0,
+        "split_seed": 0,
     }

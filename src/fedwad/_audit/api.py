@@ -147,7 +147,7 @@ _ATTACKS = (
     _Attack(
         "differencing of prototypes",
         ("classifier",),
-        "prototypes of other numbers and seeds",
+        "prototypes of different numbers and seeds",
         many_prototypes,
     ),
     _Attack(
@@ -193,7 +193,7 @@ def audit(
     method : "fedwad", "hub", "summary", "test", "coreset", "classifier", "training" (of labelled
         data, with PyTorch), "private" or, of tables, "schema", where a record counts as
         reconstructed if a value comes back that fewer than ten records have; all by default
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     label_column : column of a table that is a label and not a feature
     drop : column or columns of a table that are not read
     missing : text or texts that stand for a missing value in a table

@@ -49,7 +49,7 @@ def coreset(
         with the coreset itself as the support that travels. Or an object of `fedwad.methods`, which
         holds its options.
     rounds : largest number of rounds of "union", epochs of "fedwad" and "direct"; 50 when left out
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     sites : names of the sites to ask; all when left out
     callback : called with each finished `CoresetRound`, for progress bars
     options : options of the method. "union" takes `weights`, `init`, `clients_per_round` and `tol`;

@@ -31,7 +31,7 @@ class Cells:
     masses: Floats
     offsets: Floats
     squares: Floats
-    crossing: Floats
+    overlap: Floats
     dual: float
     soft: float
     min_cell_size: int
@@ -56,8 +56,8 @@ class Cells:
             squares=np.asarray(
                 sum(share * one.squares for share, one in zip(shares, parts, strict=True))
             ),
-            crossing=np.asarray(
-                sum(share * one.crossing for share, one in zip(shares, parts, strict=True))
+            overlap=np.asarray(
+                sum(share * one.overlap for share, one in zip(shares, parts, strict=True))
             ),
             dual=_mean_dual(shares, parts),
             soft=math.fsum(share * one.soft for share, one in zip(shares, parts, strict=True)),
@@ -111,7 +111,7 @@ class Cells:
 
     @cached_property
     def blur(self) -> float:
-        """The part of the gap that comes from softness: the plan's cost above the dual value."""
+        """How much the regularisation adds to the gap: the plan's cost above the dual value."""
         dual = self.dual if math.isfinite(self.dual) else self.soft
         excess = float(self.squares.sum() - self.masses @ self.asked.potentials) - dual
         cost = self.upper**2
@@ -133,20 +133,20 @@ class Cells:
 
     @property
     def height(self) -> float:
-        """The soft dual value, which optimal potentials at this softness maximise."""
+        """The soft dual value, which optimal potentials at this `reg` maximise."""
         return self.soft + float(self.weights @ self.asked.potentials)
 
     def better_potentials(self, longest: float) -> tuple[Floats, bool]:
         """Return potentials after a Newton step, and whether the step was cut.
 
-        A step is at most `longest` times the softness in each potential.
+        A step is at most `longest` times `reg` in each potential.
 
         The soft masses are the gradient of a concave function of g, and the crossings give their
-        derivative: dm/dg = (diag(m) - crossing) / softness. An almost empty cell takes the longest
+        derivative: dm/dg = (diag(m) - overlap) / reg. An almost empty cell takes the longest
         step.
         """
         wanted = self.weights - self.masses
-        values, vectors = np.linalg.eigh(np.diag(self.masses) - self.crossing)
+        values, vectors = np.linalg.eigh(np.diag(self.masses) - self.overlap)
         along = vectors.T @ wanted
         # The derivative vanishes between groups of cells that share almost no mass.
         steps = np.divide(
@@ -158,7 +158,7 @@ class Cells:
             step *= longest / largest
         empty = self.masses < _ALMOST_EMPTY * self.weights
         step[empty] = longest
-        moved = self.asked.potentials + self.asked.softness * step
+        moved = self.asked.potentials + self.asked.reg * step
         return np.asarray(moved - self.weights @ moved), largest >= longest or bool(empty.any())
 
 

@@ -37,7 +37,7 @@ __all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "s
 
 _STARTS = 3  # restarts of Lloyd's algorithm on the synthetic union
 _UNION_POINTS, _PER_ATOM = 2000, 50  # of the synthetic union: at least, and for each atom
-_SOFTNESS = 12.5  # first softness, as a multiple of the largest cost between atoms
+_FIRST_REG = 12.5  # first regularisation, as a multiple of the largest cost between atoms
 _CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # for the potentials of the synthetic union
 _CELLS = 10  # largest number of cells of a summary; more atoms do not need more cells
 
@@ -124,8 +124,8 @@ def distilled(
 def _central(sample: Measure, atoms: Floats) -> Floats:
     """Return potentials of the synthetic union's transport, central ones where many are optimal.
 
-    The union's potentials may lie on any side of them. Starting with large softness, for which
-    potentials are unique, leads to the centre.
+    The union's potentials may lie on any side of them. Starting with large regularisation, for
+    which potentials are unique, leads to the centre.
     """
     measure = Dataset(sample).canonical().measure
 
@@ -139,7 +139,7 @@ def _central(sample: Measure, atoms: Floats) -> Floats:
         potentials=np.zeros(len(atoms)),
         weights=np.full(len(atoms), 1 / len(atoms)),
         rng=np.random.default_rng(0),
-        scale=_SOFTNESS * float(ground_cost(atoms, atoms).max()),
+        scale=_FIRST_REG * float(ground_cost(atoms, atoms).max()),
         tol=_CENTRAL_TOL,
     )
     union.certify(_CENTRAL_ROUNDS)

@@ -18,14 +18,14 @@ __all__ = ["Ask", "UnionSolver"]
 
 Ask = Callable[[Sequence[str], AtomsRequest], Mapping[str, CellSums]]
 
-_SOFTEST = 0.02  # first softness, as a share of the cost W2^2
-_FINEST = 1e-9  # smallest softness, as a share of the cost; rounding shows below it
-_LONGEST = 5.0  # longest step of a potential, in units of the softness
-_SHARPEN, _BLUNT = 0.25, 3.0
-_BLUNTEST = 0.25  # largest softness, as a share of the largest squared distance between atoms
+_FIRST_REG = 0.02  # first regularisation, as a fraction of the cost W2^2
+_SMALLEST_REG = 1e-9  # smallest one, as a fraction of the cost; rounding shows below it
+_LONGEST_STEP = 5.0  # longest step of a potential, in units of the regularisation
+_LOWER_REG, _RAISE_REG = 0.25, 3.0  # factors of the regularisation
+_LARGEST_REG = 0.25  # largest one, as a fraction of the largest squared distance between atoms
 _ENOUGH = 3.0  # atoms move once the gap is below this multiple of the expected gain
 _OVER_RELAXATION = 1.5  # length of an atom's step, in units of the distance to its cell's mean
-_BACK = 0.3  # share of a step of potentials that is kept when the soft dual value fell
+_STEP_BACK = 0.3  # fraction of a step of potentials that is kept when the soft dual value fell
 _K_MEANS = 0.1  # free weights converge slowly, so their tolerance for the gain is smaller
 _LAST_ROUNDS = 3  # final rounds, in which atoms stay and only potentials move
 _NOISY = 0.5  # step of potentials when only some sites answer
@@ -47,7 +47,7 @@ class UnionSolver:
     weights : the masses that the atoms shall have; None gives each atom the mass of its cell
         (k-means)
     scale : an estimate of W2^2 from the seeding; 0 if unknown, and then the first round has no
-        softness
+        regularisation
     """
 
     ask: Ask
@@ -63,12 +63,12 @@ class UnionSolver:
     best: Certified | None = None
     converged: bool = False
     min_cell_size: int | None = None
-    _softness: float = 0.0
+    _reg: float = 0.0
     _done: bool = False
     _steady: Cells | None = None  # at these atoms, for the best potentials so far
 
     def __post_init__(self) -> None:
-        self._softness = 0.0 if self.weights is None else _SOFTEST * self.scale
+        self._reg = 0.0 if self.weights is None else _FIRST_REG * self.scale
 
     def run(self, rounds: int, clients_per_round: int | None) -> Certified:
         """Run at most `rounds` rounds.
@@ -140,10 +140,10 @@ class UnionSolver:
         same = np.array_equal(self.atoms, before.atoms) and np.array_equal(
             self.potentials, before.potentials
         )
-        return same and self._softness == before.softness
+        return same and self._reg == before.reg
 
     def _ask(self, names: Sequence[str]) -> tuple[Cells, tuple[str, ...]]:
-        request = AtomsRequest(self.atoms, self.potentials, self._softness)
+        request = AtomsRequest(self.atoms, self.potentials, self._reg)
         replies = self.ask(names, request)
         failed = [name for name in names if name not in replies]
         if failed:
@@ -162,28 +162,30 @@ class UnionSolver:
         self.best = Certified(atoms, weights, min(lower, upper), upper, answered)
 
     def _advance(self, cells: Cells, may_move: bool, all_of_them: bool) -> None:
-        """Improve the potentials, move the atoms if the plan is good enough, set the softness."""
+        """Improve the potentials, move the atoms if the plan is good enough, set `reg`."""
         if self.weights is None:
             if may_move:
                 self.atoms = self._spread(
                     cells, self.atoms + _OVER_RELAXATION * (cells.means - self.atoms)
                 )
             return
-        if self._softness < _FINEST * cells.upper**2:  # without softness there is no derivative
-            self._softness = _SOFTEST * cells.upper**2
+        if (
+            self._reg < _SMALLEST_REG * cells.upper**2
+        ):  # without regularisation there is no derivative
+            self._reg = _FIRST_REG * cells.upper**2
             return
         if not all_of_them:
             rate = max(len(self.names) ** -0.5, 1 / (1 + len(self.history)))
-            step = cells.better_potentials(_LONGEST)[0] - cells.asked.potentials
+            step = cells.better_potentials(_LONGEST_STEP)[0] - cells.asked.potentials
             self.potentials = cells.asked.potentials + _NOISY * step
             self.atoms = self._spread(cells, self.atoms + rate * (cells.better_atoms - self.atoms))
             return
         if self._steady is not None and _is_worse(cells, self._steady):
             back = self._steady.asked.potentials
-            self.potentials = back + _BACK * (self.potentials - back)
+            self.potentials = back + _STEP_BACK * (self.potentials - back)
             return
         self._steady = cells
-        self.potentials, cut = cells.better_potentials(_LONGEST)
+        self.potentials, cut = cells.better_potentials(_LONGEST_STEP)
         enough = cells.gap <= _ENOUGH * cells.gain
         if may_move and enough and cells.gain > 0:
             self.atoms = self._spread(
@@ -193,14 +195,14 @@ class UnionSolver:
         self._sharpen(cells, cut)
 
     def _sharpen(self, cells: Cells, cut: bool) -> None:
-        """Reduce the softness if it causes most of the gap; raise it if a step was cut."""
+        """Lower the regularisation if it causes most of the gap; raise it if a step was cut."""
         if cut:
             between = float(ground_cost(self.atoms, self.atoms).max())
-            self._softness = min(
-                self._softness * _BLUNT, max(_SOFTEST * cells.upper**2, _BLUNTEST * between)
+            self._reg = min(
+                self._reg * _RAISE_REG, max(_FIRST_REG * cells.upper**2, _LARGEST_REG * between)
             )
         elif cells.gap - cells.blur < cells.blur:
-            self._softness = max(self._softness * _SHARPEN, 2 * _FINEST * cells.upper**2)
+            self._reg = max(self._reg * _LOWER_REG, 2 * _SMALLEST_REG * cells.upper**2)
 
     def _spread(self, cells: Cells, atoms: Floats) -> Floats:
         """Return the atoms with coinciding and empty ones moved a little apart.
@@ -225,7 +227,7 @@ class UnionSolver:
 
 
 def _is_worse(now: Cells, before: Cells) -> bool:
-    """Whether the soft dual value fell; values of different softness are not comparable."""
-    if now.asked.softness != before.asked.softness:
+    """Whether the soft dual value fell; values of different `reg` are not comparable."""
+    if now.asked.reg != before.asked.reg:
         return False
     return now.height < before.height - _ROUNDING * (abs(before.height) + before.upper**2)

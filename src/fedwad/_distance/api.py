@@ -15,12 +15,12 @@ from fedwad._distance.task import DistanceTask
 from fedwad._explain.dominant import warn_dominant
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
-from fedwad.federation import Classes, MeteredFederation, Site, completed_guarantee, local
+from fedwad.federation import ClassStatistics, MeteredFederation, Site, completed_guarantee, local
 from fedwad.methods import DISTANCE_METHODS, FedWaD, Summary
 from fedwad.ot import ClassCovariance, check_order
 from fedwad.privacy import DP
 
-__all__ = ["as_sites", "check_classes", "check_private", "distance"]
+__all__ = ["as_sites", "check_class_statistics", "check_private", "distance"]
 
 
 def distance(
@@ -45,7 +45,7 @@ def distance(
     method : "summary" for one message from each site, "fedwad" for the paper's rounds, or an
         object of `fedwad.methods`, which holds its options
     p : order of the distance, at least 1
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     labels : estimate the dataset distance between labelled data: W2 under |x-x'|^2 +
         |m_y-m_y'|^2 + |s_y-s_y'|^2, with mean m_y and standard deviations s_y (population form) of
         the class y of x. Label names do not matter, and the two sites may have different classes.
@@ -88,11 +88,11 @@ def distance(
     """
     chosen: Method = resolve(method, options, DISTANCE_METHODS)
     order, seed = check_order(p), check_whole(seed, "seed", 0)
-    classes = check_classes(labels, class_covariance, order)
-    guarantee = check_private(privacy, chosen, order, classes)
+    class_statistics = check_class_statistics(labels, class_covariance, order)
+    guarantee = check_private(privacy, chosen, order, class_statistics)
     check_callback(callback)
     first, second = as_sites(a, b)
-    task = DistanceTask((first.name, second.name), chosen, order, seed, classes)
+    task = DistanceTask((first.name, second.name), chosen, order, seed, class_statistics)
     if first == second:
         return task.zero()
     metered = MeteredFederation(first.federation)
@@ -109,7 +109,7 @@ def distance(
     return result
 
 
-def check_classes(labels: Any, class_covariance: Any, p: float) -> Classes:
+def check_class_statistics(labels: Any, class_covariance: Any, p: float) -> ClassStatistics:
     """Return what classes are compared by, or "ignored"; InputError for contradicting options."""
     check_choice(class_covariance, "class_covariance", ("diag", "full"))
     if not check_flag(labels, "labels"):
@@ -120,16 +120,18 @@ def check_classes(labels: Any, class_covariance: Any, p: float) -> Classes:
         return "ignored"
     if p != 2:
         raise InputError(f"p is {p:g}; a dataset distance has p = 2.")
-    found: Classes = class_covariance
+    found: ClassStatistics = class_covariance
     return found
 
 
-def check_private(privacy: Any, method: Method, p: float, classes: Classes) -> DP | None:
+def check_private(
+    privacy: Any, method: Method, p: float, class_statistics: ClassStatistics
+) -> DP | None:
     """Return the privacy guarantee that was asked for; InputError if it cannot be given."""
     if privacy is None:
         return None
     guarantee = DP.of(privacy)
-    if not isinstance(method, Summary) or p != 2 or classes != "ignored":
+    if not isinstance(method, Summary) or p != 2 or class_statistics != "ignored":
         raise InputError(
             "Differential privacy is for method 'summary' with p = 2 and without labels; change"
             " that."

@@ -24,7 +24,9 @@ __all__ = ["by_release", "by_summary"]
 
 def by_summary(metered: MeteredFederation, task: DistanceTask, method: Summary) -> DistanceResult:
     """Ask each site for one summary and estimate the distance from the two."""
-    request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
+    request = SummaryRequest(
+        method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
+    )
     replies = metered.ask(dict.fromkeys(task.sites, request), SummaryReply)
     a, b = (replies[name].summary for name in task.sites)
     check_same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))

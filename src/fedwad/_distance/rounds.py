@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedwad.federation import Classes, TransportReply, TransportRequest
+from fedwad.federation import ClassStatistics, TransportReply, TransportRequest
 from fedwad.methods import FedWaD
 from fedwad.ot import Floats, Measure, interpolate, reduce_support, solve
 
@@ -52,12 +52,12 @@ class FedWaDLoop:
         options: FedWaD | None = None,
         p: float = 2.0,
         rng: np.random.Generator | None = None,
-        classes: Classes = "ignored",
+        class_statistics: ClassStatistics = "ignored",
     ) -> None:
         self.support = start
         self.options = FedWaD() if options is None else options
         self.p = p
-        self.classes = classes
+        self.class_statistics = class_statistics
         self.run = os.urandom(8).hex()
         self.history: list[Round] = []
         self._rng = np.random.default_rng(0) if rng is None else rng
@@ -67,10 +67,16 @@ class FedWaDLoop:
 
     def request(self) -> TransportRequest:
         """Return the next round's request, the same for both sites."""
-        wanted, reveal = self.options.t, self.options.reveal == "every"
+        wanted, with_distance = self.options.t, self.options.reveal == "every"
         t = float(self._rng.uniform(*_RANDOM_T)) if wanted == "random" else float(wanted)
         self._asked = TransportRequest(
-            self.run, self.support, t, self.p, self.options.interpolant, reveal, self.classes
+            self.run,
+            self.support,
+            t,
+            self.p,
+            self.options.interpolant,
+            with_distance,
+            self.class_statistics,
         )
         self._since = time.perf_counter()
         return self._asked
@@ -114,7 +120,7 @@ class FedWaDLoop:
         return all(abs(now - before) <= tol * max(now, before) for before, now in pairwise(last))
 
     def closed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
-        """Return all rounds, with the last one completed by the closing message."""
+        """Return all rounds, with the last one completed by the final message."""
         return (*self.history[:-1], replace(self.history[-1], fedwad=fedwad, upper=upper))
 
 

@@ -1,4 +1,4 @@
-"""FedWaD between two sites of a federation: the start, the rounds, and the closing message."""
+"""FedWaD between two sites of a federation: the start, the rounds, and the final message."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ def by_rounds(
 ) -> DistanceResult:
     """Run Algorithm 1, then ask both sites once more for their distance and their cells."""
     rng = np.random.default_rng(task.seed)
-    loop = FedWaDLoop(_start(metered, task, method, rng), method, task.p, rng, task.classes)
+    loop = FedWaDLoop(
+        _start(metered, task, method, rng), method, task.p, rng, task.class_statistics
+    )
     while len(loop.history) < method.rounds and not loop.has_settled():
         replies = metered.ask(dict.fromkeys(task.sites, loop.request()), TransportReply)
         record = loop.advance(*(replies[name] for name in task.sites))
         if callback is not None:
             callback(record)
-    closing = CellsRequest(
-        loop.run, loop.support, task.p, method.covariance_type, task.classes, task.p == 2
+    final_request = CellsRequest(
+        loop.run, loop.support, task.p, method.covariance_type, task.class_statistics, task.p == 2
     )
-    cells = metered.ask(dict.fromkeys(task.sites, closing), SummaryReply)
+    cells = metered.ask(dict.fromkeys(task.sites, final_request), SummaryReply)
     mu, nu = (cells[name] for name in task.sites)
     found, fedwad = conclude(mu, nu, task.p, task.seed)
     summaries, calibrations = (mu.summary, nu.summary), (mu.calibration, nu.calibration)
@@ -66,8 +68,10 @@ def _start(
     """Return the given support, or one drawn around the sites' pooled mean."""
     if isinstance(method.init, Measure):
         return method.init
-    replies = metered.ask(dict.fromkeys(task.sites, MomentsRequest(task.classes)), Moments)
-    check_same_features({name: len(replies[name].mean) for name in task.sites}, task.classes)
+    replies = metered.ask(dict.fromkeys(task.sites, MomentsRequest(task.class_statistics)), Moments)
+    check_same_features(
+        {name: len(replies[name].mean) for name in task.sites}, task.class_statistics
+    )
     return pooled_start([replies[name] for name in task.sites], method.support, rng)
 
 
@@ -89,7 +93,7 @@ def pooled_start(moments: Sequence[Moments], size: int, rng: np.random.Generator
 def conclude(
     mu: SummaryReply, nu: SummaryReply, p: float, seed: int, total_pairs: int | None = None
 ) -> tuple[Estimate, float]:
-    """Return our estimate with its interval, and the paper's, from FedWaD's closing messages."""
+    """Return our estimate with its interval, and the paper's, from FedWaD's final messages."""
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)  # replies were checked to have them
     a, b = mu.summary, nu.summary
     columns = None

@@ -9,7 +9,7 @@ from typing import Any
 from fedwad._distance.result import DistanceResult
 from fedwad._explain.evidence import Evidence
 from fedwad._options import Method
-from fedwad.federation import Classes, MeteredFederation, Traffic, feature_count
+from fedwad.federation import ClassStatistics, MeteredFederation, Traffic, feature_count
 from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
 __all__ = ["DistanceTask"]
@@ -23,7 +23,7 @@ class DistanceTask:
     method: Method
     p: float
     seed: int
-    classes: Classes
+    class_statistics: ClassStatistics
 
     def result(self, **found: Any) -> DistanceResult:
         """Return a result with what was found, and with the options that led to it."""
@@ -33,7 +33,7 @@ class DistanceTask:
             p=self.p,
             seed=self.seed,
             sites=self.sites,
-            class_covariance=None if self.classes == "ignored" else self.classes,
+            class_covariance=None if self.class_statistics == "ignored" else self.class_statistics,
             **found,
         )
 
@@ -55,7 +55,7 @@ class DistanceTask:
             {} if columns is None else {(0, 1): columns},
             metered.features,
             metered.schema,
-            count if labelled else feature_count(count, self.classes),
+            count if labelled else feature_count(count, self.class_statistics),
             noises,
         )
 

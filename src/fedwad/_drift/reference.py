@@ -107,26 +107,26 @@ class Reference(Saved):
         label_column, drop, schema, missing : what the columns of a table are, see `fedwad.local`
         """
         if isinstance(source, Site):
-            place = source
+            source_site = source
         else:
             fed = local({name: source}, policy, label_column, drop, schema, missing)
-            place = fed[name]
+            source_site = fed[name]
             if schema == "auto" and fed.schema is not None:
-                place = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
+                source_site = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
         method = Summary(cells=cells)
-        metered = MeteredFederation(place.federation)
+        metered = MeteredFederation(source_site.federation)
         asked = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
         with single_threaded_blas():
-            reply = metered.ask({place.name: asked}, SummaryReply)[place.name]
-            check_kept(place.name, reply)
-            blocks = metered.ask({place.name: BlocksRequest()}, BlocksReply)[place.name]
-        check_kept(place.name, blocks)
+            reply = metered.ask({source_site.name: asked}, SummaryReply)[source_site.name]
+            check_kept(source_site.name, reply)
+            blocks = metered.ask({source_site.name: BlocksRequest()}, BlocksReply)[source_site.name]
+        check_kept(source_site.name, blocks)
         return cls(
-            place.name,
+            source_site.name,
             Kept(asked.validate(), reply),
             Kept(BlocksRequest(), blocks),
-            getattr(place.federation, "features", None),
-            getattr(place.federation, "schema", None),
+            getattr(source_site.federation, "features", None),
+            getattr(source_site.federation, "schema", None),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -184,12 +184,12 @@ class Reference(Saved):
         """
         if not 0 < alpha < 1:
             raise InputError(f"alpha is {alpha!r}; give a number between 0 and 1, such as 0.01.")
-        place = self._new_site(new, name, label_column, drop, missing)
+        source_site = self._new_site(new, name, label_column, drop, missing)
         log = None if history is None else History(history, self.digest)
-        metered = MeteredFederation(place.federation)
+        metered = MeteredFederation(source_site.federation)
         with single_threaded_blas():
-            summary, blocks = self._ask(metered, place.name)
-            found = self._distance(place.name, summary)
+            summary, blocks = self._ask(metered, source_site.name)
+            found = self._distance(source_site.name, summary)
             data = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
             number = 1 if log is None else log.number_of(data)
             level = alpha if log is None else level_at(alpha, number)
@@ -223,7 +223,7 @@ class Reference(Saved):
         fed = local({name: new}, None, label_column, drop, schema, missing)
         if fed.features != self.features:
             raise InputError(
-                f"The features of {name} have other names than those of the reference;"
+                f"The features of {name} have different names than those of the reference;"
                 " compare the same columns."
             )
         return fed[name]
@@ -266,7 +266,7 @@ class Reference(Saved):
                 schema=None if schema is None else Schema.from_toml(schema),
             )
             if found._reply.summary.dimension != len(found._means.centre):
-                raise ValueError("about other features")
+                raise ValueError("about different features")
         except (InputError, KeyError, TypeError, ValueError, AttributeError, AssertionError):
             raise InputError(
                 "This is not the content of a reference; parts are missing or were changed."

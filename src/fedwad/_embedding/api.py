@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_choice, check_whole
-from fedwad._distance.api import check_classes
+from fedwad._distance.api import check_class_statistics
 from fedwad._embedding.coordinates import coordinates, principal, sampling_noise
 from fedwad._embedding.result import EmbeddingResult
 from fedwad._embedding.run import EmbeddingTask, ask_cells
@@ -68,12 +68,12 @@ def embed(
     >>> e.embedded_distance("paris", "oslo").round(6), e.embedded_distance("rome", "oslo").round(6)
     (5.0, 10.0)
     """
-    classes = check_classes(labels, class_covariance, 2.0)
+    class_statistics = check_class_statistics(labels, class_covariance, 2.0)
     federation = as_federation(fed)
     task = EmbeddingTask(
         names=choose_sites(federation, sites, "an embedding", least=2),
         seed=check_whole(seed, "seed", 0),
-        classes=classes,
+        class_statistics=class_statistics,
         support=check_whole(support, "support"),
         rounds=check_whole(rounds, "rounds", 0),
         clients_per_round=check_whole(clients_per_round, "clients_per_round"),
@@ -102,7 +102,7 @@ def embed(
             "covariance_type": task.covariance_type,
         },
         seed=task.seed,
-        class_covariance=None if classes == "ignored" else classes,
+        class_covariance=None if class_statistics == "ignored" else class_statistics,
         covariance_types=tuple(sorted({one.covariance_type for one in cells})),
         min_cell_size=min(one.min_cell_size for one in cells),
         history=shaped.history,

@@ -12,7 +12,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._distance.run import conclude
 from fedwad._distance.task import DistanceTask
 from fedwad._explain.evidence import Evidence
-from fedwad.federation import Classes, SummaryReply, Traffic, client_key, feature_count
+from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_key, feature_count
 from fedwad.methods import FedWaD
 from fedwad.ot import Floats, same, synthetic_distances
 from fedwad.tables import Schema
@@ -29,7 +29,7 @@ def pair_distance(
     replies: Sequence[SummaryReply],
     sites: tuple[str, str],
     seed: int,
-    classes: Classes,
+    class_statistics: ClassStatistics,
     names: tuple[tuple[str, ...] | None, Schema | None],
     support: int,
 ) -> DistanceResult:
@@ -39,13 +39,13 @@ def pair_distance(
     """
     mu, nu = replies
     found, fedwad = conclude(mu, nu, 2.0, seed)
-    task = DistanceTask(sites, FedWaD(support=support), 2.0, seed, classes)
+    task = DistanceTask(sites, FedWaD(support=support), 2.0, seed, class_statistics)
     evidence = Evidence.of(
         [mu.summary, nu.summary],
         [mu.calibration, nu.calibration],
         {} if found.columns is None else {(0, 1): found.columns},
         *names,
-        feature_count(mu.summary.dimension, classes),
+        feature_count(mu.summary.dimension, class_statistics),
     )
     return task.result(
         **with_chance(found, mu, nu),

@@ -150,11 +150,16 @@ class EmbeddingResult(Saved):
                 "This embedding was read from a file, which does not hold what the sites sent;"
                 " embed again, or use embedded_distance."
             )
-        classes: Any = self.class_covariance or "ignored"
+        class_statistics: Any = self.class_covariance or "ignored"
         both = (self.replies[one], self.replies[two])
         with single_threaded_blas():
             return pair_distance(
-                both, (a, b), self.seed, classes, (self.features, self.schema), self._support
+                both,
+                (a, b),
+                self.seed,
+                class_statistics,
+                (self.features, self.schema),
+                self._support,
             )
 
     def nearest(

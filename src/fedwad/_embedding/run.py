@@ -15,7 +15,7 @@ from fedwad._matrix.task import Progress
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
     CellsRequest,
-    Classes,
+    ClassStatistics,
     MeteredFederation,
     Moments,
     MomentsRequest,
@@ -35,7 +35,7 @@ class EmbeddingTask:
 
     names: tuple[str, ...]
     seed: int
-    classes: Classes
+    class_statistics: ClassStatistics
     support: int
     rounds: int
     clients_per_round: int
@@ -60,13 +60,13 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
     """
     shaping = _shaping_sites(task)
     replies = metered.ask(
-        dict.fromkeys(shaping, MomentsRequest(task.classes)),
+        dict.fromkeys(shaping, MomentsRequest(task.class_statistics)),
         Moments,
         allow_failures=True,
         at_least=1,
     )
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    replies = metered.agreeing(replies, dimensions, task.classes)
+    replies = metered.agreeing(replies, dimensions, task.class_statistics)
     support = pooled_start(list(replies.values()), task.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
     support, history = _rounds(metered, task, tuple(replies), support, run)
@@ -90,7 +90,7 @@ def _rounds(
     for number in range(1, task.rounds + 1):
         task.report(Progress("shaping the support", number - 1, task.rounds))
         since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "spherical", task.classes)
+        request = CellsRequest(run, support, 2.0, "spherical", task.class_statistics)
         replies = metered.ask(
             dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=1
         )
@@ -109,7 +109,7 @@ def _closing(
     wanted = task.covariance_type
     if wanted == "auto":
         wanted = "full" if support.dimension <= _FULL_UP_TO else "diag"
-    request = CellsRequest(run, support, 2.0, wanted, task.classes)
+    request = CellsRequest(run, support, 2.0, wanted, task.class_statistics)
     names = [name for name in task.names if name not in metered.failed]
     replies: dict[str, SummaryReply] = {}
     for start in range(0, len(names), _AT_A_TIME):

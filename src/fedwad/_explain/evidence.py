@@ -111,7 +111,7 @@ class Evidence:
         return tuple(replace(one, here=one.there, there=one.here) for one in found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists."""
+        """Plain numbers, strings and lists."""
         correlations = None
         if self.correlations is not None:
             correlations = [

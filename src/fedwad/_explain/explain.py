@@ -37,14 +37,14 @@ def columns_with(evidence: Evidence, names: Sequence[str] | None = None) -> tupl
 
 def explain_pair(
     evidence: Evidence,
-    places: tuple[int, int],
+    indices: tuple[int, int],
     sites: tuple[str, str],
     known: Known,
     names: Sequence[str] | None = None,
 ) -> Explanation:
-    """Explain the distance between two sites, which have these places in the evidence."""
+    """Explain the distance between two sites, which have these indices in the evidence."""
     columns = columns_with(evidence, names)
-    i, j = places
+    i, j = indices
     return assembled(
         columns,
         parts_between(evidence, columns, i, j, known),

@@ -71,7 +71,7 @@ class Explanation:
         away column by column; sum one, or zeros if nothing is left.
     location, scale, rest : arrays (K,)
         Parts of `excess` that are a shift of the mean, a change of spread, and everything else.
-        The frequency of a level, of a truth value or of missing values is location.
+        The frequency of a level, of a boolean or of missing values is location.
     share_std, excess_std : arrays (K,)
         Standard errors.
     significant : array (K,) of bool
@@ -150,14 +150,14 @@ class Explanation:
 
     def levels(self, name: str) -> list[tuple[str, float, float]]:
         """Levels of a category with their shares here and there, the most changed first."""
-        place = self._place(name)
-        if self.kinds[place] != "category":
-            raise InputError(f"Column '{name}' is a {self.kinds[place]}; it has no levels.")
-        here, there = self.here[place], self.there[place]
+        index = self._index(name)
+        if self.kinds[index] != "category":
+            raise InputError(f"Column '{name}' is a {self.kinds[index]}; it has no levels.")
+        here, there = self.here[index], self.there[index]
         rows = [(level, float(here[level]), float(there[level])) for level in here]
         return sorted(rows, key=lambda row: -abs(row[1] - row[2]))
 
-    def _place(self, name: str) -> int:
+    def _index(self, name: str) -> int:
         if name not in self.names:
             raise InputError(f"There is no column '{name}'; the columns are {list(self.names)}.")
         return self.names.index(name)
@@ -186,7 +186,7 @@ class Explanation:
         return pd.DataFrame(rows).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists."""
+        """Return plain numbers, strings and lists."""
         return {
             "sites": list(self.sites),
             "columns": self.records(),

@@ -75,8 +75,9 @@ def columns_of(
                 f"The schema encodes {schema.width} features and the distance has {dimension}; give"
                 " the schema that the sites used."
             )
-        # schema.used: the columns that are encoded; labels and ignored columns are not
-        return tuple(_column(entry, schema.places(entry.name)) for entry in schema.used)
+        return tuple(
+            _column(entry, schema.feature_slice(entry.name)) for entry in schema.compared_columns
+        )
     names = [f"column {k + 1}" for k in range(dimension)] if features is None else list(features)
     if len(names) != dimension:
         raise InputError(

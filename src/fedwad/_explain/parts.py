@@ -69,7 +69,7 @@ class Parts:
 def parts_between(
     evidence: Evidence, columns: Sequence[Column], i: int, j: int, known: Known
 ) -> Parts:
-    """Parts of all columns between the sites at two places of the evidence."""
+    """Parts of all columns between the sites at two indices of the evidence."""
     a, b = evidence.moments[i], evidence.moments[j]
     square, changed = evidence.squares.get((min(i, j), max(i, j))), evidence.changed(i, j)
     unit = _unit(a, b)

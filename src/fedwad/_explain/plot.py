@@ -30,11 +30,11 @@ def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, int] | N
     """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
     from matplotlib.figure import Figure
 
-    places = e.order[: check_whole(max_columns, "max_columns")]
-    height = 3.6 if shape is not None else 1.2 + 0.32 * len(places)
+    shown = e.order[: check_whole(max_columns, "max_columns")]
+    height = 3.6 if shape is not None else 1.2 + 0.32 * len(shown)
     figure = Figure(figsize=(7.2, height), layout="constrained")
     if shape is None:
-        _bars(figure, e, places)
+        _bars(figure, e, shown)
     else:
         _images(figure, e, shape)
     if path is not None:
@@ -42,25 +42,25 @@ def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, int] | N
     return figure
 
 
-def _bars(figure: Figure, e: Explanation, places: tuple[int, ...]) -> None:
+def _bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
     axes = figure.subplots()
-    rows = np.arange(len(places))[::-1]
+    rows = np.arange(len(shown))[::-1]
     some = bool(e.excess.any())
-    start = np.zeros(len(places))
+    start = np.zeros(len(shown))
     for part, colour in _COLOURS.items() if some else ():
-        widths = getattr(e, part)[list(places)]
+        widths = getattr(e, part)[list(shown)]
         axes.barh(rows, widths, left=start, color=colour, label=_WORDS[part])
         start = start + widths
     if some:
-        errors = e.excess_std[list(places)]
+        errors = e.excess_std[list(shown)]
         axes.errorbar(start, rows, xerr=errors, fmt="none", ecolor="#444444", elinewidth=1)
         axes.legend(fontsize=8, frameon=False, loc="lower right")
     else:
-        axes.barh(rows, e.share[list(places)], color=_GREY)
-    axes.set_yticks(rows, [e.names[k] for k in places], fontsize=8)
-    for label, k in zip(axes.get_yticklabels(), places, strict=True):
+        axes.barh(rows, e.share[list(shown)], color=_GREY)
+    axes.set_yticks(rows, [e.names[k] for k in shown], fontsize=8)
+    for label, k in zip(axes.get_yticklabels(), shown, strict=True):
         label.set_color("#000000" if e.significant[k] else "#888888")
-    for row, end, k in zip(rows, start, places, strict=True):
+    for row, end, k in zip(rows, start, shown, strict=True):
         words = change_in_words(e, k) if e.significant[k] else ""
         axes.annotate(f"  {words}", (end + e.excess_std[k], row), va="center", fontsize=7)
     what = "the excess" if some else "the squared distance between samples (all within noise)"

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_flag, check_whole
-from fedwad._distance.api import check_classes, check_private
+from fedwad._distance.api import check_class_statistics, check_private
 from fedwad._distance.blocks import ask_willing_blocks
 from fedwad._explain.dominant import warn_dominant
 from fedwad._explain.evidence import Evidence
@@ -75,7 +75,7 @@ def matrix(
     test : also test each pair for a difference by more than chance, with one message more from
         each site, see `fedwad.permutation_test`; not with `privacy`. Pairs of a site that
         refuses have NaN, and a `DataWarning` says why
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     p : order of the distance, at least 1; 2 for labelled data, "hub" and "pairs"
     sites : names of the sites to compare; all when left out
     privacy : `fedwad.DP`: one release from each site under differential privacy serves all pairs,
@@ -102,10 +102,10 @@ def matrix(
     """
     options_of: Method = resolve(method, options, MATRIX_METHODS)
     order = check_order(p)
-    classes = check_classes(labels, class_covariance, order)
+    class_statistics = check_class_statistics(labels, class_covariance, order)
     if order != 2 and not isinstance(options_of, Summary):
         raise InputError(f"p is {p!r}; methods 'hub' and 'pairs' have p = 2.")
-    guarantee = check_private(privacy, options_of, order, classes)
+    guarantee = check_private(privacy, options_of, order, class_statistics)
     if check_flag(test, "test") and guarantee is not None:
         raise InputError("A test needs blocks of rows, which have no private form; leave it out.")
     federation = as_federation(fed)
@@ -113,7 +113,7 @@ def matrix(
         names=choose_sites(federation, sites, "a matrix", least=2),
         seed=check_whole(seed, "seed", 0),
         p=order,
-        classes=classes,
+        class_statistics=class_statistics,
         n_jobs=(os.cpu_count() or 1) if n_jobs is None else check_whole(n_jobs, "n_jobs"),
         report=check_callback(callback) or (lambda _: None),
     )
@@ -155,7 +155,7 @@ def _pvalues(metered: MeteredFederation, task: MatrixTask, found: MatrixEstimate
 def _features(task: MatrixTask, found: MatrixEstimates) -> int:
     """Return the number of features of the sites' data."""
     count, labelled = found.summaries[0].dimension, isinstance(found.summaries[0], LabelledSummary)
-    return count if labelled else feature_count(count, task.classes)
+    return count if labelled else feature_count(count, task.class_statistics)
 
 
 def _chance(found: MatrixEstimates) -> Populations | None:
@@ -206,7 +206,7 @@ def _result(
         method=method.name,
         options=method.to_dict(),
         seed=task.seed,
-        class_covariance=None if task.classes == "ignored" else task.classes,
+        class_covariance=None if task.class_statistics == "ignored" else task.class_statistics,
         p=task.p,
         history=found.history,
         traffic=metered.traffic,

@@ -57,7 +57,7 @@ def distances_for_clusters(value: Floats, population: Floats | None) -> Floats:
 
 
 def too_small(rows: Sequence[int], tested: bool) -> list[int]:
-    """Return the places of sites that are too small to differ from any other by more than chance.
+    """Return the indices of sites that are too small to differ from any other by more than chance.
 
     They have fewer rows than splits need; or with a test, so few blocks that the most extreme
     labelling, adjusted for the number of pairs, is no evidence.
@@ -69,12 +69,12 @@ def too_small(rows: Sequence[int], tested: bool) -> list[int]:
     """
     pairs = len(rows) * (len(rows) - 1) / 2
     found = []
-    for place, count in enumerate(rows):
-        others = [other // _BLOCK for k, other in enumerate(rows) if k != place]
+    for index, count in enumerate(rows):
+        others = [other // _BLOCK for k, other in enumerate(rows) if k != index]
         own = count // _BLOCK
         best = min((math.comb(own + other, own) ** -1 for other in others), default=1.0)
         if count < _FEWEST_ROWS or (tested and pairs * best > _LEVEL):
-            found.append(place)
+            found.append(index)
     return found
 
 

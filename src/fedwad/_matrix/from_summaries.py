@@ -30,7 +30,9 @@ __all__ = ["by_release", "by_summary"]
 def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> MatrixEstimates:
     """Ask each site for one summary; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
-    request = SummaryRequest(method.cells, method.covariance_type, task.p, task.seed, task.classes)
+    request = SummaryRequest(
+        method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
+    )
     replies = metered.ask(
         dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
     )

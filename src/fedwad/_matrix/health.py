@@ -89,7 +89,7 @@ class Eccentricity:
         return f"<eccentricity of {len(self.sites)} sites, no odd one out>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists."""
+        """Return plain numbers, strings and lists."""
         tables = {name: getattr(self, name) for name in ("value", "error", "fraction", "pvalue")}
         content: dict[str, Any] = {name: table.tolist() for name, table in tables.items()}
         return content | {"sites": list(self.sites), "odd": list(self.odd)}

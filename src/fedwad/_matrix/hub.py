@@ -51,7 +51,9 @@ def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixE
     names, support, history = _rounds(metered, task, method, tuple(replies), support, run)
     types = _final_covariance_types(names, task.seed, method, support.dimension)
     requests = {
-        name: CellsRequest(run, support, 2.0, covariance_type, task.classes, calibration=True)
+        name: CellsRequest(
+            run, support, 2.0, covariance_type, task.class_statistics, calibration=True
+        )
         for name, covariance_type in types.items()
     }
     final = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
@@ -72,7 +74,7 @@ def _rounds(
     for number in range(1, method.rounds + 1):
         task.report(Progress("rounds", number - 1, method.rounds))
         since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "spherical", task.classes)
+        request = CellsRequest(run, support, 2.0, "spherical", task.class_statistics)
         replies = metered.ask(
             dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=2
         )

@@ -37,10 +37,12 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
     evidence = matrix.evidence
     features = None if evidence is None else evidence.features
     schema = None if evidence is None else evidence.schema
-    place = source if isinstance(source, Site) else local({name: source}, schema=schema)[name]
-    if place.name in matrix.sites:
-        raise InputError(f"There is a site '{place.name}' already; give the new one another name.")
-    fed = KeptFederation(matrix.kept, place.federation, features, schema)
+    new_site = source if isinstance(source, Site) else local({name: source}, schema=schema)[name]
+    if new_site.name in matrix.sites:
+        raise InputError(
+            f"There is a site '{new_site.name}' already; give the new one a different name."
+        )
+    fed = KeptFederation(matrix.kept, new_site.federation, features, schema)
     tested = all(len(replies) > 1 for replies in matrix.kept.values())
     found = compute(
         fed,
@@ -48,11 +50,11 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
         test=tested,
         seed=matrix.seed,
         p=matrix.p,
-        sites=[*matrix.sites, place.name],
+        sites=[*matrix.sites, new_site.name],
         **matrix.options,
     )
-    if place.name not in found.sites:
-        raise InputError(f"{place.name} did not answer: {found.failed[place.name]}")
+    if new_site.name not in found.sites:
+        raise InputError(f"{new_site.name} did not answer: {found.failed[new_site.name]}")
     return replace(found, traffic=fed.traffic)
 
 

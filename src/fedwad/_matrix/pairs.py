@@ -50,11 +50,13 @@ def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Mat
         names, loops, shift = _round(metered, names, loops)
         history.append(MatrixRound(number, time.perf_counter() - since, shift))
     task.report(Progress("rounds", method.rounds, method.rounds))
-    closing = {
-        pair: CellsRequest(loop.run, loop.support, 2.0, method.covariance_type, task.classes, True)
+    final_requests = {
+        pair: CellsRequest(
+            loop.run, loop.support, 2.0, method.covariance_type, task.class_statistics, True
+        )
         for pair, loop in loops.items()
     }
-    cells, names = _ask_pairs(metered, names, closing, SummaryReply)
+    cells, names = _ask_pairs(metered, names, final_requests, SummaryReply)
     pairs = [pair for pair in loops if set(pair) <= set(names)]
     return _estimates(cells, pairs, names, task, tuple(history))
 
@@ -64,7 +66,9 @@ def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> L
     for i, j in pairs_of(len(names)):
         rng = np.random.default_rng([task.seed, i, j])
         start = pooled_start([replies[names[i]], replies[names[j]]], method.support, rng)
-        loops[names[i], names[j]] = FedWaDLoop(start, rng=rng, classes=task.classes)
+        loops[names[i], names[j]] = FedWaDLoop(
+            start, rng=rng, class_statistics=task.class_statistics
+        )
     return loops
 
 

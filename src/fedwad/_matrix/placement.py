@@ -93,7 +93,7 @@ class Placement:
         return card(repr(self), {one.site: f"{one.value:.4g}" for one in self.nearest[:5]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words and lists."""
+        """Return plain numbers, strings and lists."""
         return {
             "site": self.site,
             "nearest": [{"site": one.site, "distance": one.value} for one in self.nearest],
@@ -189,8 +189,8 @@ def _difference(matrix: MatrixResult, row: int, members: list[int]) -> tuple[flo
     return max(1 - NormalDist().cdf(float(score)) for score in scores), False
 
 
-def _blocks(matrix: MatrixResult, place: int) -> Blocks | None:
-    for one in matrix.kept.get(matrix.sites[place], []):
+def _blocks(matrix: MatrixResult, index: int) -> Blocks | None:
+    for one in matrix.kept.get(matrix.sites[index], []):
         if isinstance(one.reply, BlocksReply):
             return one.reply.blocks
     return None

@@ -176,7 +176,7 @@ class MatrixResult(Saved):
             self.pvalue, self.population, self.population_interval, _GROUPS_LEVEL
         )
         small = too_small(self.rows, self.pvalue is not None) if self.rows else []
-        names = tuple(self.sites[place] for place in small)
+        names = tuple(self.sites[index] for index in small)
         return clusters.Suggestion(1 if differs is False else found.k, found.eigenvalues, names)
 
     @property
@@ -221,9 +221,9 @@ class MatrixResult(Saved):
         """
         evidence = known_evidence(self.evidence, self.p)
         if a is not None and b is not None:
-            return self._explain(evidence, self._place(a), self._place(b), names)
+            return self._explain(evidence, self._index(a), self._index(b), names)
         if a is not None or b is not None:
-            one = self._place(str(a if a is not None else b))
+            one = self._index(str(a if a is not None else b))
             others = [k for k in range(len(self)) if k != one]
             return {self.sites[k]: self._explain(evidence, one, k, names) for k in others}
         pairs = [(i, j) for i in range(len(self)) for j in range(i + 1, len(self))]
@@ -263,7 +263,7 @@ class MatrixResult(Saved):
         population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
         return Known(value) if np.isnan(population) else Known(value, population, low > 0)
 
-    def _place(self, name: str) -> int:
+    def _index(self, name: str) -> int:
         if name not in self.sites:
             raise InputError(
                 f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
@@ -299,7 +299,7 @@ class MatrixResult(Saved):
         name : of a site of this matrix
         labels : clusters of the other sites; by default those that they suggest without this one
         """
-        self._place(name)
+        self._index(name)
         return place(self, name, labels)
 
     def _distances(self, affinity: str) -> Floats:
@@ -333,7 +333,7 @@ class MatrixResult(Saved):
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:
         """Return the other sites, the most similar one first."""
-        row = self._place(name)
+        row = self._index(name)
         order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
         if count is not None:
             order = order[: check_whole(count, "count")]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedwad._matrix.saved import MatrixRound
-from fedwad.federation import Classes, MeteredFederation, Moments, MomentsRequest
+from fedwad.federation import ClassStatistics, MeteredFederation, Moments, MomentsRequest
 from fedwad.ot import Calibration, Floats, LabelledSummary, Summary
 
 __all__ = [
@@ -38,7 +38,7 @@ class MatrixTask:
     names: tuple[str, ...]
     seed: int
     p: float
-    classes: Classes
+    class_statistics: ClassStatistics
     n_jobs: int
     report: Callable[[Progress], None]
 
@@ -70,10 +70,10 @@ class MatrixEstimates:
 
 def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Moments]:
     """Return the moments of the sites that answer and agree on dimension and classes."""
-    requests = dict.fromkeys(task.names, MomentsRequest(task.classes))
+    requests = dict.fromkeys(task.names, MomentsRequest(task.class_statistics))
     replies = metered.ask(requests, Moments, allow_failures=True, at_least=2)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    return metered.agreeing(replies, dimensions, task.classes)
+    return metered.agreeing(replies, dimensions, task.class_statistics)
 
 
 def pairs_of(count: int) -> list[Pair]:

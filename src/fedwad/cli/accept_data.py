@@ -28,17 +28,17 @@ def accept(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept without a question.")] = False,
 ) -> None:
-    """Let data that changed since the first query be asked about.
+    """Allow requests about data that changed since the first query.
 
     Whoever has replies about two versions of the data can subtract them. The sum of the records
     that joined or left is then known. If it is a single record, it is known exactly.
     """
     rules = Policy.load(policy)
-    place = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
-    if not place.exists():
-        raise InputError(f"There is no ledger {place}, so any data can be asked about.")
+    path = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
+    if not path.exists():
+        raise InputError(f"There is no ledger {path}, so any data can be asked about.")
     held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
-    record = FileLedger(place)
+    record = FileLedger(path)
     screen.print(
         f"{record.queries} queries were answered about the data so far. Whoever has those replies"
         " and new ones can subtract them: the sum of the records that joined or left is then"

@@ -54,14 +54,16 @@ def audit(
     drop: Drop = None,
     missing: Missing = None,
     schema: SchemaFile = "auto",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
+    ] = 0,
     save: Annotated[
         Path | None, typer.Option(help="Write the result, without records, to this .json file.")
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Write a page to this .html file. It shows some of your records: keep it safe."
+            help="Write an HTML report to this file. It shows some of your records: keep it safe."
         ),
     ] = None,
     strict: Annotated[

@@ -50,8 +50,8 @@ Missing = Annotated[
 SchemaFile = Annotated[
     str,
     typer.Option(
-        help="Schema file that says what the columns of tables become; 'none' takes columns of"
-        " numbers as they are.",
+        help="Schema file that says how columns are encoded; 'none' uses numeric columns"
+        " unchanged.",
         metavar="FILE|none",
         show_default="agreed on by the sites",
     ),

@@ -62,7 +62,7 @@ def coreset(
     options: CoresetOptions,
     tables: TableOptions,
     output: Output,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     size: Annotated[int, typer.Option(help="Number of points.")] = 10,
     against: Annotated[
         list[str] | None,
@@ -89,17 +89,19 @@ def coreset(
     others: Results = {}
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:
-        if place.used:
+        if engine_options.used:
             if against:
                 raise InputError(
                     "--against is for runs in this process; take one method at a time."
                 )
             keywords = shared | options.keywords()
-            outcome = place.run("coreset", files, keywords, tables.columns, bar.line)
+            outcome = engine_options.run("coreset", files, keywords, tables.columns, bar.line)
             result = fedwad.CoresetResult.from_dict(outcome)
         else:
             data = read_sites(files, tables.columns)
-            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+            with journalled(
+                fedwad.local(data), engine_options.checkpoint, engine_options.resume
+            ) as fed:
                 result = _learn(fed, shared | options.keywords(), bar)
                 for other in against or ():
                     others[other] = _learn(fed, shared | options.instead(other), bar)

@@ -19,24 +19,26 @@ from fedwad.cli.sites import conflict_sentences
 __all__ = ["demo"]
 
 _KINDS = {
-    "schema": "about columns",
-    "encode": "receipt",
+    "schema": "profile",
+    "encode": "schema taken",
     "summary": "summary",
-    "blocks": "for the test",
+    "blocks": "block means",
 }
 
 
 @guarded
 def demo(
-    report: Annotated[Path, typer.Option(help="Write a page into this .html file.")] = Path(
+    report: Annotated[Path, typer.Option(help="Write an HTML report to this file.")] = Path(
         "fedwad-demo.html"
     ),
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
+    ] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Four hospitals ask whether they see the same patients, without showing one."""
+    """Compare four hospitals' patient data without showing a row."""
     check_ending(report, ".html", "--report")
     columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
     quiet = not errors.is_terminal

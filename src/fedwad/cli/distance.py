@@ -70,7 +70,7 @@ def distance(
     tables: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     p: Order = 2.0,
     labels: Labels = False,
     class_covariance: ClassCovariance = "diag",
@@ -105,8 +105,8 @@ def distance(
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     if by_rounds and (plot is not None or output.report is not None):
         keywords.setdefault("reveal", "every")
-    ask = _on_engine if place.used else _in_process
-    result, data, reference = ask((a, b), tables, place, keywords, exact)
+    ask = _on_engine if engine_options.used else _in_process
+    result, data, reference = ask((a, b), tables, engine_options, keywords, exact)
     _write(result, output, plot, reference, schema_of(data))
     if output.as_json:
         print_json(_content(result) | ({} if reference is None else {"exact": reference}))
@@ -127,21 +127,21 @@ def _content(result: fedwad.DistanceResult) -> dict[str, Any]:
 def _on_engine(
     names: tuple[str, str],
     tables: TableOptions,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     keywords: dict[str, Any],
     exact: bool,
 ) -> Answer:
     if exact:
         raise InputError("--exact needs both files in this process; leave out the engine.")
     with progress_bar("Asking both sites") as bar:
-        outcome = place.run("distance", names, keywords, tables.columns, bar.line)
+        outcome = engine_options.run("distance", names, keywords, tables.columns, bar.line)
     return fedwad.DistanceResult.from_dict(outcome), {}, None
 
 
 def _in_process(
     paths: tuple[str, str],
     tables: TableOptions,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     keywords: dict[str, Any],
     exact: bool,
 ) -> Answer:
@@ -149,7 +149,9 @@ def _in_process(
     by_rounds = keywords["method"] == FedWaD.name
     rounds = keywords.get("rounds", FedWaD.rounds) if by_rounds else None
     with round_progress("Asking both sites", rounds) as show:
-        with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+        with journalled(
+            fedwad.local(data), engine_options.checkpoint, engine_options.resume
+        ) as fed:
             result = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
         reference = _exact(data[first], data[second], result) if exact else None
     return result, data, reference

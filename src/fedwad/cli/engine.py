@@ -49,9 +49,7 @@ Connect = Annotated[
 ]
 Ca = Annotated[
     Path | None,
-    typer.Option(
-        help="Certificate that signed the SuperLink's (flower).", rich_help_panel="Engines"
-    ),
+    typer.Option(help="CA certificate of the SuperLink (flower).", rich_help_panel="Engines"),
 ]
 Timeout = Annotated[
     float,

@@ -15,7 +15,8 @@ from fedwad.cli.console import screen
 __all__ = ["Explain", "explained_json", "show_explanation"]
 
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Print the part of every column in the difference.")
+    bool,
+    typer.Option("--explain", help="Print each column's contribution to the squared distance."),
 ]
 
 _MAX_NAMED = 3
@@ -41,9 +42,9 @@ def show_explanation(found: fedwad.Explanation, everything: bool) -> None:
     screen.print("Columns that differ most, and their part of the difference beyond chance:")
     table = Table.grid(padding=(0, 2))
     for name in causes:
-        place = found.names.index(name)
-        part = f"{percent(float(found.excess[place]))}"
-        table.add_row("", escape(name), part, escape(change_in_words(found, place)))
+        index = found.names.index(name)
+        part = f"{percent(float(found.excess[index]))}"
+        table.add_row("", escape(name), part, escape(change_in_words(found, index)))
     screen.print(table)
     more = len(found.causes) - len(causes)
     if more:
@@ -55,12 +56,12 @@ def _show_all(found: fedwad.Explanation) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("column", "excess", "mean", "spread", "rest", "of samples", "change"):
         table.add_column(name, justify="left" if name in ("column", "change") else "right")
-    for place in found.order:
-        parts = [getattr(found, part)[place] for part in ("location", "scale", "rest", "share")]
-        excess = f"{percent(found.excess[place])} ± {percent(found.excess_std[place])}"
-        change = change_in_words(found, place)
-        row = [found.names[place], excess, *(percent(float(part)) for part in parts), change]
-        table.add_row(*map(escape, row), style=None if found.significant[place] else "dim")
+    for index in found.order:
+        parts = [getattr(found, part)[index] for part in ("location", "scale", "rest", "share")]
+        excess = f"{percent(found.excess[index])} ± {percent(found.excess_std[index])}"
+        change = change_in_words(found, index)
+        row = [found.names[index], excess, *(percent(float(part)) for part in parts), change]
+        table.add_row(*map(escape, row), style=None if found.significant[index] else "dim")
     screen.print(table)
     for one in found.dependence:
         screen.print(

@@ -52,11 +52,17 @@ Labels = Annotated[
     ),
 ]
 ClassCovariance = Annotated[
-    Literal["diag", "full"], typer.Option(help="What classes are compared by besides their means.")
+    Literal["diag", "full"],
+    typer.Option(
+        help="Class statistics compared besides the means: standard deviations (diag) or"
+        " covariances (full)."
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Report = Annotated[Path | None, typer.Option(help="Write a page into this .html file.")]
+Report = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 Save = Annotated[Path | None, typer.Option(help="Write the result to this .json file.")]
 NumberOfClusters = Annotated[
     str | None, typer.Option("--k", help="Number of clusters, or 'auto'.", metavar="K|auto")
@@ -190,9 +196,9 @@ def check_ending(path: Path | None, ending: str, option: str) -> None:
 
 
 def number_of_clusters(k: str | None) -> int | Literal["auto"] | None:
-    """Return what --k means; InputError unless it is a whole number or 'auto'."""
+    """Return what --k means; InputError unless it is an integer or 'auto'."""
     if k is None or k == "auto":
         return "auto" if k == "auto" else None
     if not k.isdecimal() or int(k) < 1:
-        raise InputError(f"--k is {k!r}; give a positive whole number or 'auto'.")
+        raise InputError(f"--k is {k!r}; give a positive integer or 'auto'.")
     return int(k)

@@ -36,7 +36,7 @@ from fedwad.cli.health import health_in_json
 from fedwad.cli.matrix_table import show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
+from fedwad.cli.sites import conflict_sentences, read_sites, schema_of
 from fedwad.federation import Dataset
 from fedwad.methods import MATRIX_METHODS
 
@@ -57,7 +57,7 @@ def matrix(
     tables: TableOptions,
     output: Output,
     privacy: PrivacyOptions,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     labels: Labels = False,
     class_covariance: ClassCovariance = "diag",
     p: Order = 2.0,
@@ -65,7 +65,7 @@ def matrix(
         bool,
         typer.Option(
             "--test",
-            help="Test each pair for a difference by more than chance, with one message more.",
+            help="Permutation test of each pair; every site sends one more message.",
         ),
     ] = False,
     k: NumberOfClusters = None,
@@ -87,12 +87,14 @@ def matrix(
     keywords |= {"test": True} if test else {}
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:
-        if place.used:
-            outcome = place.run("matrix", files, keywords, tables.columns, bar.line)
+        if engine_options.used:
+            outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
-            data = read_files(find_several(files, "a matrix"), tables.columns)
-            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+            data = read_sites(files, tables.columns)
+            with journalled(
+                fedwad.local(data), engine_options.checkpoint, engine_options.resume
+            ) as fed:
                 result = fedwad.matrix(fed, n_jobs=n_jobs, callback=bar.progress, **keywords)
     found = None if wanted is None else _clustered(result, wanted, affinity, n_neighbors, seed)
     if output.save is not None:

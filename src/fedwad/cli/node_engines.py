@@ -27,12 +27,13 @@ def flower(
     data: Data,
     policy: PolicyFile,
     superlink: Annotated[
-        str, typer.Option(help="Address of the hub's SuperLink, as host:port.", show_default=False)
+        str, typer.Option(help="Address of the SuperLink, as host:port.", show_default=False)
     ],
     key: Annotated[
         Path,
         typer.Option(
-            help="Private key of this node; the hub registers the public key.", show_default=False
+            help="Private key of this node; the SuperLink registers the public key.",
+            show_default=False,
         ),
     ],
     root_certificates: Annotated[
@@ -40,7 +41,7 @@ def flower(
         typer.Option(
             "--ca",
             "--root-certificates",
-            help="Certificate that signed the SuperLink's; the system's when left out.",
+            help="CA certificate of the SuperLink; the system's when left out.",
         ),
     ] = None,
     ledger: LedgerFile = None,
@@ -50,10 +51,12 @@ def flower(
     schema: SchemaFile = "auto",
     patience: Annotated[
         float,
-        typer.Option(help="Seconds to keep trying while the hub is away or refuses.", min=0.0),
+        typer.Option(
+            help="Seconds to keep trying while the SuperLink is away or refuses.", min=0.0
+        ),
     ] = 120.0,
 ) -> None:
-    """Answer the requests of a Flower hub, within the policy, until Ctrl-C.
+    """Answer the requests of a Flower SuperLink, within the policy, until Ctrl-C.
 
     The node runs fedwad and nothing else: it never fetches an app that an analyst submits. It stays
     in the foreground and reconnects by itself. Events are reported on standard error, and the

@@ -17,7 +17,7 @@ from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import Json, Seed, Sources, grouped
-from fedwad.cli.sites import find_several, read_files
+from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError
 
 __all__ = ["permutation"]
@@ -32,7 +32,7 @@ Content = dict[str, Any]
 def permutation(
     files: Sources,
     tables: TableOptions,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     alpha: Annotated[
         float, typer.Option(help="Level: how often a difference is found where there is none.")
     ] = 0.05,
@@ -55,14 +55,16 @@ def permutation(
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.05.")
     with progress_bar("Asking the sites") as bar:
-        if place.used:
+        if engine_options.used:
             _check_blocks(blocks, 0)
             keywords = {"test": True, "seed": seed}
-            outcome = place.run("matrix", files, keywords, tables.columns, bar.line)
+            outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             content = _all_pairs(fedwad.MatrixResult.from_dict(outcome))
         else:
-            data = read_files(find_several(files, "a test"), tables.columns)
-            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+            data = read_sites(files, tables.columns)
+            with journalled(
+                fedwad.local(data), engine_options.checkpoint, engine_options.resume
+            ) as fed:
                 if len(data) == 2:
                     content = _one_pair([fed[name] for name in data], blocks, seed)
                 else:

@@ -43,7 +43,9 @@ def plan(
         float,
         typer.Option(help="The public clip norm, in units of a sample's typical norm."),
     ] = 2.0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
+    ] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output.")
     ] = False,
@@ -94,13 +96,13 @@ def plan(
 
 
 def _defaults(schema: Schema) -> dict[str, Any]:
-    centre = dict(zip(schema.names, schema.centre.tolist(), strict=True))
+    centre = dict(zip(schema.feature_names, schema.centre.tolist(), strict=True))
     return {"schema": {"clip_norm": schema.clip_norm, "centre": centre}}
 
 
 def _shown(schema: Schema) -> str:
     """The coordinates of the centre that are not 0, in a few words."""
-    found = [(n, c) for n, c in zip(schema.names, schema.centre.tolist(), strict=True) if c]
+    found = [(n, c) for n, c in zip(schema.feature_names, schema.centre.tolist(), strict=True) if c]
     if not found:
         return "0"
     listed = ", ".join(f"{name} {value:.3g}" for name, value in found[:4])

@@ -10,18 +10,18 @@ import numpy as np
 
 from fedwad.errors import FedwadError
 from fedwad.federation import (
+    AdoptSchemaRequest,
     AtomsRequest,
     CellsRequest,
     Client,
     DescribeRequest,
-    EncodeRequest,
     LabelsRequest,
     MomentsRequest,
     Policy,
     PrivateRequest,
+    ProfileRequest,
     PrototypesRequest,
     Request,
-    SchemaRequest,
     SummaryRequest,
     TransportRequest,
 )
@@ -57,11 +57,11 @@ def try_requests(client: Client) -> list[Trial]:
 
     They include requests that no policy should allow. Each is tried as if it were the first.
     """
-    first = [("describe", DescribeRequest()), ("schema", SchemaRequest())]
+    first = [("describe", DescribeRequest()), ("schema", ProfileRequest())]
     trials = [_try(client, name, request) for name, request in first]
     if client.table is not None:  # as if the other sites had the same table
         schema = agree({"this site": client.table.profile(client.policy.min_cell_size)})
-        trials.append(_try(client, "encode", EncodeRequest(schema.to_toml())))
+        trials.append(_try(client, "encode", AdoptSchemaRequest(schema.to_toml())))
         client = Client(client.table.encoded(schema, client.policy.min_level_size), client.policy)
     features = client.data.measure.dimension
     requests = [*_requests_for_summaries(client.policy), *_requests_for_rounds(client, features)]

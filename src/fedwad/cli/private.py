@@ -40,7 +40,8 @@ class PrivacyOptions(Group):
     clip_norm: Annotated[
         float | None,
         typer.Option(
-            help="Largest norm of a sample, from public knowledge; longer samples are clipped.",
+            help="Largest distance of a sample from --centre, from public knowledge; samples beyond"
+            " it are clipped.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),

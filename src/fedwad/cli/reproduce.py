@@ -40,7 +40,7 @@ def reproduce(
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False,
 ) -> None:
-    """Reproduce the paper's figures and tables, beside our methods and the exact reference.
+    """Reproduce the paper's figures and tables, beside our methods and the exact distances.
 
     Measurements are kept at once, so the same command continues an interrupted run. Datasets come
     from the folder that FEDWAD_DATA names, or are downloaded.

@@ -59,7 +59,7 @@ def schema(
     timeout: Timeout = 3600.0,
     as_json: Json = False,
 ) -> None:
-    """What do the columns of the sites' tables become when they are compared?
+    """How are the columns of the sites' tables encoded?
 
     The sites agree on a schema through one message each. It is a file to read, edit and keep:
     `--schema FILE` of the other commands takes it. Conflicts between the sites are printed as

@@ -28,7 +28,6 @@ __all__ = [
     "agree_on_schema",
     "conflict_sentences",
     "find_files",
-    "find_several",
     "read_files",
     "read_sites",
     "schema_of",
@@ -49,17 +48,6 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
     different = list({path.resolve(): path for path in found}.values())
     stems = Counter(map(_stem, different))
     return {_stem(path) if stems[_stem(path)] == 1 else str(path): path for path in different}
-
-
-def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
-    """Return files by the name of their site; InputError unless they are at least two."""
-    files = find_files(sources)
-    if len(files) < 2:
-        (path,) = files.values()
-        often = len([one for source in sources for one in _files_of(source)]) > 1
-        came = f"The file {path} came more than once" if often else f"Only {path} came"
-        raise InputError(f"{came}; {what} needs at least two different files, one for each site.")
-    return files
 
 
 def _stem(path: Path) -> str:
@@ -129,7 +117,7 @@ def agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) ->
 
 def show_schema(schema: Schema) -> None:
     """Print what a schema does in a few lines, and a warning for each conflict."""
-    for line in schema.summary():
+    for line in schema.description_lines():
         errors.print(printable(line), soft_wrap=True, markup=False)
     show_conflicts(schema)
 

@@ -97,9 +97,7 @@ def train(
     save: Annotated[
         Path | None, typer.Option(help="Folder for the models (.npz, one per cluster) and results.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report page into this .html file.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     engine: Engine = None,
     connect: Connect = None,
     ca: Ca = None,
@@ -171,7 +169,7 @@ def _wanted(clusters: str) -> Wanted:
     if clusters in ("auto", "none"):
         return "auto" if clusters == "auto" else None
     if not clusters.isdecimal() or int(clusters) < 1:
-        raise InputError(f"--k is {clusters!r}; give a positive whole number, 'auto' or 'none'.")
+        raise InputError(f"--k is {clusters!r}; give a positive integer, 'auto' or 'none'.")
     return int(clusters)
 
 
@@ -203,7 +201,7 @@ def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise InputError(f"{folder} cannot be made a folder; choose another place.") from None
+        raise InputError(f"{folder} cannot be made a folder; choose a different path.") from None
     for key, result in results.items():
         word = "all" if key == _TOGETHER else "cluster"
         result.save(folder / f"{word}.json")

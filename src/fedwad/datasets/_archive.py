@@ -23,7 +23,7 @@ class Archive(Protocol):
         "all"."""
 
     def labels(self, split: str) -> NDArray[Any]:
-        """The labels of all samples of a split, as whole numbers."""
+        """The labels of all samples of a split, as integers."""
 
     def images(self, split: str, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The images of these samples of a split, (n, side, side) or (n, side, side, 3)."""

@@ -72,7 +72,7 @@ class FolderArchive:
         with self._opened() as file:
             labels = file[f"y_{split}"]
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
-            self._refuse(f"y_{split}", labels, "one whole number for each image")
+            self._refuse(f"y_{split}", labels, "one integer for each image")
         return np.asarray(labels)
 
     def images(self, split: str, rows: NDArray[np.int64]) -> NDArray[np.uint8]:

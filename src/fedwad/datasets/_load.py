@@ -125,9 +125,9 @@ def load(
     kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
     X = np.empty((len(rows), side, side, len(layout.means)), dtype=_KINDS[kind])
     for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
-        places = np.flatnonzero((first <= rows) & (rows < last))
-        if len(places):
-            _write_images(X, places, archive.images(part, rows[places] - first), kind, layout)
+        indices = np.flatnonzero((first <= rows) & (rows < last))
+        if len(indices):
+            _write_images(X, indices, archive.images(part, rows[indices] - first), kind, layout)
     return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
 
 
@@ -141,11 +141,11 @@ def _layout(name: Any) -> _Layout:
 
 
 def _write_images(
-    X: NDArray[Any], places: NDArray[np.int64], images: NDArray[Any], kind: str, layout: _Layout
+    X: NDArray[Any], indices: NDArray[np.int64], images: NDArray[Any], kind: str, layout: _Layout
 ) -> None:
-    """Write images into their places of X, some at a time, which needs little memory."""
-    for some in np.split(np.arange(len(places)), range(_CHUNK, len(places), _CHUNK)):
-        X[places[some]] = _values(resized(images[some], X.shape[1]), kind, layout)
+    """Write images into these rows of X, some at a time, which needs little memory."""
+    for some in np.split(np.arange(len(indices)), range(_CHUNK, len(indices), _CHUNK)):
+        X[indices[some]] = _values(resized(images[some], X.shape[1]), kind, layout)
 
 
 def _archive(name: str, layout: _Layout) -> Archive:

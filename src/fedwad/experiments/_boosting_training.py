@@ -71,7 +71,7 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
     data, word = runs[0].setting.data, _word(runs[0])
     dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)
     network = build(word, dataset.X.shape[1], 10)
-    marks = torch.as_tensor(network.personal, device=device)
+    marks = torch.as_tensor(network.personal_mask, device=device)
     dealt = {run.setting: divided(run.setting) for run in runs}
     groups = [
         group

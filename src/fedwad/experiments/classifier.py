@@ -43,6 +43,7 @@ _ROWS = {
 }  # of the training samples: all, and as many as small copies hold
 _COMPETITIVE = 0.02  # no more than this behind
 _NAMES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+_METHODS = {"site": "coreset per client", "class": "coreset per class"}
 
 
 def _tasks(quick: bool) -> list[Settings]:
@@ -115,8 +116,11 @@ def _measure(
     test = partition.classes_per_client(
         Z_test, y_test, **deal
     )  # the same seed draws the same classes
-    found = classifier_accuracy(parts, test, sizes, ("client", "class"), seed=seed)
-    return [{"method": f"coreset per {row.per}", **asdict(row)} for row in found]
+    measured = classifier_accuracy(parts, test, sizes, ("site", "class"), seed=seed)
+    return [
+        {"method": _METHODS[row.atoms_per], "own": row.own_classes_accuracy, **asdict(row)}
+        for row in measured
+    ]
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:

@@ -22,7 +22,7 @@ from fedwad.federation.journal import Journal
 from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
-from fedwad.federation.needs import KINDS, Classes, Needs
+from fedwad.federation.needs import KINDS, ClassStatistics, Needs
 from fedwad.federation.node import accept_data, load_site_data, open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
@@ -44,10 +44,10 @@ from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.requests.schema import (
-    EncodeReply,
-    EncodeRequest,
-    SchemaReply,
-    SchemaRequest,
+    AdoptSchemaReply,
+    AdoptSchemaRequest,
+    ProfileReply,
+    ProfileRequest,
 )
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
@@ -67,6 +67,8 @@ __all__ = [
     "MAX_BUNDLE",
     "MAX_MESSAGE_BYTES",
     "WIRE_VERSION",
+    "AdoptSchemaReply",
+    "AdoptSchemaRequest",
     "AgreedFederation",
     "Answer",
     "AtomsRequest",
@@ -76,14 +78,12 @@ __all__ = [
     "BundleReply",
     "CellSums",
     "CellsRequest",
-    "Classes",
+    "ClassStatistics",
     "Client",
     "Columns",
     "Dataset",
     "DescribeRequest",
     "Description",
-    "EncodeReply",
-    "EncodeRequest",
     "Entry",
     "Envelope",
     "EvaluateRequest",
@@ -109,6 +109,8 @@ __all__ = [
     "PrivateRequest",
     "PrivateSchemaReply",
     "PrivateSchemaRequest",
+    "ProfileReply",
+    "ProfileRequest",
     "Prototypes",
     "PrototypesRequest",
     "Question",
@@ -116,8 +118,6 @@ __all__ = [
     "RemoteFederation",
     "Reply",
     "Request",
-    "SchemaReply",
-    "SchemaRequest",
     "Site",
     "SummaryReply",
     "SummaryRequest",

@@ -1,10 +1,10 @@
 """A ledger in a file that several processes share and that counts across restarts.
 
-A line is on disk before its reply leaves. The file `LEDGER.head` beside it says how far the file
-was complete and by which seal. What lies beyond is a write that never ended, so no reply left for
-it, and it is taken back. A ledger that is shorter than its head, or has another seal there, was
-cut, exchanged or restored from a copy. Then nothing is answered until the operator has put it
-right.
+A line is on disk before its reply leaves. `LEDGER.head` beside it holds the length of the file and
+the seal (chained hash, see `_ledger_lines`) of its last line. An unfinished line beyond it is
+removed, since no reply left for it; complete lines count. A ledger that is shorter than its head,
+or has a different seal there, was cut, exchanged or restored from a copy. Then nothing is answered
+until the operator has put it right.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fedwad.federation._ledger_memory import Ledger, entries_of
 
 __all__ = ["FileLedger"]
 
-_CLOSED = (
+_REPLACED = (
     "The site's ledger was cut, exchanged or restored from a copy, so nothing is answered until"
     " its operator has put back the newest one."
 )
-_HEAD = 64  # bytes
+_HEAD_BYTES = 64
 
 Identity = tuple[int, int]
 
@@ -53,26 +53,26 @@ class FileLedger(Ledger):
     _ready: bool
 
     def __new__(cls, path: str | Path) -> FileLedger:
-        place = Path(path)
-        if place.is_dir():
-            raise InputError(f"{place} is a folder; name a file for the ledger.")
-        if not place.parent.is_dir():
+        path = Path(path)
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file for the ledger.")
+        if not path.parent.is_dir():
             raise InputError(
-                f"There is no folder {place.parent} for the ledger {place.name}; create it first."
+                f"There is no folder {path.parent} for the ledger {path.name}; create it first."
             )
-        anchor = _opened(place)
-        state = os.fstat(anchor)
+        descriptor = _open_or_create(path)
+        state = os.fstat(descriptor)
         identity = state.st_dev, state.st_ino
         with _registry:
-            found = _ledgers.get(identity)
-            if found is not None:
-                os.close(anchor)
-                return found
-            found = _ledgers[identity] = super().__new__(cls)
-            found.path, found._identity = place, identity
-            found._ready, found._lock = False, RLock()
-            finalize(found, os.close, anchor)  # while it is open, no new file has this identity
-        return found
+            ledger = _ledgers.get(identity)
+            if ledger is not None:
+                os.close(descriptor)
+                return ledger
+            ledger = _ledgers[identity] = super().__new__(cls)
+            ledger.path, ledger._identity = path, identity
+            ledger._ready, ledger._lock = False, RLock()
+            finalize(ledger, os.close, descriptor)  # while open, no new file has this identity
+        return ledger
 
     def __init__(self, path: str | Path) -> None:  # noqa: ARG002
         with self._lock:
@@ -81,8 +81,8 @@ class FileLedger(Ledger):
             lock = self._lock
             super().__init__()
             self._lock = lock
-            self._end, self._seal, self._closed = 0, FIRST_SEAL, False
-            self._file: int | None = None
+            self._end, self._seal, self._replaced = 0, FIRST_SEAL, False
+            self._descriptor: int | None = None
             with self.lock():  # says at the start what would otherwise fail at the first reply
                 try:
                     self._write_head()
@@ -91,7 +91,7 @@ class FileLedger(Ledger):
             self._ready = True
 
     @property
-    def order(self) -> str:
+    def lock_order(self) -> str:
         return f"file {os.path.realpath(self.path)}"
 
     @property
@@ -100,30 +100,30 @@ class FileLedger(Ledger):
         return tuple(entries_of(self.path.read_bytes()))
 
     @property
-    def releases(self) -> Path:
-        """The folder of private releases that were kept, beside the file."""
+    def releases_folder(self) -> Path:
+        """The folder in which the site stores its private releases."""
         return self.path.with_suffix(".releases")
 
     @property
-    def head(self) -> Path:
-        """The file that says how far the ledger was complete."""
+    def head_path(self) -> Path:
+        """The file with the length and the last seal of the ledger."""
         return self.path.with_name(self.path.name + ".head")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         with self._lock:
-            if self._file is not None:  # the same thread is already inside
+            if self._descriptor is not None:  # the same thread is already inside
                 yield
                 return
-            self._file = self._locked()
+            self._descriptor = self._open_locked()
             try:
-                self._catch_up(self._file)
+                self._catch_up(self._descriptor)
                 yield
             finally:
-                os.close(self._file)
-                self._file = None
+                os.close(self._descriptor)
+                self._descriptor = None
 
-    def _locked(self) -> int:
+    def _open_locked(self) -> int:
         try:
             import fcntl
         except ImportError:  # Windows
@@ -131,53 +131,54 @@ class FileLedger(Ledger):
                 "A ledger in a file needs the file locks of Linux or macOS."
             ) from None
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
-            self._closed = True
-            raise FederationError(_CLOSED) from None
+            self._replaced = True
+            raise FederationError(_REPLACED) from None
         except OSError as error:
             raise _unwritable(error) from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         except BaseException:
-            os.close(file)
+            os.close(descriptor)
             raise
-        return file
+        return descriptor
 
-    def _catch_up(self, file: int) -> None:
-        """Take in what was written since, by this process or another; close for good if the file is
-        another one.
+    def _catch_up(self, descriptor: int) -> None:
+        """Count lines appended since the last lock, by any process; refuse for good if the file was
+        replaced or cut.
         """
-        state = os.fstat(file)
+        state = os.fstat(descriptor)
         head = self._read_head()
         same = (state.st_dev, state.st_ino) == self._identity
-        if self._closed or not same or state.st_size < max(self._end, head[0] if head else 0):
-            self._closed = True
-            raise FederationError(_CLOSED)
+        if self._replaced or not same or state.st_size < max(self._end, head[0] if head else 0):
+            self._replaced = True
+            raise FederationError(_REPLACED)
         if state.st_size > self._end or not self._ready:
-            text = _read(file, self._end, state.st_size)
+            text = _read(descriptor, self._end, state.st_size)
             if not self._end:
                 refuse_unchained(text, self.path.name)
-            self._take_in(self._whole_lines(file, text, head), head)
+            self._count(self._whole_lines(descriptor, text, head), head)
 
-    def _whole_lines(self, file: int, text: bytes, head: tuple[int, str] | None) -> bytes:
+    def _whole_lines(self, descriptor: int, text: bytes, head: tuple[int, str] | None) -> bytes:
         """The text up to its last newline.
 
-        The rest is taken back, or ended where no head says what it is.
+        An unfinished last line is removed, or, if there is no head, ended with a newline so that it
+        counts as unreadable.
         """
         if not text or text.endswith(b"\n"):
             return text
         try:
             if head is None:
-                os.write(file, b"\n")
+                os.write(descriptor, b"\n")
                 return text + b"\n"
             text = text[: text.rfind(b"\n") + 1]
-            os.ftruncate(file, self._end + len(text))
+            os.ftruncate(descriptor, self._end + len(text))
         except OSError as error:
             raise _unwritable(error) from None
         return text
 
-    def _take_in(self, text: bytes, head: tuple[int, str] | None) -> None:
+    def _count(self, text: bytes, head: tuple[int, str] | None) -> None:
         """Count whole lines, and make sure that the file is the one that its head is for."""
         start, known = self._end, head is None or head[0] < self._end
         known = known or head == (self._end, self._seal)
@@ -186,53 +187,55 @@ class FileLedger(Ledger):
             self._end, self._seal = start + line.end, line.seal
             known = known or head == (self._end, self._seal)
         if not known:
-            self._closed = True
-            raise FederationError(_CLOSED)
+            self._replaced = True
+            raise FederationError(_REPLACED)
 
     def _append(self, entry: Entry) -> None:
-        if self._file is None:
+        if self._descriptor is None:
             raise FederationError("A ledger is written only while it is locked.")
         line, seal = sealed_line(entry, self._seal)
         before = self._end, self._seal
         try:
-            _write(self._file, line)
+            _write(self._descriptor, line)
             self._end, self._seal = before[0] + len(line), seal
             self._write_head()
         except BaseException as error:
             self._end, self._seal = before
-            with suppress(OSError):  # where this fails too, the head says the same at the next lock
-                os.ftruncate(self._file, self._end)
+            with suppress(OSError):  # if this fails too, the line counts at the next lock
+                os.ftruncate(self._descriptor, self._end)
             if isinstance(error, OSError):
                 raise _unwritable(error) from None
             raise
         self._tally.add(entry.content)
 
     def _write_head(self) -> None:
-        """Overwrite the head in place; it is no line, and an older one after a power cut is as
-        good.
+        """Overwrite the head in place.
+
+        Not synced to disk: an older head after a power cut is also valid.
         """
-        head = os.open(self.head, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        content = f"{self._end} {self._seal}".ljust(_HEAD_BYTES - 1).encode() + b"\n"
+        descriptor = os.open(self.head_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            os.pwrite(head, f"{self._end} {self._seal}".ljust(_HEAD - 1).encode() + b"\n", 0)
+            os.pwrite(descriptor, content, 0)
         finally:
-            os.close(head)
+            os.close(descriptor)
 
     def _read_head(self) -> tuple[int, str] | None:
         try:
-            words = self.head.read_bytes()[:_HEAD].decode("ascii").split()
+            words = self.head_path.read_bytes()[:_HEAD_BYTES].decode("ascii").split()
             return (int(words[0]), words[1]) if len(words) == 2 else None
         except (OSError, ValueError):
             return None
 
-    def kept(self, key: str) -> bytes | None:
+    def stored_release(self, key: str) -> bytes | None:
         try:
-            return (self.releases / key).read_bytes()
+            return (self.releases_folder / key).read_bytes()
         except OSError:
             return None
 
     def reserve(self, key: str, size: int) -> None:
         try:
-            self.releases.mkdir(mode=0o700, exist_ok=True)
+            self.releases_folder.mkdir(mode=0o700, exist_ok=True)
             write_atomically(self._space(key), b" " * size)
         except OSError as error:
             raise FederationError(
@@ -240,11 +243,11 @@ class FileLedger(Ledger):
                 " and nothing answered."
             ) from None
 
-    def keep(self, key: str, content: bytes) -> None:
+    def store_release(self, key: str, content: bytes) -> None:
         try:
-            self.releases.mkdir(mode=0o700, exist_ok=True)
+            self.releases_folder.mkdir(mode=0o700, exist_ok=True)
             self._space(key).unlink(missing_ok=True)
-            write_atomically(self.releases / key, content)
+            write_atomically(self.releases_folder / key, content)
         except OSError as error:
             raise FederationError(
                 f"The folder of releases cannot be written ({error.strerror})."
@@ -252,25 +255,25 @@ class FileLedger(Ledger):
 
     def _space(self, key: str) -> Path:
         """The file that keeps room for a release."""
-        return self.releases / f"{key}.space"
+        return self.releases_folder / f"{key}.space"
 
 
 _registry = Lock()
 _ledgers: WeakValueDictionary[Identity, FileLedger] = WeakValueDictionary()
 
 
-def _opened(path: Path) -> int:
-    """The file, which is made if there is none."""
+def _open_or_create(path: Path) -> int:
+    """A descriptor of the file, which is made if there is none."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise _unwritable(error) from None
 
 
-def _read(file: int, start: int, end: int) -> bytes:
+def _read(descriptor: int, start: int, end: int) -> bytes:
     parts = []
     while start < end:
-        part = os.pread(file, end - start, start)
+        part = os.pread(descriptor, end - start, start)
         if not part:
             break
         parts.append(part)
@@ -278,12 +281,12 @@ def _read(file: int, start: int, end: int) -> bytes:
     return b"".join(parts)
 
 
-def _write(file: int, line: bytes) -> None:
+def _write(descriptor: int, line: bytes) -> None:
     """Append a line and wait until it is on disk."""
     rest = memoryview(line)
     while rest:
-        rest = rest[os.write(file, rest) :]
-    os.fsync(file)
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
 
 
 def _unwritable(error: OSError) -> FederationError:

@@ -69,7 +69,7 @@ class Entry:
         Number of samples that the least protected number of the reply averages.
     digest, data, request : str
         SHA-256 of the reply, of the data, and of the request. The last is empty where the same
-        request can have another reply the next time.
+        request can have a different reply the next time.
     mu : float
         Cost of a private release.
     reason : str

@@ -81,15 +81,15 @@ class Tally:
             self._known.setdefault(content["request"], content)
 
     def _add_unreadable(self, count: int) -> None:
-        """They may have been replies of any kind, so they take places among those of every kind."""
+        """They may have been replies of any kind, so they count as replies of every kind."""
         before, self.unreadable = self.unreadable, self.unreadable + count
         for kind in self._released:
-            self._released[kind] |= _words(before, self.unreadable)
+            self._released[kind] |= _placeholders(before, self.unreadable)
 
     def released_digests(self, kind: str) -> set[str]:
-        """Digests of the replies of a kind that left, and a word for each that may have."""
+        """Digests of the replies of a kind that left, and a placeholder for each that may have."""
         if kind not in self._released:
-            self._released[kind] = _words(0, self.unreadable)
+            self._released[kind] = _placeholders(0, self.unreadable)
         return self._released[kind]
 
     def queries_of(self, kind: str) -> int:
@@ -106,7 +106,7 @@ class Tally:
         return math.inf if self._without_privacy else math.sqrt(self._squares)
 
 
-def _words(start: int, end: int) -> set[str]:
+def _placeholders(start: int, end: int) -> set[str]:
     return {f"unreadable {number}" for number in range(start, end)}
 
 
@@ -151,7 +151,7 @@ class Ledger:
         self._lock = RLock()
         self._tally, self._quota = Tally(), Quota()
         self._entries: list[Entry] = []
-        self._kept: dict[str, bytes] = {}
+        self._stored: dict[str, bytes] = {}
         for entry in entries:
             self._entries.append(entry)
             self._tally.add(entry.content)
@@ -223,13 +223,14 @@ class Ledger:
             yield
 
     @property
-    def order(self) -> str:
-        """The place of this ledger when several are taken at once, the same in every process."""
+    def lock_order(self) -> str:
+        """The key by which several ledgers are sorted before they are locked, the same in every
+        process."""
         return f"memory {id(self)}"
 
-    def kept(self, key: str) -> bytes | None:
-        """The release that was kept under this name, if there is one."""
-        return self._kept.get(key)
+    def stored_release(self, key: str) -> bytes | None:
+        """The release that was stored under this name, if there is one."""
+        return self._stored.get(key)
 
     def reserve(self, key: str, size: int) -> None:
         """Make room for a release of at most so many bytes, before it is paid for.
@@ -237,9 +238,9 @@ class Ledger:
         FederationError if there is none: nobody who asks may spend a budget that gives no reply.
         """
 
-    def keep(self, key: str, content: bytes) -> None:
-        """Keep a private release, so that it can be sent again at no cost."""
-        self._kept[key] = content
+    def store_release(self, key: str, content: bytes) -> None:
+        """Store a private release, so that it can be sent again at no cost."""
+        self._stored[key] = content
 
     def record(
         self,
@@ -279,7 +280,9 @@ def lock_all(ledgers: Iterable[Ledger]) -> Iterator[None]:
     each other.
     """
     with ExitStack() as stack:
-        for ledger in sorted({id(one): one for one in ledgers}.values(), key=lambda one: one.order):
+        for ledger in sorted(
+            {id(one): one for one in ledgers}.values(), key=lambda one: one.lock_order
+        ):
             stack.enter_context(ledger.lock())
         yield
 

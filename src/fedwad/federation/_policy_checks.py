@@ -27,7 +27,7 @@ __all__ = [
 
 _LONGEST_LINE = 200
 _LARGEST_NAME = 10**15
-#: The name of a label: a string, a whole number, or true and false.
+#: The name of a label: a string, an integer or a boolean.
 LabelName = str | int | bool
 #: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
 UNLIMITED = ("describe", "private")
@@ -45,7 +45,7 @@ class _Table(dict[str, int]):
 
     def _closed(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
-            "the rules of a policy cannot be changed; make another policy with dataclasses.replace"
+            "the rules of a policy cannot be changed; make a new policy with dataclasses.replace"
         )
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _closed
@@ -78,7 +78,7 @@ def checked_labels(names: Any) -> tuple[LabelName, ...]:
     whole = all(type(name) is not int or abs(name) < _LARGEST_NAME for name in found)
     if kinds - {str, int, bool} or len(kinds) > 1 or len(set(texts)) < len(texts) or not whole:
         raise InputError(
-            "label_names must be a list of different words, or of different whole numbers."
+            "label_names must be a list of different strings, or of different integers."
         )
     return found
 
@@ -103,7 +103,7 @@ def check_line(value: Any, option: str) -> None:
 
 
 def checked_limit(value: Any, option: str, least: int) -> int | None:
-    """A whole number, or None for no limit, which a file spells inf."""
+    """An integer, or None for no limit, which a file spells inf."""
     return None if value is None or value == math.inf else check_whole(value, option, least)
 
 

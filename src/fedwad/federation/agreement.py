@@ -7,12 +7,14 @@ import math
 from collections.abc import Mapping
 
 from fedwad.errors import InputError
-from fedwad.federation.needs import Classes
+from fedwad.federation.needs import ClassStatistics
 
 __all__ = ["check_same_features", "client_key", "feature_count"]
 
 
-def check_same_features(dimensions: Mapping[str, int], classes: Classes = "ignored") -> int:
+def check_same_features(
+    dimensions: Mapping[str, int], class_statistics: ClassStatistics = "ignored"
+) -> int:
     """Return the number of coordinates that all sites' samples have; InputError if they differ.
 
     With classes the samples carry statistics of their class, and the message counts features.
@@ -21,17 +23,17 @@ def check_same_features(dimensions: Mapping[str, int], classes: Classes = "ignor
     for name, dimension in dimensions.items():
         if dimension != expected:
             raise InputError(
-                f"{first} has {feature_count(expected, classes)} features and {name} has"
-                f" {feature_count(dimension, classes)}; all sites need the same features."
+                f"{first} has {feature_count(expected, class_statistics)} features and {name} has"
+                f" {feature_count(dimension, class_statistics)}; all sites need the same features."
             )
     return expected
 
 
-def feature_count(dimension: int, classes: Classes) -> int:
+def feature_count(dimension: int, class_statistics: ClassStatistics) -> int:
     """Return d for samples that have d, 3 d or 2 d + d^2 coordinates with those of their class."""
-    if classes == "ignored":
+    if class_statistics == "ignored":
         return dimension
-    return dimension // 3 if classes == "diag" else math.isqrt(dimension + 1) - 1
+    return dimension // 3 if class_statistics == "diag" else math.isqrt(dimension + 1) - 1
 
 
 def client_key(name: str) -> int:

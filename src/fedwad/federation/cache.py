@@ -64,37 +64,39 @@ class RunCache:
         while len(self._potentials) > _RUNS:
             self._potentials.popitem(last=False)
 
-    def recall_layers(self, run: str, turn: int) -> NDArray[np.float32] | None:
-        """Personal-layer weights after `turn` training rounds of `run`; None if the client is at
-        another round."""
+    def recall_layers(self, run: str, times_trained: int) -> NDArray[np.float32] | None:
+        """Personal-layer weights after `times_trained` training rounds of `run`; None if the client
+        is at a different round."""
         known, layers = self._layers.get(run, (0, None))
         if layers is None and self._folder is not None:
             try:
                 with np.load(self._file(run), allow_pickle=False) as kept:
-                    known, layers = int(kept["turn"]), kept["layers"]
+                    known, layers = int(kept["times_trained"]), kept["layers"]
             except (OSError, ValueError, KeyError):  # never written, or cut short
                 return None
-        return layers if known == turn else None
+        return layers if known == times_trained else None
 
-    def keep_layers(self, run: str, turn: int, layers: NDArray[np.float32]) -> None:
-        """Keep the personal-layer weights after `turn` training rounds of `run`."""
-        self._layers[run] = (turn, layers)
+    def keep_layers(self, run: str, times_trained: int, layers: NDArray[np.float32]) -> None:
+        """Keep the personal-layer weights after `times_trained` training rounds of `run`."""
+        self._layers[run] = (times_trained, layers)
         self._layers.move_to_end(run)
         while len(self._layers) > _RUNS:
             self._layers.popitem(last=False)
         if self._folder is not None:
-            self._write(self._folder, run, turn, layers)
+            self._write(self._folder, run, times_trained, layers)
 
     def _file(self, run: str) -> Path:
         name = hashlib.sha256(run.encode("utf-8")).hexdigest()[:32]
         return Path(str(self._folder)) / f"{name}.npz"
 
-    def _write(self, folder: Path, run: str, turn: int, layers: NDArray[np.float32]) -> None:
+    def _write(
+        self, folder: Path, run: str, times_trained: int, layers: NDArray[np.float32]
+    ) -> None:
         """Write a file that only its owner can read, and remove the files of the oldest runs."""
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             content = io.BytesIO()
-            np.savez(content, turn=turn, layers=layers)
+            np.savez(content, times_trained=times_trained, layers=layers)
             temporary = self._file(run).with_suffix(".tmp")
             temporary.write_bytes(content.getvalue())
             temporary.replace(self._file(run))

@@ -169,7 +169,7 @@ class Client:
                 return self._release(admitted, reply, samples)
 
     def _check_version(self) -> None:
-        """Raise FederationError if the ledger is about another version of the data.
+        """Raise FederationError if the ledger is about a different version of the data.
 
         Replies about two versions differ by the records that joined or left.
         """
@@ -225,7 +225,7 @@ class Client:
     def _stored(self, request: Request, key: str, known: Entry | None) -> bytes | None:
         """The reply that was sent to this request before, packed, if it is still there."""
         if type(request).uses_budget:
-            return _packed_reply(self.ledger.kept(self._paid_key(request)), request)
+            return _packed_reply(self.ledger.stored_release(self._paid_key(request)), request)
         stored = None if known is None else self._context.replies.get(key)
         if stored is None or known is None or hashlib.sha256(stored).hexdigest() != known.digest:
             return None
@@ -285,7 +285,7 @@ class Client:
         if admitted.known is not None and not repeated:  # it was admitted as a repeat, and is none
             policy.check_queries(self.ledger.queries)
         if type(admitted.request).uses_budget:
-            self.ledger.keep(self._paid_key(admitted.request), packed)
+            self.ledger.store_release(self._paid_key(admitted.request), packed)
         self.ledger.record(
             admitted.kind,
             "repeated" if repeated else "answered",

@@ -35,7 +35,7 @@ __all__ = [
     "unpack",
 ]
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 #: Most bytes of a message that is read.
 MAX_MESSAGE_BYTES = 1 << 30
 
@@ -67,7 +67,7 @@ _FIELDS = {kind: _fields(kind) for kind in _TYPES.values()}
 
 
 class VersionError(FederationError):
-    """A message of another version of the format."""
+    """A message of a different version of the format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def _built(value: Any, arrays: list[NDArray[Any]]) -> Any:
     kind = _TYPES[value.pop("type")]
     known = _FIELDS[kind]
     if set(value) != set(known):
-        raise FederationError(f"A {kind.__name__} arrived with other fields than it has.")
+        raise FederationError(f"A {kind.__name__} arrived with different fields than it has.")
     found = {
         name: tuple(_built(item, arrays) for item in part)
         if known[name] and isinstance(part, list)

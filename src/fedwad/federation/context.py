@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from fedwad.federation.accountant import BudgetAccountant
 from fedwad.federation.cache import ReplyCache, RunCache
 from fedwad.federation.data import Dataset
 from fedwad.federation.ledger import FileLedger, Ledger
-from fedwad.federation.needs import Classes
+from fedwad.federation.needs import ClassStatistics
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
 from fedwad.ot import (
@@ -88,7 +89,7 @@ class ClientContext:
     def _hold(self, data: Dataset | None) -> None:
         self._data = None if data is None else data.canonical()
         self.encoded_digest = "" if self._data is None else self._data.digest()
-        self._views: dict[Classes, Measure] = {}
+        self._views: dict[ClassStatistics, Measure] = {}
         self._calibrations: dict[tuple[int, CovarianceType], Calibration] = {}
 
     def _recall(self) -> Dataset | None:
@@ -96,16 +97,15 @@ class ClientContext:
         if self.schema_file is None or not self.schema_file.exists():
             return None
         try:
-            schema = Schema.load(self.schema_file)
-            return self.known_table.encoded(schema, self.policy.min_level_size)
+            schema = replace(Schema.load(self.schema_file), public=False)  # sites agreed on it
+            return self.require_table().encoded(schema, self.policy.min_level_size)
         except InputError as error:
             raise InputError(
                 f"The schema that was agreed on does not fit the table: {error} Remove"
                 f" {self.schema_file} to agree on another one."
             ) from None
 
-    @property
-    def known_table(self) -> RawTable:
+    def require_table(self) -> RawTable:
         """The table; PolicyError if the data are encoded for good."""
         if self.table is None:
             raise PolicyError(
@@ -133,7 +133,7 @@ class ClientContext:
 
     def adopt(self, schema: Schema) -> Dataset:
         """Encode the table by an agreed schema, and keep that beside the ledger."""
-        table = self.known_table
+        table = self.require_table()
         if self._data is None or self._data.schema != schema:
             try:
                 data = table.encoded(schema, self.policy.min_level_size)
@@ -152,11 +152,11 @@ class ClientContext:
         """Fewest samples in a cell that this client forms itself."""
         return max(_MIN_CELL_SIZE, self.policy.min_cell_size)
 
-    def view(self, classes: Classes) -> Measure:
+    def view(self, class_statistics: ClassStatistics) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
-        if classes not in self._views:
-            self._views[classes] = self.data.view(classes)
-        return self._views[classes]
+        if class_statistics not in self._views:
+            self._views[class_statistics] = self.data.view(class_statistics)
+        return self._views[class_statistics]
 
     def calibration(
         self, cells: int, covariance_type: CovarianceType, support: Floats | None = None
@@ -192,12 +192,12 @@ class ClientContext:
         measure = self.data.measure
         return measure.max_abs(np.zeros(measure.dimension)) < MAX_CALIBRATED
 
-    def smallest_class(self, classes: Classes) -> int:
+    def smallest_class(self, class_statistics: ClassStatistics) -> int:
         """Effective number of samples (Kish) in the smallest class of this view.
 
         Without class statistics all samples are one class.
         """
-        measure = self.view(classes)
+        measure = self.view(class_statistics)
         codes = (
             measure.codes
             if isinstance(measure, LabelledMeasure)

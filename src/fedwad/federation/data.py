@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.federation.needs import Classes
+from fedwad.federation.needs import ClassStatistics
 from fedwad.ot import Floats, Measure, as_labels, class_codes, labelled, row_order
 from fedwad.tables import Schema, label_text
 
@@ -84,17 +84,17 @@ class Dataset:
                 "The policy has label_names and the data have no labels; name their column, or give"
                 " (X, y)."
             )
-        places = {label_text(name): place for place, name in enumerate(names)}
-        codes = [places.get(label_text(value), len(names)) for value in self.labels.tolist()]
+        code_of = {label_text(name): code for code, name in enumerate(names)}
+        codes = [code_of.get(label_text(value), len(names)) for value in self.labels.tolist()]
         return replace(self, labels=np.array(codes, dtype=np.int64), names=(*names, None))
 
-    def view(self, classes: Classes) -> Measure:
+    def view(self, class_statistics: ClassStatistics) -> Measure:
         """The samples, or the samples with the statistics of their class appended."""
-        if classes == "ignored":
+        if class_statistics == "ignored":
             return self.measure
-        return labelled(self.measure, self.known_labels(), classes)
+        return labelled(self.measure, self.require_class_codes(), class_statistics)
 
-    def known_labels(self) -> NDArray[Any]:
+    def require_class_codes(self) -> NDArray[Any]:
         """The class number of each sample; InputError if there are no labels."""
         if self.labels is None:
             raise InputError(
@@ -116,7 +116,7 @@ class Dataset:
     @property
     def sources(self) -> tuple[str, ...] | None:
         """The column of the table that each feature comes from."""
-        return self.features if self.schema is None else self.schema.sources
+        return self.features if self.schema is None else self.schema.feature_columns
 
     def ordered(self, features: tuple[str, ...]) -> Dataset:
         """The same data with their named features in this order."""

@@ -13,7 +13,7 @@ from fedwad.federation.agreement import check_same_features
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure, error_of
 from fedwad.federation.message import Reply, Request
-from fedwad.federation.needs import Classes
+from fedwad.federation.needs import ClassStatistics
 from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.labels import LabelName, agreed_names
 from fedwad.tables import Schema
@@ -85,7 +85,7 @@ class MeteredFederation:
         self._federation = federation
         self._on_reply = on_reply
         schema: Schema | None = getattr(federation, "schema", None)
-        self.traffic = Traffic() if schema is None else Traffic(*schema.cost)
+        self.traffic = Traffic() if schema is None else Traffic(*schema.traffic)
         #: Clients of this process cannot lie, so what they disagree on is a mistake of the caller.
         self._trusted = bool(getattr(federation, "in_process", False))
         self.failed: dict[str, str] = {}
@@ -144,7 +144,10 @@ class MeteredFederation:
         return replies
 
     def agreeing(
-        self, replies: Mapping[str, T], dimensions: Mapping[str, int], classes: Classes = "ignored"
+        self,
+        replies: Mapping[str, T],
+        dimensions: Mapping[str, int],
+        class_statistics: ClassStatistics = "ignored",
     ) -> dict[str, T]:
         """The replies of the sites with as many features as most have; the others have failed.
 
@@ -153,9 +156,9 @@ class MeteredFederation:
         """
         outvoted = () if self._trusted else _outvoted(dimensions)
         if not outvoted:
-            check_same_features(dimensions, classes)
+            check_same_features(dimensions, class_statistics)
         for name in outvoted:
-            self.failed[name] = "it has another number of features than most sites."
+            self.failed[name] = "it has a different number of features than most sites."
         return {name: reply for name, reply in replies.items() if name not in outvoted}
 
     def label_names(
@@ -168,7 +171,7 @@ class MeteredFederation:
         kinds = {name: type(labels[0]).__name__ for name, labels in names.items()}
         outvoted = () if self._trusted else _outvoted(kinds)
         for name in outvoted:
-            self.failed[name] = "its labels are of another type than those of most sites."
+            self.failed[name] = "its labels are of a different type than those of most sites."
         kept = {name: reply for name, reply in replies.items() if name not in outvoted}
         return kept, agreed_names({name: names[name] for name in kept})
 

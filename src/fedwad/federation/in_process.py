@@ -48,7 +48,7 @@ class LocalFederation:
     @property
     def sources(self) -> tuple[str, ...] | None:
         """The column of the tables that each feature comes from, if the features have names."""
-        return self.features if self.schema is None else self.schema.sources
+        return self.features if self.schema is None else self.schema.feature_columns
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _agreeing(tables: Mapping[str, RawTable], policy: Policy) -> LocalFederation
     federation = LocalFederation(clients)
     schema = agreed_schema(federation)
     hand_out(federation, federation.names, schema)
-    return LocalFederation(clients, schema.names, schema)
+    return LocalFederation(clients, schema.feature_names, schema)
 
 
 def _encoded(

@@ -70,7 +70,7 @@ class Journal:
                 self._file.write(_START)
         except OSError as error:
             raise InputError(
-                f"{self.path} cannot be written ({error.strerror}); choose another place."
+                f"{self.path} cannot be written ({error.strerror}); choose a different path."
             ) from None
 
     def __enter__(self) -> Journal:
@@ -119,7 +119,7 @@ class Journal:
         return {name: answers[name] for name in requests if name in answers}
 
     def _replay(self, question: str) -> dict[str, Answer]:
-        """The recorded answers to this question; InputError if another one was recorded."""
+        """The recorded answers to this question; InputError if a different one was recorded."""
         known: dict[str, Answer] = {}
         while self._kept and self._kept[0][0] == question:
             if _answered(known, self._kept[0][1]):
@@ -179,14 +179,14 @@ def _read(path: Path) -> list[_Kept]:
         if _START.startswith(data):  # cut off in its first line
             return []
         if data.startswith(_OLD_START):
-            raise InputError(f"{path} is a journal of another version; start the run again.")
+            raise InputError(f"{path} is a journal of a different version; start the run again.")
         raise InputError(f"{path} is not a journal of a run; name another file.")
     records = []
-    place = len(_START)
-    while place + 40 <= len(data):
-        size = int.from_bytes(data[place : place + 8], "little")
-        body = data[place + 40 : place + 40 + size]
-        if len(body) != size or hashlib.sha256(body).digest() != data[place + 8 : place + 40]:
+    offset = len(_START)
+    while offset + 40 <= len(data):
+        size = int.from_bytes(data[offset : offset + 8], "little")
+        body = data[offset + 40 : offset + 40 + size]
+        if len(body) != size or hashlib.sha256(body).digest() != data[offset + 8 : offset + 40]:
             break
         line, _, packed = body.partition(b"\n")
         try:
@@ -194,7 +194,7 @@ def _read(path: Path) -> list[_Kept]:
         except (FedwadError, ValueError):
             break
         records.append((head["question"], {head["site"]: answer}, 40 + size))
-        place += 40 + size
+        offset += 40 + size
     return records
 
 

@@ -152,7 +152,7 @@ def _built(value: Any) -> Any:
     kind = _TYPES[value["type"]]
     parts = {name: _built(part) for name, part in value.items() if name != "type"}
     if set(parts) != {field.name for field in fields(kind)}:
-        raise ValueError("other fields than it has")
+        raise ValueError("different fields than it has")
     return kind(**{k: tuple(v) if k in _TUPLES else v for k, v in parts.items()})
 
 

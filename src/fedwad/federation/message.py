@@ -89,7 +89,7 @@ class Request:
         ]
 
     def check(self, reply: Any) -> None:
-        """Raise InputError unless `reply`, an `answer`, fits this request. Runs on the server."""
+        """Raise InputError unless `reply` fits this request. Runs on the server."""
 
 
 def plain_word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
@@ -165,7 +165,7 @@ def check_words(*words: Any) -> None:
 
 
 def is_count(number: Any) -> bool:
-    """Whether this is a positive whole number that a site can have counted to."""
+    """Whether this is a positive integer that a site can have counted to."""
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     return whole and bool(1 <= number <= MAX_COUNT)
 

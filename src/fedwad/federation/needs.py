@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["FREE", "KINDS", "Classes", "Needs"]
+__all__ = ["FREE", "KINDS", "ClassStatistics", "Needs"]
 
 #: The kinds of requests, by the words that policies and ledgers use.
 KINDS: tuple[str, ...] = (
@@ -30,7 +30,7 @@ FREE: tuple[str, ...] = ("describe", "encode")
 
 #: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
 #: and standard deviations ("diag"), or mean and root covariance ("full").
-Classes = Literal["ignored", "diag", "full"]
+ClassStatistics = Literal["ignored", "diag", "full"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Needs:
     size : number of cells, atoms or support points; None if there are none
     support : whether a support arrives, and whether its points have equal weights
     exact_interpolant : whether the reply is the exact interpolating measure
-    classes : statistics of classes that enter the reply
+    class_statistics : statistics of classes that enter the reply
     class_covariance : whether the reply compares classes by the covariances of this policy
     label_names : whether the names of labels enter the reply
     model : the network that the client would build; empty if there is none
@@ -54,7 +54,7 @@ class Needs:
     size: int | None = None
     support: Literal["none", "uniform", "weighted"] = "none"
     exact_interpolant: bool = False
-    classes: Classes = "ignored"
+    class_statistics: ClassStatistics = "ignored"
     class_covariance: bool = False
     label_names: bool = False
     model: str = ""

@@ -46,9 +46,9 @@ def open_client(
         "encode", and is otherwise read as numbers
     """
     rules = Policy.load(policy)
-    place = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
+    path = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
     held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
-    record = FileLedger(place)
+    record = FileLedger(path)
     if warning := guarantee_warning(record, rules):
         logging.getLogger("fedwad.client").warning("%s", warning)
     return Client(held, rules, record)

@@ -77,8 +77,8 @@ class Policy:
         splits of its own rows, from which a server learns the sampling noise
     keep : whether summaries and block means may be kept in a file after the run: a matrix that
         newcomers join, or a reference for drift. The site says so in its replies; it cannot check
-    label_names : the classes that private releases may be asked by, from public knowledge: words or
-        whole numbers. Every other label, and a missing one, is of a class of its own, which is
+    label_names : the classes that private releases may be asked by, from public knowledge: strings
+        or integers. Every other label, and a missing one, is of a class of its own, which is
         never shared. Only for a policy with an epsilon
     epsilon, delta : the budget of differential privacy for all releases of kind "private" over the
         client's life; without epsilon there is no private release. A policy with an epsilon allows
@@ -257,11 +257,11 @@ class Policy:
         )
 
     def _check_classes(self, needs: Needs) -> None:
-        if needs.classes != "ignored" and not self.classes:
+        if needs.class_statistics != "ignored" and not self.classes:
             raise PolicyError("This site's policy does not share the statistics of classes.")
         if needs.label_names and not self.classes:
             raise PolicyError("This site's policy does not share the names of labels.")
-        enough = ("full",) if needs.classes == "full" else ("full", "lowrank", "diag")
+        enough = ("full",) if needs.class_statistics == "full" else ("full", "lowrank", "diag")
         if needs.class_covariance and self.covariance_type not in enough:
             raise PolicyError(
                 "This site's policy does not share the covariances by which classes are compared."

@@ -149,7 +149,7 @@ def agreed_between(held: Mapping[str, Dataset | RawTable], columns: Columns) -> 
 
 def _with_missing_values(schema: Schema, columns: Columns) -> Schema:
     """The schema with the values that stand for missing ones, so that its file says them too."""
-    marks = {column.name: columns.missing_in(column.name) for column in schema.used}
+    marks = {column.name: columns.missing_in(column.name) for column in schema.compared_columns}
     return schema.edited(
         {name: {"missing_values": found} for name, found in marks.items() if found}
     )

@@ -57,7 +57,7 @@ class RawTable:
             points = schema.encode(hide_rare(self.table, schema, least))
         labels = self.labels if label is None else self._label_values(label)
         measure = Measure(points, name=self.table.name)
-        return Dataset(measure, labels, schema.names, schema=schema, keys=self._keys())
+        return Dataset(measure, labels, schema.feature_names, schema=schema, keys=self._keys())
 
     def _label(self, schema: Schema) -> str | None:
         """The label column: this site's own, or that of the schema."""

@@ -16,7 +16,7 @@ from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Question, Site, site
 from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
-from fedwad.federation.requests.schema import EncodeReply, SchemaReply
+from fedwad.federation.requests.schema import AdoptSchemaReply, ProfileReply
 
 __all__ = [
     "RemoteFederation",
@@ -79,8 +79,8 @@ class RemoteFederation(ABC):
         answers = {
             name: self._unpack(name, came[name], request_id) for name in requests if name in came
         }
-        if any(isinstance(answer, EncodeReply) for answer in answers.values()):
-            # columns have other names from now on, also at sites that were not asked yet
+        if any(isinstance(answer, AdoptSchemaReply) for answer in answers.values()):
+            # columns have different names from now on, also at sites that were not asked yet
             self._features = {
                 name: self._features[name] for name in answers if name in self._features
             }
@@ -107,8 +107,8 @@ class RemoteFederation(ABC):
             return Failure("invalid_reply", "an answer to another request came; it may be late.")
         if isinstance(message, Failure):
             return _of_one_site(message)
-        if not isinstance(message, Description | SchemaReply) and envelope.features:
-            if isinstance(message, EncodeReply):
+        if not isinstance(message, Description | ProfileReply) and envelope.features:
+            if isinstance(message, AdoptSchemaReply):
                 self._features[name] = envelope.features
             elif self._features.setdefault(name, envelope.features) != envelope.features:
                 return Failure(
@@ -119,24 +119,26 @@ class RemoteFederation(ABC):
         return message
 
     def _comparable(self, name: str, answer: Answer) -> Answer:
-        """The answer, or a failure if this site's features have other names than those of most.
+        """The answer, or a failure if this site's features have different names than those of most.
 
         Where as many sites have one set of names as another, nobody can say who is wrong, and the
         request fails.
         """
         own = self._features.get(name)
-        if own is None or isinstance(answer, Failure | Description | SchemaReply | EncodeReply):
+        if own is None or isinstance(
+            answer, Failure | Description | ProfileReply | AdoptSchemaReply
+        ):
             return answer
         (majority, votes), *others = Counter(self._features.values()).most_common()
         if own == majority:
             return answer
         if others[0][1] < votes:
             return Failure(
-                "invalid_reply", "its features have other names than those of most sites."
+                "invalid_reply", "its features have different names than those of most sites."
             )
         first = next(site for site, features in self._features.items() if features == majority)
         return Failure(
-            "input", f"its features have other names than those of '{first}'; make them agree."
+            "input", f"its features have different names than those of '{first}'; make them agree."
         )
 
 

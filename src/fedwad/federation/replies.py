@@ -48,7 +48,7 @@ def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
                 request.check(reply)
     except InputError as error:
         return Failure("invalid_reply", f"its reply cannot be used: {error}")
-    except Exception:  # fields that are missing or of another type
+    except Exception:  # fields that are missing or of a different type
         return Failure(
             "invalid_reply", f"its reply, a {type(reply).__name__}, has fields that cannot be read."
         )

@@ -21,10 +21,10 @@ from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, digest_of
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.schema import (
-    EncodeReply,
-    EncodeRequest,
-    SchemaReply,
-    SchemaRequest,
+    AdoptSchemaReply,
+    AdoptSchemaRequest,
+    ProfileReply,
+    ProfileRequest,
 )
 from fedwad.privacy import DP, check_budget, check_draft, schema_from_sums
 from fedwad.tables import Schema, agree
@@ -44,20 +44,23 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
     """The schema that the named sites agree on, all of them by default; it is handed to nobody."""
     schema = _agree(federation, names)
     # The schema goes to each site together with its next request.
-    up, down = payload_bytes(EncodeReply(1)), payload_bytes(EncodeRequest(schema.to_toml()))
-    used_up, used_down, messages = schema.cost
+    up, down = (
+        payload_bytes(AdoptSchemaReply(1)),
+        payload_bytes(AdoptSchemaRequest(schema.to_toml())),
+    )
+    used_up, used_down, messages = schema.traffic
     count = len(federation.names if names is None else names)
-    return replace(schema, cost=(used_up + count * up, used_down + count * down, messages))
+    return replace(schema, traffic=(used_up + count * up, used_down + count * down, messages))
 
 
 def _agree(federation: Federation, names: Sequence[str] | None = None) -> Schema:
     """The same; its cost is that of the profiles alone."""
     asked = federation.names if names is None else tuple(names)
     metered = MeteredFederation(federation)
-    replies = metered.ask({name: SchemaRequest() for name in asked}, SchemaReply)
+    replies = metered.ask({name: ProfileRequest() for name in asked}, ProfileReply)
     schema = agree({name: reply.profile for name, reply in replies.items()})
     used = metered.traffic
-    return replace(schema, cost=(used.up, used.down, used.messages))
+    return replace(schema, traffic=(used.up, used.down, used.messages))
 
 
 def private_schema(
@@ -81,13 +84,13 @@ def private_schema(
     schema = schema_from_sums(
         draft, [one.count for one in found], [one.sums for one in found], [o.noise for o in found]
     )
-    return replace(schema, cost=(used.up, used.down, used.messages))
+    return replace(schema, traffic=(used.up, used.down, used.messages))
 
 
 def hand_out(federation: Federation, names: Sequence[str], schema: Schema) -> None:
     """Each of these sites encodes its table by this schema from now on."""
-    request = EncodeRequest(schema.to_toml())
-    MeteredFederation(federation).ask(dict.fromkeys(names, request), EncodeReply)
+    request = AdoptSchemaRequest(schema.to_toml())
+    MeteredFederation(federation).ask(dict.fromkeys(names, request), AdoptSchemaReply)
 
 
 class AgreedFederation:
@@ -95,7 +98,7 @@ class AgreedFederation:
 
     def __init__(self, federation: Federation, schema: Schema, waiting: Iterable[str]) -> None:
         self._federation, self.schema = federation, schema
-        self._request, self._waiting = EncodeRequest(schema.to_toml()), set(waiting)
+        self._request, self._waiting = AdoptSchemaRequest(schema.to_toml()), set(waiting)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,12 +107,12 @@ class AgreedFederation:
     @property
     def features(self) -> tuple[str, ...]:
         """The encoded columns."""
-        return self.schema.names
+        return self.schema.feature_names
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The column of the tables that each feature comes from."""
-        return self.schema.sources
+        return self.schema.feature_columns
 
     def __getitem__(self, name: str) -> Site:
         return site(self, name)
@@ -133,7 +136,7 @@ class AgreedFederation:
         """Send the schema alone; what the sites that do not take it answer."""
         asked = dict.fromkeys(sorted(names), self._request)
         answers = self._federation.ask(asked) if asked else {}
-        taken = {n for n in asked if isinstance(answers.get(n), EncodeReply)}
+        taken = {n for n in asked if isinstance(answers.get(n), AdoptSchemaReply)}
         self._waiting -= taken
         return {name: answer for name, answer in answers.items() if name not in taken}
 

@@ -25,23 +25,26 @@ class ClassifierAccuracy:
 
     Attributes
     ----------
+    clients : int
+        Number of sites.
+    size, atoms_per, masses, n_neighbors, seed
+        The options of the `CoresetClassifier`.
     accuracy : float
         Accuracy of the shared classifier on each site's own test samples, averaged over sites.
-    own : float
-        The same when each site asks only for the classes of its training samples, as a personal
-        model does.
+    own_classes_accuracy : float
+        The same when predictions are restricted to the classes of the site's training samples.
     atoms, bytes_up, seconds
         Atoms of the classifier, bytes that sites sent for it, and the time to fit it.
     """
 
     clients: int
     size: int
-    per: str
-    weights: str
+    atoms_per: str
+    masses: str
     n_neighbors: int
     seed: int
     accuracy: float
-    own: float
+    own_classes_accuracy: float
     atoms: int
     bytes_up: int
     seconds: float
@@ -51,9 +54,9 @@ def classifier_accuracy(
     train: Mapping[str, tuple[Any, Any]],
     test: Mapping[str, tuple[Any, Any]],
     sizes: Sequence[int] = (10, 100),
-    per: Sequence[str] = ("class",),
+    atoms_per: Sequence[str] = ("class",),
     n_neighbors: Sequence[int] = (1,),
-    weights: Sequence[str] = ("equal",),
+    masses: Sequence[str] = ("equal",),
     seed: int = 0,
 ) -> Iterator[ClassifierAccuracy]:
     """Fit the classifier to all sites' training data in every setting, and yield its accuracy on
@@ -79,20 +82,20 @@ def classifier_accuracy(
             f"Client '{missing[0]}' has no training or no test data; give both for each."
         )
     federation = local(train)
-    for size, one_per, one_weights in product(sizes, per, weights):
-        model = CoresetClassifier(size=size, per=one_per, weights=one_weights, seed=seed)
+    for size, one_per, one_masses in product(sizes, atoms_per, masses):
+        model = CoresetClassifier(size=size, atoms_per=one_per, masses=one_masses, seed=seed)
         start = time.perf_counter()
         model.fit(federation)
         seconds = time.perf_counter() - start
-        for voters in n_neighbors:
-            model.set_params(n_neighbors=voters)
+        for neighbors in n_neighbors:
+            model.set_params(n_neighbors=neighbors)
             shared, own = _scores(model, train, test)
             yield ClassifierAccuracy(
                 len(train),
                 size,
                 one_per,
-                one_weights,
-                voters,
+                one_masses,
+                neighbors,
                 seed,
                 shared,
                 own,
@@ -109,9 +112,6 @@ def _scores(
     for name, (X, y) in test.items():
         labels = np.asarray(y)
         shared.append(np.mean(model.predict(X) == labels))
-        own.append(
-            np.mean(
-                model.predict(X, among=np.unique(np.asarray(train[name][1])).tolist()) == labels
-            )
-        )
+        classes = np.unique(np.asarray(train[name][1])).tolist()
+        own.append(np.mean(model.predict(X, classes=classes) == labels))
     return float(np.mean(shared)), float(np.mean(own))

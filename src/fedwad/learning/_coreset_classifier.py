@@ -37,7 +37,7 @@ from fedwad.tables import Schema, is_frame
 
 __all__ = ["CoresetClassifier"]
 
-_FORMAT = "fedwad coreset classifier 2"
+_FORMAT = "fedwad coreset classifier 3"
 _BLOCK_ENTRIES = 1 << 22
 _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
@@ -52,17 +52,17 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     size : maximal number of atoms per site, unless the site has more classes
-    per : "class": a site reduces each class by itself, with atoms in proportion to its samples.
-        "client": a site reduces all its samples together, and an atom takes the label of the sample
-        nearest to it, as in the paper.
+    atoms_per : "class": a site reduces each class by itself, with atoms in proportion to its
+        samples. "site": a site reduces all its samples together, and an atom takes the label of
+        the sample nearest to it, as in the paper.
     n_neighbors : number of atoms that vote on a sample, with one vote each
-    weights : "equal": all atoms of a class (or site) represent equally many samples. "free": an
+    masses : "equal": all atoms of a class (or site) represent equally many samples. "free": an
         atom represents the samples nearest to it, which is k-means.
-    seed : the same seed gives the same bits
+    seed : seed of the random numbers; the same seed gives the same result, bit for bit
     privacy : fedwad.DP with the public names of classes as its `labels`. Sites then send noisy
-        means of their classes under differential privacy, one atom per class, and `size`, `per`,
-        `weights` and `seed` have no effect. The same guarantee in `fedwad.matrix` uses the same
-        release, whose budget is spent once.
+        means of their classes under differential privacy, one atom per class, and `size`,
+        `atoms_per`, `masses` and `seed` have no effect. The same guarantee in
+        `fedwad.matrix` uses the same release, whose budget is spent once.
 
     Attributes
     ----------
@@ -98,16 +98,16 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         size: int = 100,
-        per: str = "class",
+        atoms_per: str = "class",
         n_neighbors: int = 1,
-        weights: str = "equal",
+        masses: str = "equal",
         seed: int = 0,
         privacy: Any = None,
     ) -> None:
         self.size = size
-        self.per = per
+        self.atoms_per = atoms_per
         self.n_neighbors = n_neighbors
-        self.weights = weights
+        self.masses = masses
         self.seed = seed
         self.privacy = privacy
 
@@ -130,7 +130,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.schema_ = getattr(federation, "schema", None)
             features = getattr(federation, "features", None)
             if self.schema_ is None and features is not None:
-                # so that a table with columns in another order is noticed
+                # so that a table with columns in a different order is noticed
                 self.feature_names_in_ = np.array(features, dtype=object)
             return self
         self.schema_ = None
@@ -141,13 +141,13 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _ask(self, federation: Federation) -> dict[str, Prototypes]:
-        check_choice(self.per, "per", ("class", "client"))
-        check_choice(self.weights, "weights", ("equal", "free"))
+        check_choice(self.atoms_per, "atoms_per", ("class", "site"))
+        check_choice(self.masses, "masses", ("equal", "free"))
         check_whole(self.n_neighbors, "n_neighbors")
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
         if self.privacy is not None:
             return self._release(federation, DP.of(self.privacy))
-        request = PrototypesRequest(size, self.per, self.weights, seed)  # type: ignore[arg-type]
+        request = PrototypesRequest(size, self.atoms_per, self.masses, seed)  # type: ignore[arg-type]
         metered = MeteredFederation(federation)
         names = sorted(federation.names)  # the order in which sites are listed has no effect
         came = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)
@@ -204,44 +204,44 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not reply.complete
         }
 
-    def predict(self, X: Any, among: Sequence[Any] | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
         """The most frequent label of the nearest atoms of each sample of X (n, d).
 
-        `among` restricts the labels: a site with two classes may know that its new samples belong
+        `classes` restricts the labels: a site with two classes may know that its new samples belong
         to these.
         """
-        best = self.predict_proba(X, among).argmax(axis=1)
+        best = self.predict_proba(X, classes).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, X: Any, among: Sequence[Any] | None = None) -> Floats:
+    def predict_proba(self, X: Any, classes: Sequence[Any] | None = None) -> Floats:
         """Fraction of the votes of the nearest atoms for each class, (n, number of classes)."""
         check_is_fitted(self, "points_")
         samples = self._validated(X)
-        chosen = np.arange(len(self.points_)) if among is None else self._atoms_of(among)
+        chosen = np.arange(len(self.points_)) if classes is None else self._atoms_of(classes)
         points, labels = self.points_[chosen], self.labels_[chosen]
-        voters = min(check_whole(self.n_neighbors, "n_neighbors"), len(points))
-        shares = np.zeros((len(samples), len(self.classes_)))
+        neighbors = min(check_whole(self.n_neighbors, "n_neighbors"), len(points))
+        votes = np.zeros((len(samples), len(self.classes_)))
         rows = max(1, _BLOCK_ENTRIES // len(points))
         with single_threaded_blas():
             for start in range(0, len(samples), rows):
                 cost = ground_cost(samples[start : start + rows], points)
                 nearest = (
                     cost.argmin(axis=1)[:, None]
-                    if voters == 1
-                    else np.argpartition(cost, voters - 1)[:, :voters]
+                    if neighbors == 1
+                    else np.argpartition(cost, neighbors - 1)[:, :neighbors]
                 )
                 np.add.at(
-                    shares,
+                    votes,
                     (np.arange(start, start + len(cost))[:, None], labels[nearest]),
-                    1 / voters,
+                    1 / neighbors,
                 )
-        return shares
+        return votes
 
-    def _atoms_of(self, among: Sequence[Any]) -> NDArray[np.int64]:
-        unknown = [label for label in among if label not in self.classes_]
+    def _atoms_of(self, classes: Sequence[Any]) -> NDArray[np.int64]:
+        unknown = [label for label in classes if label not in self.classes_]
         if unknown:
             raise InputError(f"No site has the label {unknown[0]!r}; the labels are in classes_.")
-        chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(among)))
+        chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(classes)))
         if not len(chosen):
             raise InputError(
                 "None of these labels has an atom; name more of them, or fit more atoms."
@@ -303,7 +303,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             arrays["classes_"] = np.array(arrays["classes_"].tolist())
         if arrays["classes_"].dtype.kind == "O":
             raise InputError(
-                "The labels are of a type that cannot be saved; give words or numbers."
+                "The labels are of a type that cannot be saved; give strings or numbers."
             )
         plain = {
             "format": _FORMAT,

@@ -116,7 +116,7 @@ class TrainingResult(Saved):
                 f"There is no group {group!r}; the groups are {', '.join(map(str, self.weights))}."
             )
         made = build(self.model, self.features, len(self.classes), self.start, self.personal)
-        whole = made.joined(self.weights[group], made.initial()[made.personal])
+        whole = made.joined(self.weights[group], made.initial()[made.personal_mask])
         made.module.load_state_dict(made.tensors(torch.as_tensor(whole)))
         return made.module.eval()
 

@@ -44,7 +44,7 @@ class Server:
     equal_weights: bool
     callback: Callable[[Progress], None]
     weights: dict[int, Weights] = field(default_factory=dict)
-    turns: dict[str, int] = field(default_factory=dict)
+    times_trained: dict[str, int] = field(default_factory=dict)
     history: list[TrainingRound] = field(default_factory=list)
     tested: dict[str, Evaluation] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Server:
         for name, label in self.labels.items():
             members.setdefault(label, []).append(name)
         self.weights = dict.fromkeys(sorted(members), self.start)
-        self.turns = dict.fromkeys(self.labels, 0)
+        self.times_trained = dict.fromkeys(self.labels, 0)
         rounds = {
             label: list(schedule(self.options, members[label], label)) for label in self.weights
         }
@@ -84,7 +84,7 @@ class Server:
             raise FederationError("No client is left to train.")
         replies = self.federation.ask(requests, TrainReply, allow_failures=True)
         for name in replies:
-            self.turns[name] += 1
+            self.times_trained[name] += 1
         self._average({label for label, step in steps.items() if not step.closing}, replies)
         return float(np.mean([reply.loss for reply in replies.values()]))
 
@@ -96,7 +96,7 @@ class Server:
         epochs, layers = zip(*step.phases, strict=True)
         place = list(self.labels).index(name)
         return TrainRequest(
-            turn=self.turns[name],
+            times_trained=self.times_trained[name],
             weights=self.weights[label],
             epochs=epochs,
             layers=layers,
@@ -120,7 +120,9 @@ class Server:
     def _test(self) -> float:
         """Ask all clients to test; the result is their mean accuracy."""
         requests = {
-            name: EvaluateRequest(turn=self.turns[name], weights=self.weights[label], **self.common)
+            name: EvaluateRequest(
+                times_trained=self.times_trained[name], weights=self.weights[label], **self.common
+            )
             for name, label in self.labels.items()
             if name not in self.federation.failed
         }

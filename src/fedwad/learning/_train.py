@@ -109,15 +109,15 @@ def train_with(
         metered,
         options,
         labels,
-        start=network.initial()[~network.personal],
+        start=network.initial()[~network.personal_mask],
         common={
             "run": os.urandom(8).hex(),
             "model": options.model,
-            "personal": personal,
+            "personal_layers": personal,
             "classes": classes,
-            "start": options.seed,
+            "init_seed": options.seed,
             "test_size": options.test_size,
-            "split": options.seed,
+            "split_seed": options.seed,
         },
         equal_weights=equal_weights,
         callback=callback or (lambda _: None),
@@ -138,7 +138,7 @@ def _result(server: Server, options: TrainingOptions, features: int) -> Training
         groups=np.array([server.labels[name] for name in sites]),
         weights=server.weights,
         classes=server.common["classes"],
-        personal=server.common["personal"],
+        personal=server.common["personal_layers"],
         algorithm=options.algorithm,
         model=options.model,
         features=features,
@@ -152,7 +152,7 @@ def _result(server: Server, options: TrainingOptions, features: int) -> Training
 
 
 def _group_labels(groups: Any, names: tuple[str, ...]) -> dict[str, int]:
-    """The group of each client, a whole number from 0."""
+    """The group of each client, an integer from 0."""
     if groups is None:
         return dict.fromkeys(names, 0)
     if isinstance(groups, Mapping):
@@ -170,7 +170,7 @@ def _check_labels(labels: NDArray[Any], names: tuple[str, ...]) -> dict[str, int
         or min(labels, default=0) < 0
     ):
         raise InputError(
-            f"groups has shape {labels.shape}; give a whole number from 0 on for each of the"
+            f"groups has shape {labels.shape}; give an integer from 0 on for each of the"
             f" {len(names)} clients."
         )
     return {name: int(label) for name, label in zip(names, labels, strict=True)}

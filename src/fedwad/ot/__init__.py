@@ -38,9 +38,9 @@ from fedwad.ot._plan_columns import plan_columns
 from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._prototypes import (
     Atoms,
+    AtomsPer,
     LabelledAtoms,
     Masses,
-    Per,
     distil,
     distil_labelled,
     large_classes,
@@ -67,6 +67,7 @@ __all__ = [
     "SMALLEST_BLOCK",
     "TOLERANCE",
     "Atoms",
+    "AtomsPer",
     "Blocks",
     "Calibration",
     "Changes",
@@ -84,7 +85,6 @@ __all__ = [
     "LabelledSyntheticSample",
     "Masses",
     "Measure",
-    "Per",
     "PermutationTest",
     "Plan",
     "Populations",

@@ -29,7 +29,7 @@ class Blocks:
     """Means over blocks of rows, small ones first.
 
     Rows are standardised by the mean and the standard deviations of all rows of the site. A server
-    can convert what follows to other units, so nothing here depends on other sites.
+    can convert what follows to different units, so nothing here depends on other sites.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def block_means(
     The first 64 blocks have ten rows each (or twice as many, ..., up to `min_cell_size`), the next
     64 twice as many, and so on. Rows that fill no block are left out. Blocks of equal size are
     exchangeable between sites when the populations agree. Numbers are rounded at random to a
-    sixteenth of a standard deviation (powers more coarsely), so that sums of whole numbers of a
+    sixteenth of a standard deviation (powers more coarsely), so that sums of integers of a
     wide range cannot be read exactly. That costs hardly any power.
 
     Parameters
@@ -136,9 +136,7 @@ def block_means(
     while rows < min_cell_size:
         rows *= 2
     if len(measure) < rows:
-        count = len(measure)
-        came = "There is 1 row" if count == 1 else f"There are {count} rows"
-        raise InputError(f"{came}, and a block has {rows}; use more rows.")
+        raise InputError(f"There are {len(measure)} rows, and a block has {rows}; use more rows.")
     order, rng = data_order(measure, "blocks", keys)
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)

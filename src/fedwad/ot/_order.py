@@ -67,8 +67,8 @@ def data_order(
     """A random order of the rows and a generator, both determined by the data and the purpose.
 
     Rows are sorted by their digests, so the order in which they are stored plays no part. A digest
-    of all rows seeds the generator that shuffles them. No request can choose another order, and one
-    row more or less gives an unrelated one, so two orders of almost the same data cannot be
+    of all rows seeds the generator that shuffles them. No request can choose a different order, and
+    one row more or less gives an unrelated one, so two orders of almost the same data cannot be
     compared row by row. With `keys`, sixteen bytes for each row, the order depends on those instead
     of the features: rows of a table are dealt in the same order whatever schema encodes them.
     """

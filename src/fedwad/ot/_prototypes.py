@@ -15,12 +15,20 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import min_cell_size
 
-__all__ = ["Atoms", "LabelledAtoms", "Masses", "Per", "distil", "distil_labelled", "large_classes"]
+__all__ = [
+    "Atoms",
+    "AtomsPer",
+    "LabelledAtoms",
+    "Masses",
+    "distil",
+    "distil_labelled",
+    "large_classes",
+]
 
 #: Whether all atoms have equal weight, or each the weight of its nearest samples.
 Masses = Literal["equal", "free"]
 #: Whether classes are distilled one by one, or all samples together.
-Per = Literal["class", "client"]
+AtomsPer = Literal["class", "site"]
 
 _ROUNDS = 100
 _CONVERGED = 1e-4  # relative gain of a round in squared distance
@@ -123,16 +131,16 @@ def distil_labelled(
     measure: Measure,
     codes: NDArray[np.int64],
     size: int,
-    per: Per = "class",
+    atoms_per: AtomsPer = "class",
     masses: Masses = "equal",
     min_size: int = 1,
     seed: int = 0,
 ) -> LabelledAtoms:
     """Atoms of a client's samples, at most about `size` of them, each with one of its classes.
 
-    per="class" distils each class by itself, with atoms in proportion to its samples and at least
-    one. per="client" distils all samples together and gives each atom the class of its nearest
-    sample, or of most of its `min_size` nearest samples. Classes with fewer samples than
+    atoms_per="class" distils each class by itself, with atoms in proportion to its samples and at
+    least one. atoms_per="site" distils all samples together and gives each atom the class of its
+    nearest sample, or of most of its `min_size` nearest samples. Classes with fewer samples than
     `min_size` are left out, or have no vote.
 
     Raises
@@ -144,7 +152,7 @@ def distil_labelled(
     if not len(known):
         raise InputError(f"No class has {min_size} samples, the fewest that an atom may average.")
     complete = len(known) > int(codes.max())
-    if per == "client":
+    if atoms_per == "site":
         atoms = distil(measure, size, masses, min_size, seed)
         points, weights = atoms.measure.points, atoms.measure.weights
         found = _nearest_class(points, measure, codes, known, min_size)

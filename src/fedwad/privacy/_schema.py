@@ -46,14 +46,14 @@ def check_draft(draft: Schema) -> None:
             "The draft of a private schema was agreed on from the sites' data, which is not"
             " private; write its ranges and levels from public knowledge into a schema file."
         )
-    for column in draft.used:
+    for column in draft.compared_columns:
         if column.kind in ("number", "date") and not column.range:
             raise InputError(
                 f"Column '{column.name}' of the draft has no range, which no private schema can"
                 " find; add the smallest and the largest value that is possible, as in range ="
                 " [0, 120]."
             )
-    if not draft.used:
+    if not draft.compared_columns:
         raise InputError("The draft compares no column; give at least one a kind.")
 
 
@@ -72,13 +72,16 @@ def schema_size(draft: Schema) -> int:
 
 def schema_sensitivity(draft: Schema) -> float:
     """How much the sums change at most, in Euclidean norm, when one row is replaced."""
-    numbers = sum(column.kind in ("number", "date") for column in draft.used)
-    return math.sqrt(numbers * _NUMBER + (len(draft.used) - numbers) * _LEVEL)
+    numbers = sum(column.kind in ("number", "date") for column in draft.compared_columns)
+    return math.sqrt(numbers * _NUMBER + (len(draft.compared_columns) - numbers) * _LEVEL)
 
 
 def schema_sums(points: Floats, draft: Schema) -> NDArray[np.int64]:
     """Sums over rows that the draft encoded, in UNITs; each row by itself."""
-    parts = [_added(column, points[:, draft.places(column.name)]) for column in draft.used]
+    parts = [
+        _added(column, points[:, draft.feature_slice(column.name)])
+        for column in draft.compared_columns
+    ]
     added = np.column_stack(parts)
     return np.asarray(np.rint(added / UNIT).astype(np.int64).sum(axis=0))
 

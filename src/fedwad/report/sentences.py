@@ -123,7 +123,7 @@ def _all(sites: Sequence[str], named: Named) -> list[str]:
 
 
 def _columns(schema: Schema | None) -> list[str]:
-    return [] if schema is None else list(schema.summary())
+    return [] if schema is None else list(schema.description_lines())
 
 
 def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:

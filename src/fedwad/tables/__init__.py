@@ -5,7 +5,7 @@
 >>> paris = read_table(pa.table({"age": ["61.5", "?", "45"] * 8, "sex": ["f", "m", "m"] * 8}))
 >>> oslo = read_table(pa.table({"age": [50.5, 60, 70] * 8, "sex": ["f", "f", "m"] * 8}))
 >>> schema = agree({"paris": profile(paris, 5), "oslo": profile(oslo, 5)})
->>> schema.names
+>>> schema.feature_names
 ('age', 'age=missing', 'sex=f', 'sex=m', 'sex=other')
 >>> schema.encode(paris).shape
 (24, 5)

@@ -20,7 +20,7 @@ __all__ = ["agree"]
 def agree(profiles: Mapping[str, Profile]) -> Schema:
     """The schema of sites that sent these profiles, with the conflicts between them.
 
-    A column is compared when every site has it and all read the same kind. Whole numbers with at
+    A column is compared when every site has it and all read the same kind. Integers with at
     most `MAX_CODES` different values are a category when they occur in three rows or more on
     average at some site and no site has more values, unless they are steps of a scale (50, 60, ...
     100). So are texts with at most `MAX_LEVELS` different values that occur in three rows or more
@@ -73,7 +73,7 @@ def _column(
 
 
 def _absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> Ignored:
-    """A column that some sites do not have, perhaps under another name; of two such, one is a
+    """A column that some sites do not have, perhaps under a different name; of two such, one is a
     conflict."""
     own = {n for site, p in profiles.items() if site not in lacking for n in p.names}
     theirs = profiles[lacking[0]].names

@@ -23,7 +23,7 @@ _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 def arrow_column(
     name: str,
     array: pa.Array,
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     decimal: str = "",
     by_cell: bool = False,
 ) -> Column:
@@ -46,14 +46,14 @@ def arrow_column(
             else _boolean_column(name, codes)
         )
     if kinds.is_dictionary(kind):
-        return _categorical_column(name, array, markers)
+        return _categorical_column(name, array, missing_texts)
     if kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view":
         texts = array if str(kind) != "string_view" else array.cast("string")
-        return _text_column(name, texts, markers, decimal, by_cell)
+        return _text_column(name, texts, missing_texts, decimal, by_cell)
     if kinds.is_temporal(kind):
         return _temporal(name, array)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
-        return _numeric_column(name, "number", _floats(array), markers)
+        return _numeric_column(name, "number", _floats(array), missing_texts)
     return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
 
 
@@ -62,9 +62,9 @@ def _boolean_column(name: str, codes: NDArray[np.int8]) -> Column:
 
 
 def _numeric_column(
-    name: str, kind: str, values: NDArray[np.float64], markers: frozenset[str] = frozenset()
+    name: str, kind: str, values: NDArray[np.float64], missing_texts: frozenset[str] = frozenset()
 ) -> Column:
-    numbers = [float(marker) for marker in markers if _is_float(marker)]
+    numbers = [float(marker) for marker in missing_texts if _is_float(marker)]
     if numbers and np.isin(values, numbers).any():
         values = np.where(np.isin(values, numbers), np.nan, values)
     if np.isnan(values).all():
@@ -79,13 +79,15 @@ def _is_float(text: str) -> bool:
         return False
 
 
-def _categorical_column(name: str, array: pa.DictionaryArray, markers: frozenset[str]) -> Column:
+def _categorical_column(
+    name: str, array: pa.DictionaryArray, missing_texts: frozenset[str]
+) -> Column:
     """A categorical type: its levels stay levels, also where they are numbers."""
     codes = _as_numpy(array.indices.cast("int64"), np.int64).copy()
     codes[_is_missing(array.indices)] = -1
     levels = [_level(value) for value in array.dictionary.to_pylist()]
     texts = ["" if level is None else level for level in levels]
-    return text_column(name, codes, texts, markers, declared=True)
+    return text_column(name, codes, texts, missing_texts, declared=True)
 
 
 def _level(value: Any) -> str | None:
@@ -95,13 +97,13 @@ def _level(value: Any) -> str | None:
 
 
 def _text_column(
-    name: str, array: pa.Array, markers: frozenset[str], decimal: str, by_cell: bool
+    name: str, array: pa.Array, missing_texts: frozenset[str], decimal: str, by_cell: bool
 ) -> Column:
     encoded = array.dictionary_encode()
     codes = _as_numpy(encoded.indices, np.int32).copy()
     codes[_is_missing(encoded.indices)] = -1
     texts = encoded.dictionary.to_pylist()
-    column = text_column(name, codes, texts, markers, decimal, declared=by_cell)
+    column = text_column(name, codes, texts, missing_texts, decimal, declared=by_cell)
     return replace(column, detail=decimal) if by_cell else column
 
 
@@ -132,7 +134,7 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     PyArrow's own way to NumPy imports pandas where that is installed: seconds of waiting, and an
     interrupt during that import leaves the import lock taken. Its memory can be read as it is.
     """
-    doubles = array.cast("float64", safe=False)  # safe would refuse whole numbers beyond 2^53
+    doubles = array.cast("float64", safe=False)  # safe would refuse integers beyond 2^53
     values = _as_numpy(doubles, np.float64)
     if not array.null_count:
         return values

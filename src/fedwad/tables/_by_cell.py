@@ -80,7 +80,7 @@ def label_texts(column: Column) -> NDArray[Any]:
 def label_text(value: Any) -> str | None:
     """The text by which a label is compared with a public name; None for a missing one.
 
-    A number and its text are the same label, and so are a truth value and its word.
+    A number and its text are the same label, and so are a boolean and its text.
 
     >>> label_text(1.0), label_text("01"), label_text(True), label_text(float("nan"))
     ('1', '1', 'true', None)
@@ -140,7 +140,7 @@ def _fitted(column: Column, spec: SchemaColumn) -> Column:
 
 
 def _with_truth_codes(column: Column, spec: SchemaColumn) -> Column:
-    """Levels by the names that the schema has for truth values."""
+    """Levels by the names that the schema has for booleans."""
     codes = {"true": "1", "false": "0"}
     levels = []
     for level in column.levels:

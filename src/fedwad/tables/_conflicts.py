@@ -16,14 +16,16 @@ __all__ = ["Conflict", "StatisticsBySite", "conflicts_of", "listed"]
 #: What each site says about a column.
 StatisticsBySite = Mapping[str, ColumnStatistics]
 
-_FEWEST = 10  # values that all are the same for it to be worth a sentence
-_MOSTLY, _SELDOM = 0.9, 0.5  # shares of missing values at one site and at another
-_OFTEN = 0.05  # of a site's values are a sentinel for it to be suspicious
+_MIN_CONSTANT = 10  # equal values from which on a constant column gets a sentence
+_MISSING_HERE, _MISSING_ELSEWHERE = 0.9, 0.5  # fractions of missing values, above and below
+_MIN_SENTINEL = 0.05  # fraction of a site's values from which on a sentinel is suspicious
 _OUTLYING = 2.0  # standard deviations of the sites without it
+_MAX_CODINGS = 20  # sites whose levels are compared with the first, once one agrees with it
 _POWERS = (10.0, 100.0, 1000.0, 1e4, 1e6)
 #: Ratios of units: pounds and kilograms, inches and centimetres, feet and metres, months and years,
-#: glucose, cholesterol, triglycerides and creatinine in mg/dl and mmol/l or umol/l, days and years.
-_UNITS = (
+#: glucose, cholesterol, triglycerides and creatinine in mg/dl and mmol/l or umol/l, days and years,
+#: days and weeks, hours and days, days and months, minutes and hours.
+_UNIT_RATIOS = (
     2.20462,
     2.54,
     3.28084,
@@ -40,7 +42,8 @@ _UNITS = (
 )
 _NEAR_POWER, _NEAR_UNIT = np.log(1.35), np.log(1.03)
 _SAME_SHAPE, _OTHER_SCALE = np.log(1.001), np.log(1.5)
-_SAME_ROWS, _SAME_NUMBERS = 1e-4, 1e-6  # with and without rounding after a change of units
+# Looser at equal counts: the same rows, rounded after a change of units.
+_TOL_SAME_COUNT, _TOL_OTHER_COUNT = 1e-4, 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,64 +62,73 @@ class Conflict:
         return self.sentence
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """'a', 'a and b', 'a, b and c'; the rest of a long list as a number.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    if len(words) > 4:
-        return f"{', '.join(words[:3])} and {len(words) - 3} others"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(names) > 4:
+        return f"{', '.join(names[:3])} and {len(names) - 3} others"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def conflicts_of(name: str, found: StatisticsBySite, column: SchemaColumn) -> list[Conflict]:
+def conflicts_of(name: str, statistics: StatisticsBySite, column: SchemaColumn) -> list[Conflict]:
     """What is odd about a column between the sites that have it."""
-    result = [*_all_missing(name, found, column), *_mostly_missing(name, found, column)]
+    result = [*_all_missing(name, statistics, column), *_mostly_missing(name, statistics, column)]
     if column.kind == "number":
-        suspicious = [*_sentinels(name, found)]
+        suspicious = [*_sentinels(name, statistics)]
         result += suspicious
         named = {site for conflict in suspicious for site in conflict.sites}
-        result += _constant(name, {s: v for s, v in found.items() if s not in named}, len(found))
-        result += _units(name, {s: v for s, v in found.items() if s not in named})
+        others = {site: s for site, s in statistics.items() if site not in named}
+        result += _constant(name, others, len(statistics))
+        result += _different_units(name, others)
     if column.kind == "category":
-        result += _constant(name, found, len(found))
-        spellings = [*_spellings(name, found)]
-        result += spellings or _codings(name, found)
+        result += _constant(name, statistics, len(statistics))
+        spellings = [*_spellings(name, statistics)]
+        result += spellings or _codings(name, statistics)
     return result
 
 
-def _all_missing(name: str, found: StatisticsBySite, column: SchemaColumn) -> Iterator[Conflict]:
+def _all_missing(
+    name: str, statistics: StatisticsBySite, column: SchemaColumn
+) -> Iterator[Conflict]:
     if column.kind in ("ignored", "label"):
         return
-    for site, s in found.items():
+    for site, s in statistics.items():
         if s.count == 0:
             sentence = f"All {s.missing} values of column '{name}' at {site} are missing."
             yield Conflict(name, (site,), "all missing", sentence)
 
 
-def _mostly_missing(name: str, found: StatisticsBySite, column: SchemaColumn) -> Iterator[Conflict]:
-    """A column that some sites hardly have a value of, and another one mostly has."""
+def _mostly_missing(
+    name: str, statistics: StatisticsBySite, column: SchemaColumn
+) -> Iterator[Conflict]:
+    """A column missing in over 90% of the rows of some sites and in less than half of those of
+    another."""
     if column.kind in ("ignored", "label"):
         return
-    shares = {site: s.missing / (s.count + s.missing) for site, s in found.items()}
-    sites = [site for site, share in shares.items() if _MOSTLY < share < 1.0]
-    if sites and min(shares.values()) < _SELDOM:
-        listing = listed([f"{shares[site]:.1%} of the rows of {site}" for site in sites])
+    missing = {site: s.missing / (s.count + s.missing) for site, s in statistics.items()}
+    sites = [site for site, fraction in missing.items() if _MISSING_HERE < fraction < 1.0]
+    if sites and min(missing.values()) < _MISSING_ELSEWHERE:
+        listing = listed([f"{missing[site]:.1%} of the rows of {site}" for site in sites])
         sentence = f"Column '{name}' is missing in {listing}."
         yield Conflict(name, tuple(sites), "mostly missing", sentence)
 
 
-def _sentinels(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
-    """Values such as 0 or 99 that are frequent here, absent elsewhere, and far from the rest."""
-    for site, s in found.items():
-        for value, number in zip(s.frequent, s.frequent_counts, strict=True):
+def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
+    """Values such as 0 or 99 that are frequent here, not frequent at some other sites, and over 2
+    standard deviations from their means."""
+    for site, s in statistics.items():
+        for value, number in zip(s.sentinels, s.sentinel_counts, strict=True):
             without = [
-                o for o, v in found.items() if o != site and value not in v.frequent and v.count
+                o
+                for o, v in statistics.items()
+                if o != site and value not in v.sentinels and v.count
             ]
-            others = [found[o] for o in without if np.isfinite(found[o].mean)]
+            others = [statistics[o] for o in without if np.isfinite(statistics[o].mean)]
             far = others and all(abs(value - o.mean) > _OUTLYING * o.std for o in others)
-            if number >= _OFTEN * s.count and far:
+            if number >= _MIN_SENTINEL * s.count and far:
                 what = f"All {number}" if number == s.count else f"{number} of {s.count}"
                 shown = level_of(value)
                 yield Conflict(
@@ -129,23 +141,24 @@ def _sentinels(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
                 )
 
 
-def _constant(name: str, found: StatisticsBySite, sites: int) -> Iterator[Conflict]:
+def _constant(name: str, statistics: StatisticsBySite, sites: int) -> Iterator[Conflict]:
     if sites < 2:
         return
     constant: dict[str, list[str]] = {}
-    for site, s in found.items():
-        if s.count >= _FEWEST and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
+    for site, s in statistics.items():
+        if s.count >= _MIN_CONSTANT and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
             value = s.levels[0] if s.levels else level_of(s.mean)
             constant.setdefault(value, []).append(site)
     for value, where in constant.items():
-        count = sum(found[site].count for site in where)
+        count = sum(statistics[site].count for site in where)
         sentence = f"All {count} values of column '{name}' at {listed(where)} are {value}."
         yield Conflict(name, tuple(where), "constant", sentence)
 
 
-def _units(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
-    """Each site against the one in the middle: the same shape on another scale."""
-    known = {site: s for site, s in found.items() if s.count > 1 and s.std > 0}
+def _different_units(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
+    """Compare each site with the one of median standard deviation; report a constant factor between
+    them."""
+    known = {site: s for site, s in statistics.items() if s.count > 1 and s.std > 0}
     if len(known) < 2:
         return
     order = sorted(known, key=lambda site: known[site].std)
@@ -163,61 +176,68 @@ def _units(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
                 f" {less}; use the same unit at both.",
             )
         elif site != middle and _temperatures(known[site], known[middle]):
+            warmer = known[site].std > known[middle].std
+            fahrenheit, celsius = (site, middle) if warmer else (middle, site)
             yield Conflict(
                 name,
                 (site, middle),
                 "units",
-                f"Values of column '{name}' at {site} and {middle} seem to be in Fahrenheit and"
-                " Celsius; use the same unit at both.",
+                f"Values of column '{name}' seem to be in Fahrenheit at {fahrenheit} and in Celsius"
+                f" at {celsius}; use the same unit at both.",
             )
 
 
 def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
-    """The factor between two columns of other units, if that is what they seem to be."""
-    spread = np.log(one.std / other.std)
-    level = None
+    """The factor between two columns in different units, if that is what they seem to be."""
+    log_std_ratio = np.log(one.std / other.std)
+    log_mean_ratio = None
     if (
         min(abs(one.mean) / one.std, abs(other.mean) / other.std) > 0.5
         and one.mean * other.mean > 0
     ):
-        level = np.log(one.mean / other.mean)
-    if level is not None and _rescaled(spread, spread - level, one.count == other.count):
-        return float(np.exp(spread))
-    for factors, near in ((_POWERS, _NEAR_POWER), (_UNITS, _NEAR_UNIT)):
+        log_mean_ratio = np.log(one.mean / other.mean)
+    if log_mean_ratio is not None and _rescaled(
+        log_std_ratio, log_std_ratio - log_mean_ratio, one.count == other.count
+    ):
+        return float(np.exp(log_std_ratio))
+    for factors, near in ((_POWERS, _NEAR_POWER), (_UNIT_RATIOS, _NEAR_UNIT)):
         for factor in factors:
-            wanted = np.copysign(np.log(factor), spread)
-            around_zero = level is None and factors is _POWERS  # the mean says nothing there
-            close = around_zero or (level is not None and abs(level - wanted) < near)
-            if abs(spread - wanted) < near and close:
-                seen = spread if level is None else (spread + level) / 2.0
-                return float(np.exp(wanted if factors is _UNITS else seen))
+            log_factor = np.copysign(np.log(factor), log_std_ratio)
+            if log_mean_ratio is None:  # means near zero say nothing
+                close, observed = factors is _POWERS, log_std_ratio
+            else:
+                close = abs(log_mean_ratio - log_factor) < near
+                observed = (log_std_ratio + log_mean_ratio) / 2.0
+            if abs(log_std_ratio - log_factor) < near and close:
+                return float(np.exp(log_factor if factors is _UNIT_RATIOS else observed))
     return None
 
 
-def _rescaled(spread: float, apart: float, same_count: bool) -> bool:
-    """Whether mean and standard deviation differ by one factor, as in rows of another unit.
+def _rescaled(log_std_ratio: float, apart: float, same_count: bool) -> bool:
+    """Whether mean and standard deviation differ by one factor, as in rows in a different unit.
 
     `apart` is by how much the logarithms of the two factors differ. Independent sites of some
     hundred rows are a few percent apart, so a factor near 1 needs a closer match.
     """
-    if abs(spread) > _OTHER_SCALE:
+    if abs(log_std_ratio) > _OTHER_SCALE:
         return bool(abs(apart) < _SAME_SHAPE)
-    near = _SAME_ROWS if same_count else _SAME_NUMBERS
-    return bool(abs(spread) > _SAME_SHAPE and abs(apart) < near)
+    tolerance = _TOL_SAME_COUNT if same_count else _TOL_OTHER_COUNT
+    return bool(abs(log_std_ratio) > _SAME_SHAPE and abs(apart) < tolerance)
 
 
 def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
-    warm, cold = (one, other) if one.std > other.std else (other, one)
+    fahrenheit, celsius = (one, other) if one.std > other.std else (other, one)
     return bool(
-        abs(warm.std / cold.std / 1.8 - 1.0) < 0.03
-        and abs(warm.mean - (1.8 * cold.mean + 32.0)) < 0.5 * warm.std
+        abs(fahrenheit.std / celsius.std / 1.8 - 1.0) < 0.03
+        and abs(fahrenheit.mean - (1.8 * celsius.mean + 32.0)) < 0.5 * fahrenheit.std
     )
 
 
-def _spellings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
-    """Levels that differ in upper and lower case only; a sentence for each pair of sites."""
+def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
+    """Levels that differ in case or spaces only, also within one site; a sentence for each pair of
+    sites."""
     spelled: dict[str, dict[str, str]] = {}
-    for site, s in found.items():
+    for site, s in statistics.items():
         for level in s.levels:
             spelled.setdefault(" ".join(level.lower().split()), {}).setdefault(level, site)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
@@ -237,25 +257,27 @@ def _spellings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
         )
 
 
-def _codings(name: str, found: StatisticsBySite) -> Iterator[Conflict]:
-    """Sites that share no level, or whose codes are those of another site moved by one."""
-    full = {site: s for site, s in found.items() if len(s.levels) > 1}
-    here = next(iter(full), "")
-    groups: dict[str, list[str]] = {}
-    for there in list(full)[1:]:
+def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
+    """Sites that share no level with the first site, or have its codes plus a constant.
+
+    With many sites it stops at the first beyond `_MAX_CODINGS` that agrees with the first one.
+    """
+    full = {site: s for site, s in statistics.items() if len(s.levels) > 1}
+    sites = list(full)
+    for index, site in enumerate(sites[1:], 1):
+        here, there = sites[0], site
         one, two = set(full[here].levels), set(full[there].levels)
         moved = not (full[here].other or full[there].other) and _moved(one, two)
         if one.isdisjoint(two) or moved:
-            groups.setdefault(_shown(full[there]), []).append(there)
-    for levels, others in groups.items():
-        where = "both" if len(others) == 1 else "all of them"
-        yield Conflict(
-            name,
-            (here, *others),
-            "coding",
-            f"Column '{name}' has {_shown(full[here])} at {here} and {levels} at"
-            f" {listed(others)}; code it the same way at {where}.",
-        )
+            yield Conflict(
+                name,
+                (here, there),
+                "coding",
+                f"Column '{name}' has {_shown(full[here])} at {here} and {_shown(full[there])} at"
+                f" {there}; code it the same way at both.",
+            )
+        elif index > _MAX_CODINGS:
+            return
 
 
 def _moved(one: set[str], two: set[str]) -> bool:

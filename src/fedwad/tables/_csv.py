@@ -29,15 +29,15 @@ _MISSING_SPELLINGS = [
 
 def read_csv(
     path: Path,
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     encoding: str | None = None,
     by_cell: bool = False,
 ) -> Table:
     """A table from text separated by commas, semicolons, tabs or bars; the file says which.
 
-    `markers` are further spellings of a missing value; `drop` names columns to leave out. With
-    `by_cell`, all columns are texts and no row is left out.
+    `missing_texts` are further spellings of a missing value; `drop` names columns to leave out.
+    With `by_cell`, all columns are texts and no row is left out.
     """
     data = read_utf8(path, encoding)
     _refuse_other_content(data, path)
@@ -47,7 +47,7 @@ def read_csv(
     headerless = _is_headerless(names, path, separator)
     if headerless:
         content = _parsed(data, separator, path, headerless=True)
-        column_names = [f"f{place}" for place in range(len(names))]
+        column_names = [f"f{index}" for index in range(len(names))]
     else:
         column_names = names
     _check_names(column_names, content, path, drop, headerless)
@@ -55,7 +55,7 @@ def read_csv(
     if by_cell:
         content = _parsed(data, separator, path, headerless, content.column_names)
     columns = tuple(
-        arrow_column(name, _single_chunk(array), markers, decimal, by_cell)
+        arrow_column(name, _single_chunk(array), missing_texts, decimal, by_cell)
         for name, array in zip(column_names, content.columns, strict=True)
         if name not in drop and not (name == "" and array.null_count == len(array))
     )
@@ -156,7 +156,7 @@ def _refuse_ragged(ragged: Sequence[Any], separator: str, path: Path) -> None:
 
 def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
     """Whether the first line is a row of data and not a header."""
-    if set(names) == {str(place) for place in range(len(names))}:
+    if set(names) == {str(index) for index in range(len(names))}:
         raise InputError(
             f"The first line of {path} may count the columns or be a sample; name the columns, or"
             " leave that line out."
@@ -166,14 +166,14 @@ def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
         return False
     if "" in names and not _counts_rows(names):
         raise InputError(
-            f"The first line of {path} has an empty cell and no words, and may name the columns or"
-            " be a sample; name the columns in words, or fill that cell if it is a sample."
+            f"The first line of {path} has an empty cell and otherwise numbers only, so it may be"
+            " a header or data; give the columns names that are not numbers, or fill that cell."
         )
     return "" not in names
 
 
 def _counts_rows(names: Sequence[str]) -> bool:
-    """Whether pandas may have written these names: none for the index, then whole numbers."""
+    """Whether pandas may have written these names: none for the index, then integers."""
     return names[0] == "" and all(name.removeprefix("-").isdecimal() for name in names[1:])
 
 

@@ -57,7 +57,7 @@ def decide(found: StatisticsBySite) -> CompareKind | Ignored:
 def _decide_mixed(
     found: StatisticsBySite, kinds: set[str]
 ) -> Literal["category", "boolean"] | Ignored:
-    """Sites that read different kinds: codes and text may share levels, 0/1 may be truth values."""
+    """Sites that read different kinds: codes and text may share levels, 0/1 may be booleans."""
     numbers = [s for s in found.values() if s.kind == "number"]
     coded = all(s.codes for s in numbers)
     levels = {level for s in numbers for level in s.levels}
@@ -82,8 +82,6 @@ def _numbers_in_text(found: StatisticsBySite) -> str:
     for site, s in found.items():
         if s.kind == "category" and s.numbers_in_text:
             return f", where {s.numbers_in_text} of {s.count} values of {site} are numbers"
-    if {s.kind for s in found.values()} == {"number", "category"}:
-        return "; a number with its unit, such as 70 kg, is text"
     return ""
 
 
@@ -125,7 +123,7 @@ def _decide_number(found: StatisticsBySite) -> Literal["number", "category"] | I
 
 
 def _are_codes(numbers: Sequence[ColumnStatistics]) -> bool:
-    """Whether whole numbers are few and repeated often enough to be a category."""
+    """Whether integers are few and repeated often enough to be a category."""
     levels = {level for s in numbers for level in s.levels}
     few = all(s.codes for s in numbers) and 0 < len(levels) <= MAX_CODES
     return few and _repeated(numbers) and not _is_scale(levels)
@@ -137,7 +135,7 @@ def _repeated(columns: Sequence[ColumnStatistics]) -> bool:
 
 
 def _is_scale(levels: set[str]) -> bool:
-    """Whether whole numbers are the steps of a scale, such as 50, 60, ... 100, and not codes."""
+    """Whether integers are the steps of a scale, such as 50, 60, ... 100, and not codes."""
     values = sorted(int(float(level)) for level in levels)
     return len(values) >= _FEWEST_STEPS and math.gcd(*(v - values[0] for v in values)) > 1
 
@@ -162,7 +160,7 @@ def _all_differ(found: StatisticsBySite) -> bool:
 
 
 def _coincidences(numbers: Sequence[ColumnStatistics]) -> float:
-    """How many pairs of equal values whole numbers of this count and spread have by chance.
+    """How many pairs of equal values integers of this count and spread have by chance.
 
     Measurements have about as many, identifiers none.
     """

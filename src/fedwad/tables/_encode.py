@@ -17,7 +17,7 @@ __all__ = ["TRUTH", "encode", "label_values"]
 
 _BLOCK = 8192  # rows: a block of the result stays in the processor's cache
 _LOST, _UNKNOWN = -1, -2
-#: Words for truth values.
+#: Texts that stand for booleans.
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
 
@@ -31,20 +31,20 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
     for spec in columns:
         if spec.width:
             column = table[spec.name].without(spec.missing_values)
-            place = slice(width, width + spec.width)
+            columns_slice = slice(width, width + spec.width)
             make = _levels_writer if spec.kind == "category" else _number_writer
-            writers.append((place, make(spec, column, table.name)))
-            width = place.stop
+            writers.append((columns_slice, make(spec, column, table.name)))
+            width = columns_slice.stop
     result = np.zeros((table.rows, width))
     for start in range(0, table.rows, _BLOCK):
         rows = slice(start, min(start + _BLOCK, table.rows))
-        for place, write in writers:
-            write(rows, result[rows, place])
+        for columns_slice, write in writers:
+            write(rows, result[rows, columns_slice])
     return result
 
 
 def label_values(column: Column, name: str) -> NDArray[Any]:
-    """The labels of the rows of table `name`: words, whole numbers, numbers or truth values."""
+    """The labels of the rows of table `name`: strings, integers, floats or booleans."""
     if column.missing.any():
         raise InputError(
             f"Column '{column.name}' of {name} has {count_rows(column.missing, 'missing value')},"
@@ -96,7 +96,7 @@ def _check_numbers(spec: SchemaColumn, values: NDArray[np.float64], name: str) -
 
 
 def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
-    """The values of a column that the schema takes for numbers, dates or truth values."""
+    """The values of a column that the schema takes for numbers, dates or booleans."""
     if column.kind == "empty":
         return np.full(len(column), np.nan)
     if column.kind == spec.kind:
@@ -113,7 +113,7 @@ def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float6
 
 
 def _truths(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
-    """Truth values written as 0 and 1, or as words such as yes and no."""
+    """Booleans written as 0 and 1, or as texts such as yes and no."""
     if column.kind == "number":
         wrong = ~(np.isnan(column.values) | np.isin(column.values, (0.0, 1.0)))
         values = column.values
@@ -145,25 +145,25 @@ def _wrong_kind(spec: SchemaColumn, column: Column, name: str) -> InputError:
 
 
 def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
-    places = _places(spec, column, name)
+    level_indices = _level_indices(spec, column, name)
     on_value = spec.on_value
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
-        out[np.arange(len(out)), places[rows]] = on_value
+        out[np.arange(len(out)), level_indices[rows]] = on_value
 
     return write
 
 
-def _places(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedinteger]:
+def _level_indices(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedinteger]:
     """The encoded column of each row, counted within the category."""
     if column.kind == "unusable":
         raise _wrong_kind(spec, column, name)
-    places = _found(spec, column)
-    lost = places == _LOST
+    level_indices = _known_indices(spec, column)
+    lost = level_indices == _LOST
     _refuse_missing(spec, lost, name)
     if lost.any():
-        places[lost] = len(spec.levels) if spec.missing == "level" else _place_of_other(spec)
-    unknown = places == _UNKNOWN
+        level_indices[lost] = len(spec.levels) if spec.missing == "level" else _index_of_other(spec)
+    unknown = level_indices == _UNKNOWN
     if unknown.any():
         if OTHER not in spec.levels:
             rows = (np.flatnonzero(unknown) + 1).tolist()
@@ -171,11 +171,11 @@ def _places(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedi
                 f"Column '{spec.name}' of {name} has levels that the schema does not list"
                 f" ({list_rows(rows)}); add them, or '{OTHER}', to its levels."
             )
-        places[unknown] = spec.levels.index(OTHER)
-    return places
+        level_indices[unknown] = spec.levels.index(OTHER)
+    return level_indices
 
 
-def _place_of_other(spec: SchemaColumn) -> int:
+def _index_of_other(spec: SchemaColumn) -> int:
     if OTHER not in spec.levels:
         raise InputError(
             f"missing of column '{spec.name}' is 'other', which is not among its levels; add it."
@@ -183,9 +183,9 @@ def _place_of_other(spec: SchemaColumn) -> int:
     return spec.levels.index(OTHER)
 
 
-def _found(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
-    """The place of each row's level in the schema, or that it is missing, or unknown."""
-    known: dict[str, int] = {level: place for place, level in enumerate(spec.levels)}
+def _known_indices(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
+    """The index of each row's level in the schema, or that it is missing, or unknown."""
+    known: dict[str, int] = {level: index for index, level in enumerate(spec.levels)}
     if column.kind in ("category", "boolean"):
         lookup = [known.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
@@ -195,7 +195,7 @@ def _found(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
     if column.kind == "empty":
         return result
     result[~column.missing] = _UNKNOWN
-    for level, place in known.items():
+    for level, index in known.items():
         if is_code(level):
-            result[column.values == float(level)] = place
+            result[column.values == float(level)] = index
     return result

@@ -16,7 +16,7 @@ __all__ = ["read_excel"]
 
 def read_excel(
     path: Path,
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     sheet: str | None = None,
     by_cell: bool = False,
@@ -28,16 +28,16 @@ def read_excel(
     if len(lines) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
     names = ["" if cell is None else str(cell) for cell in lines[0]]
-    places = [
-        place
-        for place, name in enumerate(names)
-        if name or any(line[place] is not None for line in lines[1:])
+    indices = [
+        index
+        for index, name in enumerate(names)
+        if name or any(line[index] is not None for line in lines[1:])
     ]
-    check_names([names[place] for place in places], str(path), drop)
+    check_names([names[index] for index in indices], str(path), drop)
     columns = tuple(
-        values_column(names[place], [line[place] for line in lines[1:]], markers, by_cell)
-        for place in places
-        if names[place] not in drop
+        values_column(names[index], [line[index] for line in lines[1:]], missing_texts, by_cell)
+        for index in indices
+        if names[index] not in drop
     )
     return Table(str(path), columns, len(lines) - 1)
 

@@ -24,7 +24,7 @@ def is_frame(source: Any) -> bool:
 def read_frame(
     frame: Any,
     name: str,
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     drop: Sequence[str] = (),
     wanted: Sequence[str] = (),
     by_cell: bool = False,
@@ -45,27 +45,27 @@ def read_frame(
     if rows == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     columns = tuple(
-        _column(column, title, markers, by_cell)
+        _column(column, title, missing_texts, by_cell)
         for title, column in zip(names, known.iter_columns(), strict=True)
         if title not in drop
     )
     return Table(name, columns, rows)
 
 
-def _column(series: Any, name: str, markers: frozenset[str], by_cell: bool) -> Column:
+def _column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
     native = series.to_native()
     if isinstance(getattr(native, "dtype", None), np.dtype) and native.dtype == np.float64:
         array = _pandas_floats(native)
-        if array is not None and not markers:
+        if array is not None and not missing_texts:
             empty = bool(np.isnan(array).all())
             return Column(name, "empty" if empty else "number", array)
     try:
         array = series.to_arrow()
     except Exception:  # a column of objects of several types
-        return _objects(series, name, markers, by_cell)
+        return _objects(series, name, missing_texts, by_cell)
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
-    return arrow_column(name, array, markers, by_cell=by_cell)
+    return arrow_column(name, array, missing_texts, by_cell=by_cell)
 
 
 def _pandas_floats(native: Any) -> Any:
@@ -75,7 +75,7 @@ def _pandas_floats(native: Any) -> Any:
     return np.asarray(native)
 
 
-def _objects(series: Any, name: str, markers: frozenset[str], by_cell: bool) -> Column:
+def _objects(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
     values = series.to_list()
     plain = (str, bool, int, float, np.generic, type(None))
     odd = next((v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None)
@@ -83,7 +83,7 @@ def _objects(series: Any, name: str, markers: frozenset[str], by_cell: bool) -> 
         kind = type(odd).__name__
         return Column(name, "unusable", np.zeros(len(values), np.int8), detail=f"{kind} values")
     plain_values = [None if _is_na(value) else value for value in values]
-    return values_column(name, plain_values, markers, by_cell)
+    return values_column(name, plain_values, missing_texts, by_cell)
 
 
 def _is_na(value: Any) -> bool:
@@ -101,7 +101,7 @@ def _without_index(table: Any, asked: Sequence[str]) -> Any:
     try:
         index = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
         stored = {column for column in index if isinstance(column, str) and column not in asked}
-        kept = [place for place, name in enumerate(table.column_names) if name not in stored]
+        kept = [number for number, name in enumerate(table.column_names) if name not in stored]
     except (AttributeError, KeyError, TypeError, ValueError):  # pandas did not write this table
         return table
     return table.select(kept) if len(kept) < len(table.column_names) else table

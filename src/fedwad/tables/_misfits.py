@@ -1,4 +1,4 @@
-"""Where a table does not fit a schema that it had no part in: unknown levels, another unit."""
+"""Where a table does not fit a schema that it had no part in: unknown levels, a different unit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def misfits(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
     >>> [(conflict.column, conflict.problem) for conflict in misfits(schema, pounds, "oslo")]
     [('weight', 'units')]
     """
-    for spec in schema.used:
+    for spec in schema.compared_columns:
         if spec.name not in table:
             continue
         column = table[spec.name].without(spec.missing_values)

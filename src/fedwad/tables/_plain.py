@@ -43,13 +43,13 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
     if not features:
         raise InputError(f"{table.name} has no columns of numbers; give at least one.")
     points = np.empty((table.rows, len(features)))
-    for place, column in enumerate(features):
-        what = f"'{column.name}'" if table.named else str(place + 1)
+    for index, column in enumerate(features):
+        what = f"'{column.name}'" if table.named else str(index + 1)
         where = f"Column {what} of {table.name}"
         otherwise = f", or drop the column ({dropping(column.name)})" if table.named else ""
         _refuse_missing(column, where, otherwise)
-        points[:, place] = column.values
-        _refuse_infinite(points[:, place], where)
+        points[:, index] = column.values
+        _refuse_infinite(points[:, index], where)
     names = tuple(column.name for column in features) if table.named else None
     return PlainTable(points, labels, names)
 
@@ -87,7 +87,7 @@ def _what(column: Column) -> str:
     """The kind of values of a column that is not numeric, and where if most are numbers."""
     if column.kind != "category":
         return _kind(column)
-    odd = [place for place, level in enumerate(column.levels) if not is_number(level)]
+    odd = [index for index, level in enumerate(column.levels) if not is_number(level)]
     rows = (np.flatnonzero(np.isin(column.values, odd)) + 1).tolist()
     few = 0 < len(rows) < len(column) / 2
     return f"{_kind(column)} in {list_rows(rows)}" if few else _kind(column)

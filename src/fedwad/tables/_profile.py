@@ -25,7 +25,7 @@ from fedwad.tables._text import is_number
 
 __all__ = ["MAX_CODES", "MAX_LEVELS", "SENTINELS", "ColumnStatistics", "Profile", "profile"]
 
-#: Whole numbers with at most so many different values may be codes of a category.
+#: Integers with at most so many different values may be codes of a category.
 MAX_CODES = 10
 #: Texts with more different values than this are free text.
 MAX_LEVELS = 50
@@ -59,8 +59,8 @@ class ColumnStatistics:
         counts below or equal to each other
     levels, level_counts, other : levels with at least `min_cell_size` rows, and the number of rows
         with any other level
-    frequent, frequent_counts : sentinels (0, -1, -9, 99, 999, ...) with at least `min_cell_size`
-        rows
+    sentinels, sentinel_counts : values that may stand for missing ones (0, -1, -9, 99, 999, ...)
+        with at least `min_cell_size` rows
     numbers_in_text : how many values of a text are numbers, when at least `min_cell_size` are
     """
 
@@ -76,8 +76,8 @@ class ColumnStatistics:
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
     other: int = 0
-    frequent: tuple[float, ...] = ()
-    frequent_counts: tuple[int, ...] = ()
+    sentinels: tuple[float, ...] = ()
+    sentinel_counts: tuple[int, ...] = ()
     numbers_in_text: int = 0
 
     @property
@@ -97,7 +97,7 @@ class ColumnStatistics:
 
     @property
     def codes(self) -> bool:
-        """Whether the values may be codes: whole numbers with few different values."""
+        """Whether the values may be codes: integers with few different values."""
         return self.kind == "number" and self.whole and 0 < self.distinct <= MAX_CODES
 
 
@@ -188,7 +188,7 @@ def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: in
     that over the levels with a name is that over the rows without one. One value that outweighs all
     others follows from the sum of squares alone.
     """
-    rest = len(values) - sum(found.get("frequent_counts", ()))
+    rest = len(values) - sum(found.get("sentinel_counts", ()))
     other = found.get("other", 0)
     apart = least
     if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
@@ -219,8 +219,8 @@ def _codes_and_sentinels(
     counts = [int(np.count_nonzero(values == value)) for value in SENTINELS]
     often = [(v, n) for v, n in zip(SENTINELS, counts, strict=True) if n >= least]
     found: dict[str, Any] = {
-        "frequent": tuple(value for value, _ in often),
-        "frequent_counts": tuple(number for _, number in often),
+        "sentinels": tuple(value for value, _ in often),
+        "sentinel_counts": tuple(number for _, number in often),
     }
     if distinct is not None and len(distinct) <= MAX_CODES:
         numbers = [int(np.count_nonzero(values == value)) for value in distinct]
@@ -240,7 +240,7 @@ def _few_distinct(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
 def _of_levels(column: Column, least: int, identifier: bool) -> dict[str, Any]:
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
     used = np.flatnonzero(counts)
-    levels = [column.levels[place] for place in used]
+    levels = [column.levels[code] for code in used]
     numeric = sum(int(counts[k]) for k in used if is_number(column.levels[k]))
     found: dict[str, Any] = {
         "distinct": min(len(used), MAX_LEVELS + 1),

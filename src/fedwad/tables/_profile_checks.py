@@ -1,4 +1,4 @@
-"""Checks of a profile: what a site may send, and what others may believe."""
+"""Checks of a profile that arrived: its types, and whether its numbers are consistent."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from fedwad.tables._profile import MAX_LEVELS, SENTINELS, ColumnStatistics, Prof
 
 __all__ = ["check_profile", "smallest_group"]
 
-_KINDS = ("number", "category", "boolean", "date", "empty", "unusable", "label")
+_KINDS = ("number", "category", "boolean", "date", "empty", "unusable")
 _LONGEST_NAME = 1000
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "str": str,
     "int": int,
     "bool": bool,
     "float": (float, int),
-    "tuple[str, ...]": tuple,
-    "tuple[int, ...]": tuple,
-    "tuple[float, ...]": tuple,
 }
 _ITEMS: dict[str, type | tuple[type, ...]] = {
     "tuple[str, ...]": str,
@@ -30,10 +27,10 @@ _ITEMS: dict[str, type | tuple[type, ...]] = {
 
 
 def smallest_group(profile: Profile) -> int:
-    """The fewest rows that a named level, a frequent value or a mean of this profile is about."""
+    """The fewest rows that a named level, a sentinel or a mean of this profile is about."""
     cells = [profile.rows]
     for s in profile.columns:
-        cells += [*s.level_counts, *s.frequent_counts]
+        cells += [*s.level_counts, *s.sentinel_counts]
         if s.moments:
             cells.append(s.count)
     return min(cells)
@@ -51,12 +48,12 @@ def check_profile(profile: Any) -> None:
     if len(set(profile.names)) < len(profile.names):
         raise InputError("A profile arrived with two columns of one name.")
     if smallest_group(profile) < min(profile.min_cell_size, profile.rows):
-        raise InputError("A profile arrived with a level of fewer rows than it says it may have.")
+        raise InputError("A profile arrived with a group of fewer rows than its min_cell_size.")
 
 
 def _check_column(statistics: Any, rows: int) -> None:
     if type(statistics) is not ColumnStatistics:
-        raise InputError("A profile arrived with a column that is not one.")
+        raise InputError("A profile arrived with an entry that is not the statistics of a column.")
     if not (_typed(statistics) and _fits(statistics, rows)):
         raise InputError("A profile arrived with a column whose numbers do not fit together.")
 
@@ -65,26 +62,28 @@ def _typed(s: ColumnStatistics) -> bool:
     for field in fields(s):
         value: Any = getattr(s, field.name)
         kind = str(field.type)
-        if not isinstance(value, _TYPES[kind]) or (kind != "bool" and isinstance(value, bool)):
-            return False
-        items: Any = getattr(s, field.name) if kind in _ITEMS else ()
-        if not all(isinstance(item, _ITEMS[kind]) for item in items):
+        if kind in _ITEMS:
+            typed = isinstance(value, tuple) and all(isinstance(v, _ITEMS[kind]) for v in value)
+        else:
+            typed = isinstance(value, _TYPES[kind]) and (kind == "bool" or type(value) is not bool)
+        if not typed:
             return False
     return True
 
 
 def _fits(s: ColumnStatistics, rows: int) -> bool:
+    if len(s.name) > _LONGEST_NAME:
+        return False
     if s.kind == "label":
         return s == ColumnStatistics(s.name, "label")
     return (
         s.kind in _KINDS
-        and len(s.name) <= _LONGEST_NAME
         and min(s.count, s.missing, s.other, s.numbers_in_text) >= 0
         and s.count + s.missing == rows
         and 0 <= s.distinct <= MAX_LEVELS + 1
         and _moments_fit(s)
         and _levels_fit(s)
-        and _frequent_fit(s)
+        and _sentinels_fit(s)
     )
 
 
@@ -101,10 +100,10 @@ def _levels_fit(s: ColumnStatistics) -> bool:
     )
 
 
-def _frequent_fit(s: ColumnStatistics) -> bool:
+def _sentinels_fit(s: ColumnStatistics) -> bool:
     return (
-        len(s.frequent) == len(s.frequent_counts) == len(set(s.frequent))
-        and set(s.frequent) <= set(SENTINELS)
-        and all(number > 0 for number in s.frequent_counts)
-        and sum(s.frequent_counts) <= s.count
+        len(s.sentinels) == len(s.sentinel_counts) == len(set(s.sentinels))
+        and set(s.sentinels) <= set(SENTINELS)
+        and all(number > 0 for number in s.sentinel_counts)
+        and sum(s.sentinel_counts) <= s.count
     )

@@ -27,15 +27,15 @@ def hide_rare(table: Table, schema: Schema, least: int) -> Table:
     """
     if least < 2:
         return table
-    named = {c.name for c in schema.used if c.kind == "category"}
+    named = {c.name for c in schema.compared_columns if c.kind == "category"}
     columns = tuple(_hidden(c, least) if c.name in named else c for c in table.columns)
     return replace(table, columns=columns)
 
 
 def _hidden(column: Column, least: int) -> Column:
     if column.kind in ("number", "date"):
-        _, places, counts = np.unique(column.values, return_inverse=True, return_counts=True)
-        rare = (counts < least)[places.ravel()] & ~np.isnan(column.values)
+        _, value_indices, counts = np.unique(column.values, return_inverse=True, return_counts=True)
+        rare = (counts < least)[value_indices.ravel()] & ~np.isnan(column.values)
         return replace(column, values=np.where(rare, np.inf, column.values))  # of no level
     if column.kind not in ("category", "boolean"):
         return column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,13 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a CSV, TSV, parquet or Excel file, a data frame, or a Table
+    source : path of a CSV, TSV, parquet or Excel file, a data frame, or a Table, which keeps its
+        name and its values: `name`, `missing`, `encoding`, `sheet` and `by_cell` do not apply
     name : what messages call the table; the path when left out
-    missing : texts that stand for a missing value, besides `?`, NA, N/A, NaN, null and nothing
-    drop : columns that are left out; what they hold is not looked at
+    missing : texts that stand for a missing value, besides `?`, NA, N/A, NaN, null and the
+        empty string
+    drop : columns that are left out; what they hold is not looked at. They must exist, except in
+        a Table.
     label : a column that must be there, also where pandas stored it as an index
     encoding : of a text file; found out when left out
     sheet : of an Excel file; the first when left out
@@ -52,57 +55,61 @@ def read_table(
     >>> [(column.name, column.kind) for column in table.columns]
     [('age', 'number'), ('sex', 'category')]
     """
-    dropped = _words(drop, "drop")
-    markers = frozenset(word.strip() for word in _words(missing, "missing"))
-    wanted = (*dropped, *(() if label is None else (label,)))
+    dropped = _as_strings(drop, "drop")
+    missing_texts = frozenset(text.strip() for text in _as_strings(missing, "missing"))
+    named_columns = (*dropped, *(() if label is None else (label,)))
     if isinstance(source, Table):
         table = source
     elif isinstance(source, str | Path):
-        table = _read_file(Path(source), markers, dropped, wanted, encoding, sheet, by_cell)
+        table = _read_file(
+            Path(source), missing_texts, dropped, named_columns, encoding, sheet, by_cell
+        )
         table = table if name is None else replace(table, name=name)
     elif is_frame(source):
         title = "The table" if name is None else name
-        table = read_frame(source, title, markers, dropped, wanted, by_cell)
+        table = read_frame(source, title, missing_texts, dropped, named_columns, by_cell)
     else:
         raise InputError(
             f"A {type(source).__name__} arrived where a table is read; give the path of a file or a"
             " data frame of pandas, Polars or PyArrow."
         )
-    _check_wanted(table, dropped, label)
+    _check_names(table, named_columns)
+    if label is not None:
+        table[label]  # InputError if there is none
     return _without(table, dropped)
 
 
-def _words(words: str | Iterable[str], option: str) -> tuple[str, ...]:
-    if isinstance(words, str):
-        return (words,)
+def _as_strings(strings: str | Iterable[str], option: str) -> tuple[str, ...]:
+    if isinstance(strings, str):
+        return (strings,)
     try:
-        found = tuple(dict.fromkeys(words))
+        distinct = tuple(dict.fromkeys(strings))
     except TypeError:
         raise InputError(
-            f"{option} is a {type(words).__name__}; give a word, or several."
+            f"{option} is a {type(strings).__name__}; give a string, or several strings."
         ) from None
-    for word in found:
-        if not isinstance(word, str):
-            raise InputError(f"{option} holds {word!r}; give words.")
-    return found
+    for one in distinct:
+        if not isinstance(one, str):
+            raise InputError(f"{option} holds {one!r}; give strings.")
+    return distinct
 
 
 def _read_file(
     path: Path,
-    markers: frozenset[str],
+    missing_texts: frozenset[str],
     drop: Sequence[str],
-    wanted: Sequence[str],
+    named_columns: Sequence[str],
     encoding: str | None,
     sheet: str | None,
     by_cell: bool,
 ) -> Table:
     suffix = file_suffix(path)
     check_file(path, FORMATS)
-    readers: dict[str, Callable[[], Table]] = {
-        ".parquet": lambda: _read_parquet(path, markers, drop, wanted, by_cell),
-        ".xlsx": lambda: read_excel(path, markers, drop, sheet, by_cell),
-    }
-    return readers.get(suffix, lambda: read_csv(path, markers, drop, encoding, by_cell))()
+    if suffix == ".parquet":
+        return _read_parquet(path, missing_texts, drop, named_columns, by_cell)
+    if suffix == ".xlsx":
+        return read_excel(path, missing_texts, drop, sheet, by_cell)
+    return read_csv(path, missing_texts, drop, encoding, by_cell)
 
 
 def file_suffix(path: Path) -> str:
@@ -131,9 +138,9 @@ def check_file(path: Path, formats: Sequence[str]) -> None:
 
 def _read_parquet(
     path: Path,
-    markers: frozenset[str],
+    missing_texts: frozenset[str],
     drop: Sequence[str],
-    wanted: Sequence[str],
+    named_columns: Sequence[str],
     by_cell: bool,
 ) -> Table:
     from pyarrow import parquet
@@ -142,27 +149,23 @@ def _read_parquet(
         content = parquet.read_table(path)
     except Exception:  # PyArrow raises several kinds, and some of their messages quote the data
         raise InputError(f"{path} cannot be read as .parquet; is it complete?") from None
-    return read_frame(content, str(path), markers, drop, wanted, by_cell)
+    return read_frame(content, str(path), missing_texts, drop, named_columns, by_cell)
 
 
-def _check_wanted(table: Table, drop: Sequence[str], label: str | None) -> None:
-    """Named columns must exist; in a table without a header line nothing has a name."""
-    wanted = [*drop, *([] if label is None else [label])]
-    if not wanted:
+def _check_names(table: Table, named_columns: Sequence[str]) -> None:
+    """InputError if columns are named and the table has no header line."""
+    if table.named or not named_columns:
         return
-    if not table.named:
-        found = [word for word in wanted if word in table.first_line]
-        if found:
-            raise InputError(
-                f"'{found[0]}' is in the first line of {table.name}, which has no words and is read"
-                " as a sample; if it names the columns, name them in words."
-            )
+    here = next((name for name in named_columns if name in table.first_line), None)
+    if here is not None:
         raise InputError(
-            f"{table.name} has no named columns, as its first line has no words and is read as a"
-            f" sample; name the columns in a first line of words to find '{wanted[0]}'."
+            f"'{here}' is in the first line of {table.name}, which holds numbers only and is read"
+            " as data; to use it as a header, give the columns names that are not numbers."
         )
-    if label is not None and label not in table:
-        table[label]
+    raise InputError(
+        f"{table.name} has no named columns: its first line holds numbers only and is read as data;"
+        f" to find '{named_columns[0]}', add a header line with the names of the columns."
+    )
 
 
 def _without(table: Table, drop: Sequence[str]) -> Table:

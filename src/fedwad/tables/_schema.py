@@ -1,4 +1,4 @@
-"""The schema: what each column of a table becomes when tables are compared."""
+"""The schema: how each column of a table is encoded."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class Schema:
       true as 1;
     - where values are missing (`missing = "indicator"`), such a column becomes two: the first is 0
       there, and the second is 1 there and 0 elsewhere. A missing value is then as far from the
-      present ones on average, in squares 1 + 1, as two present values are from each other;
+      present ones on average, in squared distance 1 + 1, as two present values are from each other;
     - a category becomes one column per level, sqrt(lambda / 2) at its level and 0 elsewhere, with
-      lambda = 2 / (1 - sum p_k^2) (`weight`). Two different levels are lambda apart in squares, two
-      random rows 2 on average, as in a column of numbers. A missing value is a level of its own
-      (`missing = "level"`), and a level that the schema does not list is "other".
+      lambda = 2 / (1 - sum p_k^2) (`weight`). Two different levels are at squared distance
+      lambda, two random rows at 2 on average, as in a column of numbers. A missing value is
+      a level of its own (`missing = "level"`), and a level that the schema does not list is
+      "other".
 
     A schema that was read from a file is `public`; one that sites agreed on is not, since it holds
     their pooled means and level counts. Its `conflicts` say where the sites contradict each other,
-    one sentence each, and its `cost` is what the agreement took: bytes that the sites sent and
-    received, and the number of their messages.
+    one sentence each. Its `traffic` is that of the agreement: bytes that the sites sent, bytes that
+    they received, and the number of their messages.
 
     Examples
     --------
@@ -57,27 +58,27 @@ class Schema:
     >>> schema.encode(pa.table({"sex": ["f", "m"], "age": [40, 55]}))
     array([[-1.        ,  1.41421356,  0.        ],
            [ 0.5       ,  0.        ,  1.41421356]])
-    >>> schema.names
+    >>> schema.feature_names
     ('age', 'sex=f', 'sex=m')
-    >>> schema.sources
+    >>> schema.feature_columns
     ('age', 'sex', 'sex')
     """
 
     columns: tuple[SchemaColumn, ...]
     public: bool = field(default=False, compare=False)
     conflicts: tuple[Conflict, ...] = field(default=(), compare=False)
-    cost: tuple[int, int, int] = field(default=(0, 0, 0), compare=False)
+    traffic: tuple[int, int, int] = field(default=(0, 0, 0), compare=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        twice = [name for index, name in enumerate(names) if name in names[:index]]
         if twice:
             raise InputError(f"A schema has two columns '{twice[0]}'; keep one.")
         labels = [column.name for column in self.columns if column.kind == "label"]
         if len(labels) > 1:
             raise InputError(
                 f"A schema has the labels '{labels[0]}' and '{labels[1]}'; keep one, and give the"
-                " other another kind."
+                " other a different kind."
             )
 
     @classmethod
@@ -103,7 +104,7 @@ class Schema:
         return cls(parse_schema(text, name), public=public)
 
     def to_dict(self) -> dict[str, Any]:
-        """The text of the schema file, and the conflicts, as plain lists and words."""
+        """The text of the schema file, and the conflicts, as plain lists and strings."""
         conflicts = [{**asdict(c), "sites": list(c.sites)} for c in self.conflicts]
         return {"schema": self.to_toml(), "conflicts": conflicts}
 
@@ -128,7 +129,7 @@ class Schema:
         return encode(self.columns, self._read(table))
 
     def labels(self, table: Any) -> NDArray[Any]:
-        """The values of the label column: words, whole numbers, numbers or truth values."""
+        """The values of the label column: strings, integers, floats or booleans."""
         if self.label is None:
             raise InputError('The schema has no label column; give one column kind = "label".')
         read = self._read(table)
@@ -150,7 +151,7 @@ class Schema:
         return len(self.columns)
 
     @property
-    def used(self) -> tuple[SchemaColumn, ...]:
+    def compared_columns(self) -> tuple[SchemaColumn, ...]:
         """The columns that are encoded and compared: neither labels nor ignored ones."""
         return tuple(column for column in self.columns if column.width)
 
@@ -165,14 +166,14 @@ class Schema:
         return {c.name: c.reason for c in self.columns if c.kind == "ignored"}
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The encoded columns."""
-        return tuple(name for column in self.used for name in column.encoded_names)
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the encoded columns."""
+        return tuple(name for column in self.compared_columns for name in column.encoded_names)
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """The original column of each encoded column."""
-        return tuple(column.name for column in self.used for _ in column.encoded_names)
+    def feature_columns(self) -> tuple[str, ...]:
+        """The name of the original column of each encoded column."""
+        return tuple(column.name for column in self.compared_columns for _ in column.encoded_names)
 
     @property
     def width(self) -> int:
@@ -185,7 +186,7 @@ class Schema:
 
         It is 0 for what is standardised, and the levels of a category count equally.
         """
-        return np.array([value for column in self.used for value in column.middle])
+        return np.array([value for column in self.compared_columns for value in column.middle])
 
     @property
     def clip_norm(self) -> float:
@@ -193,13 +194,13 @@ class Schema:
 
         Each compared column has a pooled variance of about 1, whatever its kind and its levels.
         """
-        return 2.0 * float(np.sqrt(max(1, len(self.used))))
+        return 2.0 * float(np.sqrt(max(1, len(self.compared_columns))))
 
-    def places(self, name: str) -> slice:
-        """The slice of the features, or encoded columns, of an original column."""
-        for column, place in self._layout():
+    def feature_slice(self, name: str) -> slice:
+        """The encoded columns of an original column."""
+        for column, columns_slice in self._layout():
             if column.name == name:
-                return place
+                return columns_slice
         raise unknown_column(name, [column.name for column in self.columns], "The schema")
 
     def _layout(self) -> Iterator[tuple[SchemaColumn, slice]]:
@@ -211,8 +212,8 @@ class Schema:
     def describe(self, mean: Sequence[float] | NDArray[np.float64]) -> dict[str, dict[str, float]]:
         """What a mean of encoded rows says in the columns' own units.
 
-        A number has its mean over the rows where it is present, and the share of missing ones; a
-        category has the share of each level.
+        A number has its mean over the rows where it is present, and the fraction of missing ones;
+        a category has the fraction of each level.
         """
         vector = np.asarray(mean, dtype=np.float64)
         if vector.shape != (self.width,):
@@ -220,7 +221,7 @@ class Schema:
                 f"A mean of shape {vector.shape} arrived where the schema encodes {self.width}"
                 " columns; give one number per encoded column."
             )
-        return {c.name: c.describe(vector[place]) for c, place in self._layout() if c.width}
+        return {c.name: c.describe(vector[part]) for c, part in self._layout() if c.width}
 
     def edited(self, changes: Mapping[str, Mapping[str, Any]]) -> Schema:
         """A copy of the schema with some keys of some columns changed.
@@ -244,18 +245,20 @@ class Schema:
         >>> Schema((SchemaColumn("age", "number"),)).for_new_data()["age"].missing
         'indicator'
         """
-        return self.edited(changes_for_new_data(self.used))
+        return self.edited(changes_for_new_data(self.compared_columns))
 
-    def summary(self) -> tuple[str, ...]:
+    def description_lines(self) -> tuple[str, ...]:
         """A few lines: what is compared, the label, what is ignored and why.
 
-        >>> Schema((SchemaColumn("age", "number"), SchemaColumn("num", "label"))).summary()
+        >>> schema = Schema((SchemaColumn("age", "number"), SchemaColumn("num", "label")))
+        >>> schema.description_lines()
         ('1 of 2 columns compared (1 number), encoded as 1 numbers per row.', "Label: 'num'.")
         """
-        kinds = Counter(column.kind for column in self.used)
+        compared = self.compared_columns
+        kinds = Counter(column.kind for column in compared)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         lines = [
-            f"{len(self.used)} of {len(self)} columns compared ({listed}), encoded as {self.width}"
+            f"{len(compared)} of {len(self)} columns compared ({listed}), encoded as {self.width}"
             " numbers per row."
         ]
         if self.label is not None:
@@ -271,7 +274,7 @@ class Schema:
         head = f"Schema of {len(self.columns)} columns, encoded as {self.width} numbers per row"
         rows = [("column", "kind", "becomes", "missing")]
         rows += [(c.name, c.kind, c.becomes, c.missing if c.width else "") for c in self.columns]
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        widths = [max(len(row[index]) for row in rows) for index in range(4)]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows
         ]

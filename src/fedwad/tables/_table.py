@@ -1,4 +1,4 @@
-"""A table in memory: named columns of numbers, dates, truth values or levels."""
+"""A table in memory: named columns of numbers, dates, booleans or categories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 #: What the values of a column are, as they were read.
 ReadKind = Literal["number", "category", "boolean", "date", "empty", "unusable"]
 
-_LARGEST_EXACT = 1e15  # whole numbers up to here are written without a point or an exponent
+_LARGEST_EXACT = 1e15  # integers up to here are written without a point or an exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,8 @@ class Column:
     """One column.
 
     Numbers and dates (in days since 1970) are float64 with NaN where a value is missing. Categories
-    and booleans are codes, places in `levels`, with -1 where a value is missing. The values of an
-    unusable column (lists, bytes) are not read; `detail` says what it holds.
+    and booleans are codes, indices into `levels`, with -1 where a value is missing. The values of
+    an unusable column (lists, bytes) are not read; `detail` says what it holds.
     """
 
     name: str
@@ -63,8 +63,8 @@ class Column:
             numbers = [float(mark) for mark in marks if is_code(mark)]
             values = np.where(np.isin(self.values, numbers), np.nan, self.values)
             return Column(self.name, self.kind, values)
-        places = [place for place, level in enumerate(self.levels) if level in marks]
-        values = np.where(np.isin(self.values, places), self.values.dtype.type(-1), self.values)
+        codes = [code for code, level in enumerate(self.levels) if level in marks]
+        values = np.where(np.isin(self.values, codes), self.values.dtype.type(-1), self.values)
         return Column(self.name, self.kind, values, self.levels)
 
     def sorted(self) -> Column:
@@ -95,10 +95,10 @@ class Table:
     named: bool = True
     notes: tuple[str, ...] = ()
     first_line: tuple[str, ...] = ()
-    _places: dict[str, int] = field(init=False, repr=False)
+    _index_of: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", {c.name: k for k, c in enumerate(self.columns)})
+        object.__setattr__(self, "_index_of", {c.name: k for k, c in enumerate(self.columns)})
 
     def __len__(self) -> int:
         return self.rows
@@ -112,15 +112,15 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._index_of
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self._places:
+        if name not in self._index_of:
             raise unknown_column(name, self.names, self.name)
-        return self.columns[self._places[name]]
+        return self.columns[self._index_of[name]]
 
     def take(self, rows: Any) -> Table:
-        """The table with these rows alone, given by their places or by a mask."""
+        """The table with these rows alone, given by their indices or by a mask."""
         columns = tuple(replace(column, values=column.values[rows]) for column in self.columns)
         return replace(self, columns=columns, rows=len(np.arange(self.rows)[rows]))
 
@@ -147,24 +147,24 @@ def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> N
     for wanted in drop:
         if wanted not in names:
             raise unknown_column(wanted, names, table)
-    blank = [place for place, name in enumerate(names) if name == ""]
+    blank = [index for index, name in enumerate(names) if name == ""]
     if blank not in ([], [0]) and "" not in drop:
         raise unnamed_column(table, blank[-1])
     _refuse_repeated_names(names, table)
 
 
 def _refuse_repeated_names(names: Sequence[str], table: str) -> None:
-    twice = [name for place, name in enumerate(names) if name and name in names[:place]]
+    twice = [name for index, name in enumerate(names) if name and name in names[:index]]
     if twice:
         raise InputError(
             f"{table} has more than one column '{twice[0]}'; rename or leave out all but one."
         )
 
 
-def unnamed_column(table: str, place: int) -> InputError:
+def unnamed_column(table: str, index: int) -> InputError:
     """The error for a column without a name."""
     return InputError(
-        f"{table} has a column without a name, number {place + 1}; name it, or drop it"
+        f"{table} has a column without a name, number {index + 1}; name it, or drop it"
         f" ({dropping('')}); pandas writes the numbers of rows like that, unless index=False."
     )
 
@@ -219,9 +219,9 @@ def dropping(*names: str) -> str:
     return f"drop: {', '.join(map(shlex.quote, names))}"
 
 
-def small_type(places: Sequence[Any]) -> type[np.signedinteger]:
-    """The smallest type of integers that holds the places of so many things."""
-    return np.int8 if len(places) < 120 else np.int16 if len(places) < 30_000 else np.int32
+def small_type(items: Sequence[Any]) -> type[np.signedinteger]:
+    """The smallest type of integers that holds the indices of so many items."""
+    return np.int8 if len(items) < 120 else np.int16 if len(items) < 30_000 else np.int32
 
 
 def is_code(level: str) -> bool:

@@ -1,4 +1,4 @@
-"""Columns of text: missing markers, numbers in disguise, dates, truth values, levels."""
+"""Columns of text: missing values, numbers in disguise, dates, booleans, levels."""
 
 from __future__ import annotations
 
@@ -78,46 +78,46 @@ def read_date(text: str) -> float:
     return _days_in(fitting[0], word) if len(fitting) == 1 else math.nan
 
 
-def looks_missing(text: str, markers: Iterable[str] = ()) -> bool:
+def looks_missing(text: str, missing_texts: Iterable[str] = ()) -> bool:
     """Whether a cell stands for a missing value."""
     word = text.strip()
-    return word.lower() in MISSING or word in set(markers)
+    return word.lower() in MISSING or word in set(missing_texts)
 
 
 def text_column(
     name: str,
     codes: NDArray[Any],
     texts: Sequence[str],
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     decimal: str = "",
     declared: bool = False,
 ) -> Column:
     """A column from the distinct `texts` and the code of each row, -1 where it is missing.
 
-    Texts that are all numbers make a column of numbers, and likewise dates and truth values; a
+    Texts that are all numbers make a column of numbers, and likewise dates and booleans; a
     `declared` category stays one. `decimal` is "," where commas are known to be decimal ones.
     """
     words = [text.strip() for text in texts]
-    lost = [word.lower() in MISSING or word in markers for word in words]
+    lost = [word.lower() in MISSING or word in missing_texts for word in words]
     present = [word for word, gone in zip(words, lost, strict=True) if not gone]
     kind, values = ("category", present) if declared else _parse(present, decimal)
     lookup: list[Any] = [None] * len(words)
     found = iter(values)
-    for place, gone in enumerate(lost):
+    for index, gone in enumerate(lost):
         if not gone:
-            lookup[place] = next(found)
+            lookup[index] = next(found)
     return _column(name, kind, codes, lookup)
 
 
 def values_column(
     name: str,
     values: Sequence[Any],
-    markers: frozenset[str] = frozenset(),
+    missing_texts: frozenset[str] = frozenset(),
     by_cell: bool = False,
 ) -> Column:
-    """A column from Python values: numbers, words, dates and truth values, also mixed.
+    """A column from Python values: numbers, strings, dates and booleans, also mixed.
 
-    With `by_cell`, words stay words.
+    With `by_cell`, strings stay strings.
     """
     plain = [_plain(value) for value in values]
     present = [value for value in plain if value is not None]
@@ -126,15 +126,15 @@ def values_column(
     if present and all(type(value) is bool for value in present):
         codes = np.array([-1 if v is None else int(v) for v in plain], dtype=np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
-    return text_column(name, *_coded(plain), markers, declared=by_cell)
+    return text_column(name, *_coded(plain), missing_texts, declared=by_cell)
 
 
 def _coded(values: Sequence[Any]) -> tuple[NDArray[np.int32], list[str]]:
-    """The place of each value among the different texts, -1 where it is missing; and the texts."""
+    """The index of each value among the different texts, -1 where it is missing; and the texts."""
     texts = [None if value is None else _text(value) for value in values]
-    places = {text: k for k, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
-    codes = np.array([-1 if t is None else places[t] for t in texts], dtype=np.int32)
-    return codes, list(places)
+    code_of = {text: k for k, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
+    codes = np.array([-1 if t is None else code_of[t] for t in texts], dtype=np.int32)
+    return codes, list(code_of)
 
 
 def _plain(value: Any) -> Any:
@@ -222,8 +222,8 @@ def _column(name: str, kind: str, codes: NDArray[Any], lookup: list[Any]) -> Col
         return Column(name, "boolean", table[codes], ("false", "true"))
     lookup = [value if value is None else _code(value) for value in lookup]
     levels = tuple(sorted({value for value in lookup if value is not None}))
-    places = {level: place for place, level in enumerate(levels)}
-    found = [*(-1 if v is None else places[v] for v in lookup), -1]
+    code_of = {level: code for code, level in enumerate(levels)}
+    found = [*(-1 if v is None else code_of[v] for v in lookup), -1]
     table = np.array(found, dtype=small_type(found))
     return Column(name, "category", table[codes], levels)
 

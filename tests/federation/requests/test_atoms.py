@@ -18,28 +18,28 @@ ATOMS, POTENTIALS = RNG.standard_normal((5, 3)), RNG.standard_normal(5)
 OPEN = Policy.open()
 
 
-def ask(points=POINTS, atoms=ATOMS, potentials=POTENTIALS, softness=0.3, policy=OPEN, weights=None):
+def ask(points=POINTS, atoms=ATOMS, potentials=POTENTIALS, reg=0.3, policy=OPEN, weights=None):
     return Client(Dataset(Measure(points, weights)), policy).answer(
-        AtomsRequest(atoms, potentials, softness)
+        AtomsRequest(atoms, potentials, reg)
     )
 
 
-def shares_by_hand(points, atoms, potentials, softness):
+def shares_by_hand(points, atoms, potentials, reg):
     """Sample by sample, from the definition."""
     reduced = np.array(
         [[((x - z) ** 2).sum() - g for z, g in zip(atoms, potentials, strict=True)] for x in points]
     )
-    if softness == 0:
+    if reg == 0:
         return np.eye(len(atoms))[reduced.argmin(axis=1)], reduced
-    powers = np.exp(-(reduced - reduced.min(axis=1, keepdims=True)) / softness)
+    powers = np.exp(-(reduced - reduced.min(axis=1, keepdims=True)) / reg)
     return powers / powers.sum(axis=1, keepdims=True), reduced
 
 
-@pytest.mark.parametrize("softness", [0.0, 0.01, 0.3, 50.0])
-def test_sums_are_those_of_the_definition(softness):
+@pytest.mark.parametrize("reg", [0.0, 0.01, 0.3, 50.0])
+def test_sums_are_those_of_the_definition(reg):
     weights = RNG.uniform(0.5, 2, 100)
-    reply = ask(softness=softness, weights=weights)
-    shares, reduced = shares_by_hand(POINTS, ATOMS, POTENTIALS, softness)
+    reply = ask(reg=reg, weights=weights)
+    shares, reduced = shares_by_hand(POINTS, ATOMS, POTENTIALS, reg)
     own = weights / weights.sum()
     plan = own[:, None] * shares
     np.testing.assert_allclose(reply.masses, plan.sum(axis=0), atol=1e-8)
@@ -48,27 +48,24 @@ def test_sums_are_those_of_the_definition(softness):
     np.testing.assert_allclose(
         reply.squares, (plan * (differences**2).sum(axis=2)).sum(axis=0), atol=1e-7
     )
-    np.testing.assert_allclose(reply.crossing, plan.T @ shares, atol=1e-8)
+    np.testing.assert_allclose(reply.overlap, plan.T @ shares, atol=1e-8)
     assert reply.dual == pytest.approx(own @ reduced.min(axis=1), rel=1e-12)
     assert reply.count == 100
     soft = own @ reduced.min(axis=1)
-    if softness > 0:
+    if reg > 0:
         least = reduced.min(axis=1)
-        soft = own @ (
-            least - softness * np.log(np.exp(-(reduced - least[:, None]) / softness).sum(axis=1))
-        )
+        soft = own @ (least - reg * np.log(np.exp(-(reduced - least[:, None]) / reg).sum(axis=1)))
     assert reply.soft == pytest.approx(soft, rel=1e-9)
 
 
 def test_the_crossing_is_the_derivative_of_the_masses_and_the_masses_that_of_the_soft_value():
-    step, softness = 1e-5, 0.3
-    reply = ask(softness=softness)
+    step, reg = 1e-5, 0.3
+    reply = ask(reg=reg)
     for atom in range(5):
         more, less = (
-            ask(potentials=POTENTIALS + sign * step * np.eye(5)[atom], softness=softness)
-            for sign in (1, -1)
+            ask(potentials=POTENTIALS + sign * step * np.eye(5)[atom], reg=reg) for sign in (1, -1)
         )
-        slope = (np.diag(reply.masses) - reply.crossing)[:, atom] / softness
+        slope = (np.diag(reply.masses) - reply.overlap)[:, atom] / reg
         np.testing.assert_allclose((more.masses - less.masses) / (2 * step), slope, atol=1e-5)
         assert (more.soft - less.soft) / (2 * step) == pytest.approx(-reply.masses[atom], abs=1e-6)
 
@@ -76,13 +73,13 @@ def test_the_crossing_is_the_derivative_of_the_masses_and_the_masses_that_of_the
 def test_a_large_common_offset_costs_no_digits():
     near = ask()
     far = ask(points=POINTS + 2.0**20, atoms=ATOMS + 2.0**20)
-    for name in ("masses", "offsets", "squares", "crossing"):
+    for name in ("masses", "offsets", "squares", "overlap"):
         np.testing.assert_allclose(getattr(far, name), getattr(near, name), rtol=1e-8, atol=1e-9)
     assert far.dual == pytest.approx(near.dual, rel=1e-8)
 
 
 @given(st.integers(1, 30), st.sampled_from([0.0, 0.05, 1.0]), st.integers(0, 1000))
-def test_no_sum_is_over_fewer_samples_than_the_floor(floor, softness, seed):
+def test_no_sum_is_over_fewer_samples_than_the_floor(floor, reg, seed):
     rng = np.random.default_rng(seed)
     points, atoms, potentials = (
         rng.standard_normal((60, 2)),
@@ -91,14 +88,14 @@ def test_no_sum_is_over_fewer_samples_than_the_floor(floor, softness, seed):
     )
     policy = Policy(allow=["atoms"], min_cell_size=floor)
     client = Client(Dataset(Measure(points)), policy)
-    reply = client.answer(AtomsRequest(atoms, potentials, softness))
+    reply = client.answer(AtomsRequest(atoms, potentials, reg))
     assert reply.min_cell_size >= floor
-    if softness == 0:
+    if reg == 0:
         counts = np.rint(60 * reply.masses)
         assert ((counts == 0) | (counts >= floor)).all()
     # Still a plan of the same data, so it costs no less than the dual value, which is withheld when
     # a cell was closed.
-    free = ask(points, atoms, potentials, softness)
+    free = ask(points, atoms, potentials, reg)
     assert reply.dual is None or reply.dual <= free.dual + 1e-12
     assert reply.squares.sum() - reply.masses @ potentials >= free.dual - 1e-12
     mean = (reply.offsets + reply.masses[:, None] * atoms).sum(axis=0)
@@ -119,22 +116,22 @@ def test_the_policy_bounds_the_number_of_atoms_and_denies_by_default():
 
 
 @pytest.mark.parametrize(
-    ("atoms", "potentials", "softness", "sentence"),
+    ("atoms", "potentials", "reg", "sentence"),
     [
         (ATOMS[0], POTENTIALS, 0.1, "one potential each"),
         (ATOMS, POTENTIALS[:4], 0.1, "one potential each"),
         (ATOMS * np.nan, POTENTIALS, 0.1, "NaN"),
         (ATOMS, POTENTIALS * np.inf, 0.1, "finite"),
-        (ATOMS, POTENTIALS, -0.1, "softness"),
-        (ATOMS, POTENTIALS, np.inf, "softness"),
+        (ATOMS, POTENTIALS, -0.1, "reg"),
+        (ATOMS, POTENTIALS, np.inf, "reg"),
         (ATOMS.tolist(), POTENTIALS, 0.1, "list"),
         (ATOMS.astype(np.float32), POTENTIALS, 0.1, "numbers"),
         (ATOMS[:, :2].copy(), POTENTIALS, 0.1, "2 features"),
     ],
 )
-def test_what_makes_no_sense_is_refused(atoms, potentials, softness, sentence):
+def test_what_makes_no_sense_is_refused(atoms, potentials, reg, sentence):
     with pytest.raises(InputError, match=sentence):
-        ask(atoms=atoms, potentials=potentials, softness=softness)
+        ask(atoms=atoms, potentials=potentials, reg=reg)
 
 
 def test_it_travels_bit_for_bit():
@@ -147,14 +144,14 @@ def test_it_travels_bit_for_bit():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"count": 0}, "whole numbers"),
+        ({"count": 0}, "integers"),
         ({"masses": np.full(5, 0.3)}, "sum to one"),
         ({"masses": np.array([1.2, -0.2, 0, 0, 0])}, "negative"),
         ({"squares": np.full(4, 1.0)}, "size"),
         ({"offsets": np.full((5, 3), np.nan)}, "finite"),
-        ({"crossing": np.full((5, 5), 2.0)}, "crosses"),
+        ({"overlap": np.full((5, 5), 2.0)}, "overlaps"),
         ({"dual": float("inf")}, "dual"),
-        ({"min_cell_size": 0}, "whole numbers"),
+        ({"min_cell_size": 0}, "integers"),
     ],
 )
 def test_a_server_takes_no_nonsense(change, sentence):
@@ -165,7 +162,7 @@ def test_a_server_takes_no_nonsense(change, sentence):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"offsets": np.zeros((5, 2))}, "other atoms"),
+        ({"offsets": np.zeros((5, 2))}, "different atoms"),
         ({"offsets": np.full((5, 3), 10.0)}, "contradict"),
         ({"dual": 1e3}, "above its plan"),
     ],

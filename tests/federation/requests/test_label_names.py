@@ -60,8 +60,8 @@ def test_each_type_of_label(labels, expected):
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        ([1, "a"], "whole numbers and words"),
-        ([True, 2], "true and false and whole numbers"),
+        ([1, "a"], "integers and strings"),
+        ([True, 2], "booleans and integers"),
         ([0.5, 1.0], "fractions"),
         ([np.inf, 1.0], "fractions"),
         (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), "of type date"),
@@ -127,10 +127,10 @@ def test_clients_must_name_their_labels_by_one_type():
     assert agreed_names({"a": ("x", "y"), "b": ("y", "z")}) == ("x", "y", "z")
     assert agreed_names({"a": (False,), "b": (True,)}) == (False, True)
     with pytest.raises(
-        InputError, match="labels of paris are words and those of oslo are whole numbers"
+        InputError, match="labels of paris are strings and those of oslo are integers"
     ):
         agreed_names({"paris": ("0", "1"), "oslo": (0, 1)})
-    with pytest.raises(InputError, match="true and false"):
+    with pytest.raises(InputError, match="booleans"):
         agreed_names({"paris": (0, 1), "oslo": (False, True)})
 
 

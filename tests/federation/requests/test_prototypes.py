@@ -37,10 +37,10 @@ def client(labels=LABELS, policy=None, order=None, weights=None):
     return Client(Dataset(Measure(POINTS[order], weights), labels[order]), policy or Policy.open())
 
 
-@pytest.mark.parametrize("per", ["class", "client"])
+@pytest.mark.parametrize("atoms_per", ["class", "site"])
 @pytest.mark.parametrize("weights", ["equal", "free"])
-def test_one_reply_has_all_and_survives_the_wire(per, weights):
-    request = PrototypesRequest(9, per, weights, 0)
+def test_one_reply_has_all_and_survives_the_wire(atoms_per, weights):
+    request = PrototypesRequest(9, atoms_per, weights, 0)
     reply = client().answer(request)
     assert check_reply(request, reply) is None
     assert reply.points.shape == (9, 3)
@@ -67,9 +67,9 @@ def test_the_atoms_of_a_name_are_those_of_its_samples():
         np.testing.assert_allclose(reply.weights[chosen_class].sum(), len(chosen) / 90)
 
 
-@pytest.mark.parametrize("per", ["class", "client"])
-def test_order_of_rows_and_kind_of_names_change_no_atom(per):
-    request = PrototypesRequest(9, per, "equal", 0)
+@pytest.mark.parametrize("atoms_per", ["class", "site"])
+def test_order_of_rows_and_kind_of_names_change_no_atom(atoms_per):
+    request = PrototypesRequest(9, atoms_per, "equal", 0)
     numbers = np.unique(LABELS, return_inverse=True)[1] * 10
     replies = [
         client().answer(request),
@@ -98,24 +98,24 @@ def test_policies_refuse_before_the_data_are_looked_at(policy, sentence):
     assert asked.ledger.queries == 0
 
 
-@pytest.mark.parametrize("per", ["class", "client"])
+@pytest.mark.parametrize("atoms_per", ["class", "site"])
 @pytest.mark.parametrize("weights", ["equal", "free"])
-def test_each_atom_averages_as_many_samples_as_the_policy_asks_for(per, weights):
+def test_each_atom_averages_as_many_samples_as_the_policy_asks_for(atoms_per, weights):
     labels = np.repeat(["common", "middle", "rare"], [60, 25, 5])
     asked = client(labels, Policy(["prototypes"], classes=True, min_cell_size=8))
-    reply = asked.answer(PrototypesRequest(90, per, weights, 0))
+    reply = asked.answer(PrototypesRequest(90, atoms_per, weights, 0))
     assert reply.names == ("common", "middle")
     assert not reply.complete
     entry = asked.ledger.entries[-1]
     assert entry.min_cell_size >= 8
     assert len(reply.points) <= 90 // 8
-    if per == "class" and weights == "equal":
+    if atoms_per == "class" and weights == "equal":
         assert np.bincount(reply.labels).tolist() == [60 // 8, 25 // 8]
 
 
 def test_the_ledger_says_that_a_nearest_label_is_of_one_sample():
     asked = client()
-    asked.answer(PrototypesRequest(3, "client", "equal", 0))
+    asked.answer(PrototypesRequest(3, "site", "equal", 0))
     assert asked.ledger.entries[-1].min_cell_size == 1
     asked.answer(PrototypesRequest(3, "class", "equal", 0))
     assert asked.ledger.entries[-1].min_cell_size > 1
@@ -129,7 +129,7 @@ def test_a_heavy_sample_does_not_hide_among_light_ones():
     assert reply.names == ("dog", "eel")
     assert not reply.complete
     with pytest.raises(PolicyError, match="fewer than the 2 samples"):
-        client(policy=policy, weights=weights).answer(PrototypesRequest(1, "client", "equal", 0))
+        client(policy=policy, weights=weights).answer(PrototypesRequest(1, "site", "equal", 0))
 
 
 def test_no_class_of_enough_samples_is_refused():
@@ -144,10 +144,10 @@ def test_no_class_of_enough_samples_is_refused():
         {"size": 0},
         {"size": 2.5},
         {"size": True},
-        {"per": "site"},
-        {"weights": "heavy"},
+        {"atoms_per": "client"},
+        {"masses": "heavy"},
         {"seed": -1},
-        {"per": None},
+        {"atoms_per": None},
     ],
 )
 def test_requests_that_make_no_sense(change):
@@ -192,7 +192,7 @@ def test_classes_are_no_way_around_the_largest_support():
     asked = client(policy=Policy(["prototypes"], classes=True, min_cell_size=1, max_support=2))
     with pytest.raises(PolicyError, match="up to 2"):
         asked.answer(replace(ASKED, size=1))
-    assert len(asked.answer(PrototypesRequest(2, "client", "equal", 0)).points) == 2
+    assert len(asked.answer(PrototypesRequest(2, "site", "equal", 0)).points) == 2
 
 
 def test_mutated_messages_get_nothing_forbidden(caplog):
@@ -202,7 +202,7 @@ def test_mutated_messages_get_nothing_forbidden(caplog):
     )
     messages = [
         pack(Envelope(request))
-        for request in (ASKED, replace(ASKED, per="client"), LabelsRequest())
+        for request in (ASKED, replace(ASKED, atoms_per="site"), LabelsRequest())
     ]
     answered = 0
     for number in range(600):
@@ -228,7 +228,7 @@ def test_mutated_messages_get_nothing_forbidden(caplog):
 def test_more_atoms_than_asked_for_are_refused():
     reply = client().answer(ASKED)
     assert "more atoms" in check_reply(replace(ASKED, size=8), reply).sentence
-    assert "more atoms" in check_reply(PrototypesRequest(2, "client", "equal", 0), reply).sentence
+    assert "more atoms" in check_reply(PrototypesRequest(2, "site", "equal", 0), reply).sentence
     few = client().answer(replace(ASKED, size=1))  # one a class at least
     assert len(few.points) == 3
     assert check_reply(replace(ASKED, size=1), few) is None

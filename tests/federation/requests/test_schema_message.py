@@ -10,20 +10,20 @@ import fedwad
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import (
     MAX_BUNDLE,
+    AdoptSchemaRequest,
     Bundle,
     Client,
     DescribeRequest,
-    EncodeRequest,
     Envelope,
     Failure,
     FileLedger,
     MomentsRequest,
     Policy,
+    ProfileReply,
+    ProfileRequest,
     PrototypesRequest,
     RawTable,
     RemoteFederation,
-    SchemaReply,
-    SchemaRequest,
     SummaryRequest,
     open_client,
     pack,
@@ -69,11 +69,11 @@ class Loopback(RemoteFederation):
 
 def test_the_profile_is_one_query_however_often_it_is_asked():
     site = client()
-    first = site.answer(SchemaRequest())
-    assert first == site.answer(SchemaRequest())
+    first = site.answer(ProfileRequest())
+    assert first == site.answer(ProfileRequest())
     assert site.ledger.queries == 1
-    site.answer(EncodeRequest(agreed(site).to_toml()))
-    assert first == site.answer(SchemaRequest())
+    site.answer(AdoptSchemaRequest(agreed(site).to_toml()))
+    assert first == site.answer(ProfileRequest())
     assert site.ledger.queries == 1
     assert [e.outcome for e in site.ledger.entries if e.kind == "schema"] == [
         "answered",
@@ -88,9 +88,9 @@ def agreed(*clients):
 
 
 def test_a_profile_survives_the_wire():
-    reply = client().answer(SchemaRequest())
+    reply = client().answer(ProfileRequest())
     assert unpack(pack(Envelope(reply))).content == reply
-    assert isinstance(reply, SchemaReply)
+    assert isinstance(reply, ProfileReply)
     assert reply.profile["age"].missing == 20
 
 
@@ -98,7 +98,7 @@ def test_the_order_of_rows_changes_no_bit():
     frame = table()
     shuffled = frame.sample(frac=1, random_state=1)
     replies = [
-        pack(Envelope(Client(RawTable(read_table(one)), POLICY).answer(SchemaRequest())))
+        pack(Envelope(Client(RawTable(read_table(one)), POLICY).answer(ProfileRequest())))
         for one in (frame, shuffled)
     ]
     assert replies[0] == replies[1]
@@ -114,10 +114,10 @@ def test_a_category_of_one_patient_leaves_under_no_name(named):
     if named:
         levels = (*schema["illness"].levels, "Fabry disease")
         schema = schema.edited({"illness": {"levels": levels}})
-        fed.ask(dict.fromkeys(fed.names, EncodeRequest(schema.to_toml())))
+        fed.ask(dict.fromkeys(fed.names, AdoptSchemaRequest(schema.to_toml())))
     requests = [
         DescribeRequest(),
-        SchemaRequest(),
+        ProfileRequest(),
         SummaryRequest(10, "full", 2.0, 0),
         SummaryRequest(1, "diag", 2.0, 0),
         MomentsRequest(),
@@ -126,7 +126,7 @@ def test_a_category_of_one_patient_leaves_under_no_name(named):
     for request in requests:
         answers = fed.ask(dict.fromkeys(fed.names, request))
         if isinstance(request, MomentsRequest) and named:
-            place = schema.names.index("illness=Fabry disease")
+            place = schema.feature_names.index("illness=Fabry disease")
             assert answers["paris"].mean[place] == 0.0
             assert answers["paris"].scale[place] == 0.0
     assert len(fed.sent) > len(requests)
@@ -136,7 +136,7 @@ def test_a_category_of_one_patient_leaves_under_no_name(named):
 def test_without_the_floor_the_name_leaves():
     """The same inspection finds the name where a policy asks for no minimum."""
     open_site = client(dataclasses.replace(POLICY, min_cell_size=1))
-    assert b"Fabry" in open_site.respond(pack(Envelope(SchemaRequest())))
+    assert b"Fabry" in open_site.respond(pack(Envelope(ProfileRequest())))
 
 
 def test_nothing_is_answered_before_there_is_a_schema():
@@ -159,14 +159,14 @@ def test_a_server_cannot_choose_what_counts_as_missing(changes, sentence):
     site = client()
     schema = agreed(site).edited(changes)
     with pytest.raises(InputError, match=sentence):
-        site.answer(EncodeRequest(schema.to_toml()))
+        site.answer(AdoptSchemaRequest(schema.to_toml()))
     assert site.answer(DescribeRequest()).schema == "wanted"
 
 
 def test_a_schema_that_does_not_fit_is_refused_without_a_word_about_rows():
     site = client()
     wrong = Schema((SchemaColumn("illness", "number"),))
-    answer = unpack(site.respond(pack(Envelope(EncodeRequest(wrong.to_toml()))))).content
+    answer = unpack(site.respond(pack(Envelope(AdoptSchemaRequest(wrong.to_toml()))))).content
     assert isinstance(answer, Failure)
     assert answer.sentence == "The schema does not fit this site's table; see the site's log."
     assert "row" not in site.ledger.entries[-1].reason
@@ -175,25 +175,25 @@ def test_a_schema_that_does_not_fit_is_refused_without_a_word_about_rows():
 @pytest.mark.parametrize("schema", [3, "columns = 1", "x" * (1 << 23)])
 def test_what_is_no_schema_is_refused(schema):
     with pytest.raises(InputError):
-        client().answer(EncodeRequest(schema))
+        client().answer(AdoptSchemaRequest(schema))
 
 
 def test_a_policy_says_who_answers():
     with pytest.raises(PolicyError, match="kind 'schema'"):
-        client(Policy(("encode",))).answer(SchemaRequest())
+        client(Policy(("encode",))).answer(ProfileRequest())
     with pytest.raises(PolicyError, match="kind 'encode'"):
-        client(Policy(("schema",))).answer(EncodeRequest(agreed(client()).to_toml()))
+        client(Policy(("schema",))).answer(AdoptSchemaRequest(agreed(client()).to_toml()))
     with pytest.raises(InputError, match="not 'schema'"):
         Policy(("schema", "private"), epsilon=1.0)
     plain = Client(fedwad.federation.Dataset(fedwad.Measure([[1.0]])), Policy.open())
     with pytest.raises(PolicyError, match="encoded already"):
-        plain.answer(SchemaRequest())
+        plain.answer(ProfileRequest())
 
 
 def test_too_few_rows_send_no_profile():
     few = Client(RawTable(read_table(pd.DataFrame({"v": [1.0, 2.0]}))), POLICY)
     with pytest.raises(PolicyError, match="fewer than the 10"):
-        few.answer(SchemaRequest())
+        few.answer(ProfileRequest())
 
 
 def test_the_schema_is_kept_beside_the_ledger(tmp_path):
@@ -205,10 +205,10 @@ def test_the_schema_is_kept_beside_the_ledger(tmp_path):
         return open_client(tmp_path / "paris.csv", tmp_path / "paris.toml")
 
     schema = agreed(node())
-    node().answer(EncodeRequest(schema.to_toml()))
+    node().answer(AdoptSchemaRequest(schema.to_toml()))
     request = SummaryRequest(5, "diag", 2.0, 0)
     here = Client(RawTable(read_table(table())), POLICY)
-    here.answer(EncodeRequest(schema.to_toml()))
+    here.answer(AdoptSchemaRequest(schema.to_toml()))
     np.testing.assert_array_equal(
         node().answer(request).summary.means, here.answer(request).summary.means
     )
@@ -225,13 +225,13 @@ def test_a_node_with_its_own_schema(tmp_path):
     files = tmp_path / "paris.csv", tmp_path / "paris.toml"
     own = open_client(*files, schema=tmp_path / "schema.toml")
     taken = client()
-    taken.answer(EncodeRequest(schema.to_toml()))
+    taken.answer(AdoptSchemaRequest(schema.to_toml()))
     request = SummaryRequest(5, "diag", 2.0, 0)
     np.testing.assert_array_equal(
         own.answer(request).summary.means, taken.answer(request).summary.means
     )
     with pytest.raises(PolicyError, match="encoded already"):
-        own.answer(EncodeRequest(schema.to_toml()))
+        own.answer(AdoptSchemaRequest(schema.to_toml()))
     assert own.answer(DescribeRequest()).schema == ""
 
 
@@ -308,15 +308,15 @@ def test_another_schema_in_the_middle_of_a_run_is_noticed():
     agreed.ask(dict.fromkeys(fed.names, MomentsRequest()))
     other = agreed.schema.edited({"age": {"scale": 3.0}})
     for one in fed.clients.values():
-        one.answer(EncodeRequest(other.to_toml()))
+        one.answer(AdoptSchemaRequest(other.to_toml()))
     answers = fed.ask(dict.fromkeys(fed.names, MomentsRequest()))
     assert all(isinstance(answer, Failure) for answer in answers.values())
 
 
 def test_the_ledger_has_a_line_for_each(tmp_path):
     site = client(ledger=FileLedger(tmp_path / "a.jsonl"))
-    site.answer(SchemaRequest())
-    site.answer(EncodeRequest(agreed(client()).to_toml()))
+    site.answer(ProfileRequest())
+    site.answer(AdoptSchemaRequest(agreed(client()).to_toml()))
     kinds = [(e.kind, e.outcome, e.min_cell_size) for e in site.ledger.entries]
     assert [kind[:2] for kind in kinds] == [("schema", "answered"), ("encode", "answered")]
     assert kinds[0][2] >= 10
@@ -328,8 +328,8 @@ def test_distinct_replies_count_whatever_the_schema():
     site = client(limited)
     schema = agreed(site)
     request = SummaryRequest(5, "diag", 2.0, 0)
-    site.answer(EncodeRequest(schema.to_toml()))
+    site.answer(AdoptSchemaRequest(schema.to_toml()))
     site.answer(request)
-    site.answer(EncodeRequest(schema.edited({"age": {"scale": 1.0}}).to_toml()))
+    site.answer(AdoptSchemaRequest(schema.edited({"age": {"scale": 1.0}}).to_toml()))
     with pytest.raises(PolicyError, match="different replies"):
         site.answer(request)

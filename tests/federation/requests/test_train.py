@@ -44,14 +44,14 @@ def request(kind=TrainRequest, personal=PERSONAL, **changes):
     network = build("mlp", 4, 2, 7, personal)
     common = {
         "run": "r",
-        "turn": 0,
+        "times_trained": 0,
         "model": "mlp",
-        "personal": personal,
-        "weights": network.initial()[~network.personal],
+        "personal_layers": personal,
+        "weights": network.initial()[~network.personal_mask],
         "classes": ("cat", "dog"),
-        "start": 7,
+        "init_seed": 7,
         "test_size": 0.2,
-        "split": 3,
+        "split_seed": 3,
     }
     if kind is TrainRequest:
         common |= {
@@ -81,19 +81,21 @@ def test_shared_layers_travel_and_own_layers_stay():
 def test_own_layers_are_remembered_from_turn_to_turn():
     one, other = client(), client()
     first = one.answer(request())
-    second = one.answer(request(turn=1, weights=first.weights))
+    second = one.answer(request(times_trained=1, weights=first.weights))
     with pytest.raises(FederationError, match="no longer has its personal layers"):
-        other.answer(request(turn=1, weights=first.weights))  # it has not trained yet
+        other.answer(request(times_trained=1, weights=first.weights))  # it has not trained yet
     with pytest.raises(FederationError, match="no longer has its personal layers"):
-        one.answer(request(turn=1, weights=first.weights))  # a repeated message would train twice
+        one.answer(
+            request(times_trained=1, weights=first.weights)
+        )  # a repeated message would train twice
     fresh = client()
     fresh.answer(request())
     np.testing.assert_array_equal(
-        fresh.answer(request(turn=1, weights=first.weights)).weights, second.weights
+        fresh.answer(request(times_trained=1, weights=first.weights)).weights, second.weights
     )
-    assert one.answer(request(EvaluateRequest, turn=2, weights=second.weights)).count == 12
+    assert one.answer(request(EvaluateRequest, times_trained=2, weights=second.weights)).count == 12
     with pytest.raises(FederationError, match="no longer has its personal layers"):
-        one.answer(request(EvaluateRequest, turn=1, weights=second.weights, run="another"))
+        one.answer(request(EvaluateRequest, times_trained=1, weights=second.weights, run="another"))
 
 
 def test_training_helps_on_samples_that_were_put_aside():
@@ -160,11 +162,11 @@ def test_messages_carry_both():
         {"momentum": -0.1},
         {"seed": -1},
         {"return_weights": 1},
-        {"turn": -1},
+        {"times_trained": -1},
         {"model": ""},
         {"model": 3},
-        {"personal": ["head"]},
-        {"personal": ("neck",)},
+        {"personal_layers": ["head"]},
+        {"personal_layers": ("neck",)},
         {"weights": np.zeros(3, dtype=np.float32)},
         {"weights": np.zeros(3)},
         {"weights": np.full(3, np.nan, dtype=np.float32)},
@@ -174,7 +176,7 @@ def test_messages_carry_both():
         {"classes": (1, "dog")},
         {"test_size": 0.95},
         {"test_size": 1},
-        {"split": None},
+        {"split_seed": None},
         {"run": "r" * 65},
         {"model": "rnn"},
     ],
@@ -286,7 +288,7 @@ def test_requests_that_differ_are_not_stacked(monkeypatch, other):
 def test_one_that_refuses_does_not_keep_the_others():
     sites = {f"site{k}": data(seed=k) for k in range(3)}
     fed = local(sites)
-    answers = fed.ask({"site0": request(), "site1": request(turn=4), "site2": request()})
+    answers = fed.ask({"site0": request(), "site1": request(times_trained=4), "site2": request()})
     assert [type(answer).__name__ for answer in answers.values()] == [
         "TrainReply",
         "Failure",
@@ -307,14 +309,14 @@ def test_own_layers_outlive_a_process_where_there_is_a_ledger_file(tmp_path):
         return Client(Dataset(Measure(X), y), Policy.open(), FileLedger(tmp_path / name))
 
     first = opened().answer(request())
-    second = opened().answer(request(turn=1, weights=first.weights))
+    second = opened().answer(request(times_trained=1, weights=first.weights))
     lasting = client()
     lasting.answer(request())
     np.testing.assert_array_equal(
-        second.weights, lasting.answer(request(turn=1, weights=first.weights)).weights
+        second.weights, lasting.answer(request(times_trained=1, weights=first.weights)).weights
     )
     (kept,) = (tmp_path / "ledger.layers").iterdir()
     assert (tmp_path / "ledger.layers").stat().st_mode & 0o077 == 0
     kept.write_bytes(b"PK")  # cut short
     with pytest.raises(FederationError, match="no longer has its personal layers"):
-        opened().answer(request(turn=2, weights=first.weights))
+        opened().answer(request(times_trained=2, weights=first.weights))

@@ -94,13 +94,13 @@ def test_personal_layers_come_and_go():
     network = networks.build("mlp", 8, 3, personal=["third", "head"])
     assert network.personal_names == {"third.weight", "third.bias", "head.weight", "head.bias"}
     whole = network.initial()
-    joined = network.joined(whole[~network.personal], whole[network.personal])
+    joined = network.joined(whole[~network.personal_mask], whole[network.personal_mask])
     np.testing.assert_array_equal(joined, whole)
     body, head = network.body_and_head()
     x = torch.randn(5, 8)
     torch.testing.assert_close(head(body(x)), network.module(x))
     assert networks.build("mlp", 8, 3, personal=["first"]).body_and_head() is None
-    assert not networks.build("mlp", 8, 3, personal=()).personal.any()
+    assert not networks.build("mlp", 8, 3, personal=()).personal_mask.any()
 
 
 @pytest.mark.parametrize(

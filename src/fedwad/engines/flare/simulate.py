@@ -59,8 +59,8 @@ def simulate(
     names = list(job.clients) or list(data)
     _check_names(names, data)
     columns = Columns.of(label_column, drop, missing, schema)
-    with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as place:
-        folder = Path(place)
+    with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
         for name in names:
             written = _write_site(folder / "sites", name, data[name], policy, columns)
             read_config(written).open()  # raises the full error if the site cannot be opened

@@ -25,7 +25,8 @@ def parse_address(address: str) -> tuple[str, int]:
     parts = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\d{1,5})", address)
     if parts is None or not 0 < int(parts[2]) < 65536:
         raise InputError(
-            f"The SuperLink's address is '{address}'; give host:port, such as hub.example.org:8443."
+            f"The SuperLink's address is '{address}'; give host:port, such as"
+            " superlink.example.org:8443."
         )
     return parts[1].strip("[]"), int(parts[2])
 
@@ -37,7 +38,7 @@ def connection_problem(address: str, root_certificates: str | Path | None) -> st
     try:
         context = ssl.create_default_context(cafile=cafile)
     except (OSError, ssl.SSLError):
-        return f"{root_certificates} holds no certificate; use the ca.crt of its hub."
+        return f"{root_certificates} holds no certificate; use the SuperLink's ca.crt."
     try:
         with socket.create_connection((host, port), _SECONDS) as connection:
             return _handshake_problem(connection, context, host, root_certificates)
@@ -68,15 +69,18 @@ def _handshake_problem(
 
 def _certificate_problem(code: int, host: str, root_certificates: str | Path | None) -> str:
     if code == _EXPIRED:
-        return "its certificate has expired; make a new one at the hub."
+        return "its certificate has expired; make a new one at the SuperLink."
     if code == _NOT_YET_VALID:
         return "its certificate is not valid yet; check both clocks."
     if code in _WRONG_HOST:
         return (
             f"its certificate is for names other than {host};"
-            " connect by one of those names, or add this one at the hub."
+            " connect by one of those names, or add this one at the SuperLink."
         )
     if root_certificates is None:
-        return "its certificate is signed by an unknown authority; give the hub's ca.crt with --ca."
+        return (
+            "its certificate is signed by an unknown authority; give the SuperLink's ca.crt with"
+            " --ca."
+        )
     name = Path(root_certificates).name
-    return f"its certificate was not signed by {name}; use the ca.crt of this hub."
+    return f"its certificate was not signed by {name}; use the ca.crt of this SuperLink."

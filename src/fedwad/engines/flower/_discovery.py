@@ -30,7 +30,7 @@ def find_sites(
 ) -> dict[str, int]:
     """Ask every node for the name of its site and return the node id of each wanted site.
 
-    A node does not count if it gives another name than the one it was registered with.
+    A node does not count if it gives a different name than the one it was registered with.
 
     Parameters
     ----------

@@ -206,7 +206,9 @@ def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if content.startswith(_PUBLIC_KEY):
-        raise InputError(f"{path} is a public key, which is for the hub; give the private key.")
+        raise InputError(
+            f"{path} is a public key, which is for the SuperLink; give the private key."
+        )
     if not isinstance(key, EllipticCurvePrivateKey):
         raise InputError(
             f"{path} is not a private key for a node;"

@@ -60,7 +60,7 @@ def submit(
     ----------
     job : the algorithm, its sites and its options
     connect : address of the SuperLink as host:port
-    root_certificates : file with the certificate that signed the SuperLink's; the system's
+    root_certificates : file with the CA certificate of the SuperLink; the system's
         certificates when left out
     timeout : seconds to wait for the result; after that the run is stopped
     round_timeout : seconds that a site may take for one reply

@@ -5,7 +5,7 @@ the SuperLink in the same way, with the same key and certificate, but it never f
 app. One client, opened at the start, answers each message within its policy and records it in its
 ledger. Because the process stays, a round neither starts Python nor reads the data again.
 
-    fedwad node flower --superlink hub.example.org:443 --ca ca.crt --key paris \\
+    fedwad node flower --superlink superlink.example.org:443 --ca ca.crt --key paris \\
         --data paris.csv --policy paris.toml
 """
 
@@ -51,7 +51,7 @@ def serve(
     ----------
     client : the opened client
     superlink : address of the SuperLink as host:port
-    root_certificates : file with the certificate that signed the SuperLink's; the system's
+    root_certificates : file with the CA certificate of the SuperLink; the system's
         certificates when left out
     key : file with this node's private key, whose public key is registered with the SuperLink
     patience : seconds to keep trying while the SuperLink is away or refuses this node

@@ -11,10 +11,10 @@ from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
 from fedwad.federation.requests.schema import (
-    EncodeReply,
-    EncodeRequest,
-    SchemaReply,
-    SchemaRequest,
+    AdoptSchemaReply,
+    AdoptSchemaRequest,
+    ProfileReply,
+    ProfileRequest,
 )
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
@@ -25,8 +25,8 @@ __all__ = ["REPLIES", "REQUESTS", "kind_of"]
 #: All requests. Nothing else is one, whatever it looks like.
 REQUESTS: tuple[type[Request], ...] = (
     DescribeRequest,
-    SchemaRequest,
-    EncodeRequest,
+    ProfileRequest,
+    AdoptSchemaRequest,
     MomentsRequest,
     SummaryRequest,
     BlocksRequest,
@@ -43,8 +43,8 @@ REQUESTS: tuple[type[Request], ...] = (
 #: All replies. Nothing else leaves a client.
 REPLIES: tuple[type[Reply], ...] = (
     Description,
-    SchemaReply,
-    EncodeReply,
+    ProfileReply,
+    AdoptSchemaReply,
     Moments,
     SummaryReply,
     BlocksReply,

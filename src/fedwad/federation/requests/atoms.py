@@ -1,6 +1,8 @@
-"""Masses and sums over the power cells of a few atoms: each round of the coreset of a union.
+"""Masses and sums over the power cells of a few atoms: one round of the coreset of all sites' data
+(method `union`).
 
-With atoms z_s, potentials g_s and softness e, atom s receives of sample x_i the share
+With atoms z_s, potentials g_s and entropic regularisation e (`reg`), atom s receives of sample x_i
+the fraction
 
     p_is = exp(-(|x_i - z_s|^2 - g_s) / e) / sum_r exp(-(|x_i - z_r|^2 - g_r) / e),
 
@@ -25,13 +27,14 @@ from fedwad.ot import Floats, Measure, ground_cost
 
 __all__ = ["AtomsRequest", "CellSums"]
 
-_LEAST_SHARE = 1e-9  # of a sample; smaller shares are set to zero
+_SMALLEST_FRACTION = 1e-9  # of a sample; smaller ones are set to zero
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CellSums(Reply):
-    """Weighted sums over the samples x_i of a client, with weights w_i (sum one) and shares p_is.
+    """Weighted sums over the samples x_i of a client, with weights w_i (sum one) and fractions
+    p_is.
 
     Attributes
     ----------
@@ -39,11 +42,12 @@ class CellSums(Reply):
     masses : (S,), sum_i w_i p_is
     offsets : (S, d), sum_i w_i p_is (x_i - z_s)
     squares : (S,), sum_i w_i p_is |x_i - z_s|^2
-    crossing : (S, S), sum_i w_i p_is p_ir: the mass that a change of potentials would move
+    overlap : (S, S), sum_i w_i p_is p_ir: the mass that atoms s and r share (the Hessian term)
     dual : at most sum_i w_i min_s (|x_i - z_s|^2 - g_s) over all atoms, and equal to it if each
-        atom is best for no sample or for at least `min_cell_size`; None if a cell was closed
-    soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)), whose gradient in g is minus
-        the masses
+        atom is best for no sample or for at least `min_cell_size`; None if a cell with too few
+        samples was removed
+    soft : sum_i w_i (-e log sum_s exp(-(|x_i - z_s|^2 - g_s) / e)) over the atoms whose cells were
+        not removed; its gradient in g is minus the masses
     min_cell_size : Kish's effective number of samples in the smallest cell that is not empty
     """
 
@@ -51,7 +55,7 @@ class CellSums(Reply):
     masses: Floats
     offsets: Floats
     squares: Floats
-    crossing: Floats
+    overlap: Floats
     dual: float | None
     soft: float
     min_cell_size: int
@@ -59,9 +63,9 @@ class CellSums(Reply):
     def check_values(self) -> None:
         require(
             is_count(self.count) and is_count(self.min_cell_size),
-            "samples are not counted by positive whole numbers.",
+            "samples are not counted by positive integers.",
         )
-        parts = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.crossing, 2))
+        parts = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.overlap, 2))
         require(
             all(is_finite(part, dimensions, MAX_ABS**2) for part, dimensions in parts),
             "its sums are not finite.",
@@ -69,7 +73,7 @@ class CellSums(Reply):
         size = len(self.masses)
         shapes = (
             self.squares.shape == (size,)
-            and self.crossing.shape == (size, size)
+            and self.overlap.shape == (size, size)
             and len(self.offsets) == size
         )
         require(shapes and size > 0, "its sums differ in size.")
@@ -83,11 +87,11 @@ class CellSums(Reply):
     def _check_masses(self) -> None:
         require(
             bool((self.masses >= 0).all()) and bool((self.squares >= 0).all()),
-            "a mass is negative.",
+            "a mass or a square is negative.",
         )
         require(abs(float(self.masses.sum()) - 1) <= _ROUNDING, "its masses do not sum to one.")
-        inside = (self.crossing >= 0).all() and (self.crossing <= self.masses + _ROUNDING).all()
-        require(bool(inside), "more mass crosses than there is.")
+        inside = (self.overlap >= 0).all() and (self.overlap <= self.masses + _ROUNDING).all()
+        require(bool(inside), "more mass overlaps than there is.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +103,21 @@ class AtomsRequest(Request):
     reply_type: ClassVar[type[Reply]] = CellSums
     atoms: Floats
     potentials: Floats
-    softness: float
+    reg: float
 
     def validate(self) -> AtomsRequest:
         atoms, potentials = _plain_array(self.atoms), _plain_array(self.potentials)
         if atoms.ndim != 2 or potentials.shape != (len(atoms),):
             raise InputError("atoms (S, d) need one potential each.")
-        if type(self.softness) is not float or not 0 <= self.softness < math.inf:
-            raise InputError("softness must be a number of at least 0.")
+        if type(self.reg) is not float or not 0 <= self.reg < math.inf:
+            raise InputError("reg must be a number of at least 0.")
         if not np.isfinite(potentials).all():
             raise InputError("potentials must be finite.")
-        return AtomsRequest(
-            np.array(Measure(atoms, name="the atoms").points), potentials, self.softness
-        )
+        return AtomsRequest(np.array(Measure(atoms, name="the atoms").points), potentials, self.reg)
 
     def needs(self) -> Needs:
-        """A least number of atoms would not help, since atoms far away count for nothing."""
+        """No minimum number of atoms is checked: a server could meet it with far atoms that receive
+        no mass."""
         return Needs(size=len(self.atoms))
 
     def check_shape(self, context: ClientContext) -> None:
@@ -130,23 +133,23 @@ class AtomsRequest(Request):
         return sums, sums.min_cell_size
 
     def sums(self, measure: Measure, min_cell_size: int = 1) -> CellSums:
-        """Return the sums over the atoms' cells; cells with too few samples are closed."""
+        """Return the sums over the atoms' cells; cells with too few samples are removed."""
         cost = ground_cost(measure.points, self.atoms)
         reduced = cost - self.potentials
-        shares, soft, fewest, closed = _shares(
-            reduced, self.softness, measure.weights, min_cell_size
+        fractions, soft, smallest, removed = _fractions(
+            reduced, self.reg, measure.weights, min_cell_size
         )
-        dual = None if closed else _dual(reduced, soft, measure.weights, min_cell_size)
-        weighted = measure.weights[:, None] * shares
+        dual = None if removed else _dual(reduced, soft, measure.weights, min_cell_size)
+        weighted = measure.weights[:, None] * fractions
         masses = weighted.sum(axis=0)
         origin = self.atoms[0]  # avoids cancellation if all points share a large offset
         offsets = weighted.T @ (measure.points - origin) - masses[:, None] * (self.atoms - origin)
         squares = np.einsum("is,is->s", weighted, cost)
-        crossing = _crossing(weighted, shares, min_cell_size)
-        return CellSums(len(measure), masses, offsets, squares, crossing, dual, soft, fewest)
+        overlap = _overlap(weighted, fractions, min_cell_size)
+        return CellSums(len(measure), masses, offsets, squares, overlap, dual, soft, smallest)
 
     def check(self, reply: CellSums) -> None:
-        require(reply.offsets.shape == self.atoms.shape, "it is about other atoms.")
+        require(reply.offsets.shape == self.atoms.shape, "it is about different atoms.")
         # |mean of x - z|^2 is never above the mean of |x - z|^2, and a plan never costs less than
         # the dual value.
         held = np.where(reply.masses > 0, reply.masses, 1.0)
@@ -156,10 +159,10 @@ class AtomsRequest(Request):
         lengths = np.sqrt((reply.offsets**2).sum(axis=1))
         longest = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * reach
         require(bool((lengths <= longest).all()), "its sums contradict each other.")
-        plan = float(reply.squares.sum() - reply.masses @ self.potentials)
-        size = float(reply.squares.sum() + np.abs(self.potentials).max())
+        primal = float(reply.squares.sum() - reply.masses @ self.potentials)
+        scale = float(reply.squares.sum() + np.abs(self.potentials).max())
         require(
-            reply.dual is None or reply.dual <= plan + _ROUNDING * size,
+            reply.dual is None or reply.dual <= primal + _ROUNDING * scale,
             "its dual value is above its plan.",
         )
 
@@ -170,71 +173,73 @@ def _plain_array(array: Any) -> Floats:
     return np.array(array)
 
 
-def _shares(
-    reduced: Floats, softness: float, weights: Floats, min_size: int
+def _fractions(
+    reduced: Floats, reg: float, weights: Floats, min_size: int
 ) -> tuple[Floats, float, int, bool]:
-    """Shares (n, S), the soft dual value, the effective number of samples in the smallest cell that
-    is not empty, and whether a cell was closed.
+    """Fractions (n, S), the soft dual value, the effective number of samples in the smallest cell
+    that is not empty, and whether a cell was removed.
 
-    While a cell holds fewer samples than `min_size`, the one with fewest is closed and its samples
-    go to their next best cells. This is another plan, of slightly higher cost, in which no sum is
-    over few samples. The last cell stays open.
+    While a cell holds fewer samples than `min_size`, the smallest is removed and its samples go to
+    their next best cells. This is a different plan, of slightly higher cost, in which no sum is
+    over few samples. One cell always stays.
     """
-    shares = np.zeros_like(reduced)
-    opened = np.arange(reduced.shape[1])
+    fractions = np.zeros_like(reduced)
+    cells = np.arange(reduced.shape[1])
     while True:
-        among, least = _soft(reduced[:, opened], softness)
-        counts = _effective(weights[:, None] * among)
+        cell_fractions, softmin = _soft(reduced[:, cells], reg)
+        counts = _effective(weights[:, None] * cell_fractions)
         used = np.flatnonzero(counts > 0)
-        fewest = used[counts[used].argmin()]
-        if counts[fewest] >= min_size - 1e-9 or len(used) == 1:
-            shares[:, opened] = among
-            closed = len(opened) < reduced.shape[1]
-            return shares, float(weights @ least), int(counts[fewest] + 1e-9), closed
-        opened = np.delete(opened, fewest)
+        smallest = used[counts[used].argmin()]
+        if counts[smallest] >= min_size - _ROUNDING or len(used) == 1:
+            fractions[:, cells] = cell_fractions
+            removed = len(cells) < reduced.shape[1]
+            min_count = int(counts[smallest] + _ROUNDING)
+            return fractions, float(weights @ softmin), min_count, removed
+        cells = np.delete(cells, smallest)
 
 
 def _dual(reduced: Floats, soft: float, weights: Floats, min_size: int) -> float:
     """The dual value over all atoms, or the soft one, which is never above it.
 
-    The dual value is a sum over the cells without softness, so each of them needs as many samples
-    as `min_size`. Otherwise a server could make few samples the only ones that change it.
+    The dual value is a sum over the cells without regularisation, so each of them needs as many
+    samples as `min_size`. Otherwise a server could make few samples the only ones that change it.
     """
-    hard, least = _soft(reduced, 0.0)
+    hard, minimum = _soft(reduced, 0.0)
     counts = _effective(weights[:, None] * hard)
-    large = bool(((counts == 0) | (counts >= min_size - 1e-9)).all())
-    return float(weights @ least) if large else soft
+    large = bool(((counts == 0) | (counts >= min_size - _ROUNDING)).all())
+    return float(weights @ minimum) if large else soft
 
 
-def _crossing(weighted: Floats, shares: Floats, min_size: int) -> Floats:
+def _overlap(weighted: Floats, fractions: Floats, min_size: int) -> Floats:
     """The mass that two cells share; where that is the mass of few samples, it counts as each
     cell's own."""
-    crossing = weighted.T @ shares
-    squares = (weighted**2).T @ (shares**2)
-    few = (crossing > 0) & (crossing**2 < (min_size - 1e-9) * squares)
+    overlap = weighted.T @ fractions
+    squares = (weighted**2).T @ (fractions**2)
+    few = (overlap > 0) & (overlap**2 < (min_size - _ROUNDING) * squares)
     np.fill_diagonal(few, False)
-    hidden = np.where(few, crossing, 0.0)
-    return np.asarray(crossing - hidden + np.diag(hidden.sum(axis=1)))
+    hidden = np.where(few, overlap, 0.0)
+    return np.asarray(overlap - hidden + np.diag(hidden.sum(axis=1)))
 
 
-def _soft(reduced: Floats, softness: float) -> tuple[Floats, Floats]:
-    """Shares of each sample, and its soft minimum."""
-    least = reduced.min(axis=1)
-    if softness == 0:
-        shares = np.zeros_like(reduced)
-        shares[np.arange(len(reduced)), reduced.argmin(axis=1)] = 1.0
-        return shares, least
+def _soft(reduced: Floats, reg: float) -> tuple[Floats, Floats]:
+    """Fractions of each sample, and its soft minimum."""
+    minimum = reduced.min(axis=1)
+    if reg == 0:
+        fractions = np.zeros_like(reduced)
+        fractions[np.arange(len(reduced)), reduced.argmin(axis=1)] = 1.0
+        return fractions, minimum
     with np.errstate(under="ignore", over="ignore"):
-        shares = np.exp(-(reduced - least[:, None]) / softness)
-    total = shares.sum(axis=1)
-    shares /= total[:, None]
-    shares[shares < _LEAST_SHARE] = 0.0
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True)), least - softness * np.log(total)
+        fractions = np.exp(-(reduced - minimum[:, None]) / reg)
+    total = fractions.sum(axis=1)
+    fractions /= total[:, None]
+    fractions[fractions < _SMALLEST_FRACTION] = 0.0
+    fractions /= fractions.sum(axis=1, keepdims=True)
+    return np.asarray(fractions), minimum - reg * np.log(total)
 
 
 def _effective(weighted: Floats) -> Floats:
     """Kish's effective number of samples in each cell, 0 for an empty one."""
     heaviest = weighted.max(axis=0)
-    share = weighted / np.where(heaviest > 0, heaviest, 1.0)
-    squares = (share**2).sum(axis=0)
-    return np.asarray(share.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0))
+    relative = weighted / np.where(heaviest > 0, heaviest, 1.0)
+    squares = (relative**2).sum(axis=0)
+    return np.asarray(relative.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0))

@@ -59,7 +59,7 @@ class BlocksReply(Reply):
         )
         require(
             self.means.shape[1] == sum(count for _, count in segments_of(len(self.centre))),
-            "a block has another number of functions.",
+            "a block has a different number of functions.",
         )
 
 

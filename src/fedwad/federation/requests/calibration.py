@@ -30,7 +30,7 @@ def check_calibration(found: Calibration, dimension: int) -> None:
     )
     require(
         is_count(found.splits) and found.splits <= _MOST_SPLITS and is_count(found.drawn),
-        "counts of its splits are not positive whole numbers.",
+        "counts of its splits are not positive integers.",
     )
     require(
         type(found.size) is float and 1 <= found.size <= MAX_COUNT,

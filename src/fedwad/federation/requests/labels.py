@@ -30,7 +30,7 @@ __all__ = [
 _LONGEST_NAME = 200
 _MOST_NAMES = 10_000
 _LARGEST_NUMBER = 2**63
-_TYPES: dict[type, str] = {str: "words", int: "whole numbers", bool: "true and false"}
+_TYPES: dict[type, str] = {str: "strings", int: "integers", bool: "booleans"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LabelsRequest(Request):
         return Needs(label_names=True)
 
     def execute(self, context: ClientContext) -> tuple[Labels, int]:
-        names, codes = label_names(context.data), context.data.known_labels()
+        names, codes = label_names(context.data), context.data.require_class_codes()
         shared = shared_classes(context)
         counts = effective_counts(codes, context.data.measure.weights)
         min_cell_size = int(counts[shared].min() + 1e-9)
@@ -68,7 +68,7 @@ class LabelsRequest(Request):
 def shared_classes(context: ClientContext) -> NDArray[np.int64]:
     """The classes with at least `min_cell_size` samples; PolicyError if there are none."""
     data, least = context.data, context.policy.min_cell_size
-    shared = large_classes(data.measure, data.known_labels(), least)
+    shared = large_classes(data.measure, data.require_class_codes(), least)
     if not len(shared):
         raise PolicyError(f"No class has the {least} samples that this site's policy requires.")
     return shared
@@ -88,17 +88,15 @@ def label_names(data: Dataset) -> tuple[LabelName, ...]:
 
 
 def _plain(name: Any) -> LabelName:
-    """The name of a label. A whole number that a file reader made a float is a whole number."""
+    """The name of a label. An integer that a file reader made a float is an integer."""
     if type(name) in _TYPES:
         return name  # type: ignore[no-any-return]
     if isinstance(name, float | np.floating) and float(name).is_integer():
         return int(name)
     if isinstance(name, float | np.floating):
-        raise InputError(
-            "Labels are numbers with fractions; give classes by words or whole numbers."
-        )
+        raise InputError("Labels are numbers with fractions; name classes by strings or integers.")
     raise InputError(
-        f"Labels are of type {type(name).__name__}; give words, whole numbers, or true and false."
+        f"Labels are of type {type(name).__name__}; give strings, integers or booleans."
     )
 
 
@@ -111,7 +109,7 @@ def check_names(names: Any) -> None:
     kinds = sorted({_TYPES.get(type(name), "something else") for name in names})
     if len(kinds) > 1 or kinds == ["something else"]:
         raise InputError(
-            f"Labels are {' and '.join(kinds)}; give all of one type, words or whole numbers."
+            f"Labels are {' and '.join(kinds)}; give all of one type, strings or integers."
         )
     for name in names:
         _check_name(name)
@@ -122,7 +120,7 @@ def check_names(names: Any) -> None:
 def _check_name(name: LabelName) -> None:
     if type(name) is str and not (name.isprintable() and len(name) <= _LONGEST_NAME):
         raise InputError(
-            f"A label is not a printable word of up to {_LONGEST_NAME} characters; rename it."
+            f"A label is not a printable string of up to {_LONGEST_NAME} characters; rename it."
         )
     if type(name) is int and not -_LARGEST_NUMBER <= name < _LARGEST_NUMBER:
         raise InputError("A label is a number of more than 64 bits; give smaller ones.")

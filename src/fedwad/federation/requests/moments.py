@@ -16,7 +16,7 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
-from fedwad.federation.needs import Classes, Needs
+from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.ot import Floats, LabelledMeasure
 
 __all__ = ["Moments", "MomentsRequest"]
@@ -31,7 +31,7 @@ class Moments(Reply):
     scale: Floats
 
     def check_values(self) -> None:
-        require(is_count(self.count), "the number of samples is not a positive whole number.")
+        require(is_count(self.count), "the number of samples is not a positive integer.")
         require(
             is_finite(self.mean, 1) and is_finite(self.scale, 1), "mean or scale are not finite."
         )
@@ -48,18 +48,22 @@ class MomentsRequest(Request):
     kind: ClassVar[str] = "moments"
     repeatable: ClassVar[bool] = True
     reply_type: ClassVar[type[Reply]] = Moments
-    classes: Classes = "ignored"
+    class_statistics: ClassStatistics = "ignored"
 
     def validate(self) -> MomentsRequest:
-        return MomentsRequest(plain_word(self.classes, "classes", get_args(Classes)))
+        return MomentsRequest(
+            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics))
+        )
 
     def needs(self) -> Needs:
-        return Needs(classes=self.classes)
+        return Needs(class_statistics=self.class_statistics)
 
     def execute(self, context: ClientContext) -> tuple[Moments, int]:
-        measure = context.view(self.classes)
+        measure = context.view(self.class_statistics)
         if isinstance(measure, LabelledMeasure):
             scale = np.sqrt(measure.variances)
         else:
             scale = np.sqrt(measure.weights @ (measure.points - measure.mean) ** 2)
-        return Moments(len(measure), measure.mean, scale), context.smallest_class(self.classes)
+        return Moments(len(measure), measure.mean, scale), context.smallest_class(
+            self.class_statistics
+        )

@@ -34,43 +34,46 @@ class NetworkFields:
     Attributes
     ----------
     run : name of the training; the client keeps its personal layers under it
-    turn : how often the client has trained in this run so far
+    times_trained : how often the client has trained in this run so far
     model : name of the network, see `fedwad.learning.local.networks`
-    personal : names of the layers that stay with the client; none for a model that is shared whole
+    personal_layers : names of the layers that stay with the client; none for a model that is shared
+        whole
     weights : the weights of the other layers, one after another
     classes : names of the classes, in the order of the network's outputs
-    start : seed of the network's first weights, with which personal layers begin
+    init_seed : seed of the network's first weights, with which personal layers begin
     test_size : fraction of each class that is held out for tests
-    split : seed of the split into training and test samples
+    split_seed : seed of the split into training and test samples
     """
 
     run: str
-    turn: int
+    times_trained: int
     model: str
-    personal: tuple[str, ...]
+    personal_layers: tuple[str, ...]
     weights: Weights
     classes: tuple[LabelName, ...]
-    start: int
+    init_seed: int
     test_size: float
-    split: int
+    split_seed: int
 
     def plain_fields(self) -> dict[str, Any]:
         """Copies of these fields, each of its plain type; InputError if one is not."""
-        if type(self.personal) is not tuple or len(self.personal) > _MOST_LAYERS:
-            raise InputError("personal must be a list of names of layers.")
+        if type(self.personal_layers) is not tuple or len(self.personal_layers) > _MOST_LAYERS:
+            raise InputError("personal_layers must be a list of names of layers.")
         check_names(self.classes)
         if not is_weights(self.weights):
-            raise InputError("The weights must be finite numbers of float32.")
+            raise InputError("The weights must be float32 numbers up to 1e9.")
         return {
             "run": plain_run(self.run),
-            "turn": check_whole(self.turn, "turn", 0),
+            "times_trained": check_whole(self.times_trained, "times_trained", 0),
             "model": _plain_name(self.model, "model"),
-            "personal": tuple(_plain_name(name, "personal") for name in self.personal),
+            "personal_layers": tuple(
+                _plain_name(name, "personal_layers") for name in self.personal_layers
+            ),
             "weights": np.array(self.weights),
             "classes": self.classes,
-            "start": check_whole(self.start, "start", 0),
+            "init_seed": check_whole(self.init_seed, "init_seed", 0),
             "test_size": plain_number(self.test_size, "test_size", 0.0, 0.9),
-            "split": check_whole(self.split, "split", 0),
+            "split_seed": check_whole(self.split_seed, "split_seed", 0),
         }
 
     def needs(self) -> Needs:
@@ -89,8 +92,10 @@ class NetworkFields:
                 "This site cannot train without PyTorch; run: pip install 'fedwad[learn]'."
             ) from None
         features = context.data.measure.dimension
-        network = build(self.model, features, len(self.classes), self.start, self.personal)
-        expected = int((~network.personal).sum())
+        network = build(
+            self.model, features, len(self.classes), self.init_seed, self.personal_layers
+        )
+        expected = int((~network.personal_mask).sum())
         if len(self.weights) != expected:
             raise InputError(
                 f"{len(self.weights)} weights arrived where the model '{self.model}' for {features}"
@@ -101,12 +106,12 @@ class NetworkFields:
 
     def all_weights(self, network: Network, context: ClientContext) -> Weights:
         """The weights that arrived, joined with the client's personal layers."""
-        if not network.personal.any():
+        if not network.personal_mask.any():
             return self.weights
-        if self.turn == 0:
-            own = network.initial()[network.personal]
+        if self.times_trained == 0:
+            own = network.initial()[network.personal_mask]
         else:
-            kept = context.cache.recall_layers(self.run, self.turn)
+            kept = context.cache.recall_layers(self.run, self.times_trained)
             if kept is None:
                 raise FederationError(
                     "This site no longer has its personal layers of this training; start the"
@@ -117,15 +122,15 @@ class NetworkFields:
 
     def class_codes(self, context: ClientContext) -> NDArray[np.int64]:
         """The index of each sample's class among those of the request."""
-        place = {name: number for number, name in enumerate(self.classes)}
+        class_index = {name: index for index, name in enumerate(self.classes)}
         names = label_names(context.data)
-        if any(name not in place for name in names):
+        if any(name not in class_index for name in names):
             raise InputError(
                 "The data have a label that is not among the classes of this training; name all"
                 " classes."
             )
-        codes = np.array([place[name] for name in names], dtype=np.int64)
-        return np.asarray(codes[context.data.known_labels()])
+        codes = np.array([class_index[name] for name in names], dtype=np.int64)
+        return np.asarray(codes[context.data.require_class_codes()])
 
     def split_rows(self, context: ClientContext) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows to train on and rows to test on.
@@ -133,10 +138,10 @@ class NetworkFields:
         `test_size` of each class is held out, rounded, and at least one sample of each stays to
         train on. With `test_size` 0 all rows serve both.
         """
-        codes = context.data.known_labels()
+        codes = context.data.require_class_codes()
         if self.test_size == 0:
             return np.arange(len(codes)), np.arange(len(codes))
-        rng = np.random.default_rng(self.split)
+        rng = np.random.default_rng(self.split_seed)
         held_out = []
         for code in range(int(codes.max()) + 1):
             rows = rng.permutation(np.flatnonzero(codes == code))
@@ -151,7 +156,7 @@ class NetworkFields:
 
 
 def is_weights(weights: Any) -> bool:
-    """Whether these are float32 numbers of a usual size in one row."""
+    """Whether this is a one-dimensional float32 array with absolute values up to 1e9."""
     proper = type(weights) is np.ndarray and weights.dtype == np.float32 and weights.ndim == 1
     return bool(proper and (np.abs(weights) <= _LARGEST_WEIGHT).all())
 

@@ -30,7 +30,7 @@ class PrivateReply(Release, Reply):
     """A release: noisy numbers, and what is public about them."""
 
     def check_values(self) -> None:
-        require(is_count(self.count), "samples are not counted by a positive whole number.")
+        require(is_count(self.count), "samples are not counted by a positive integer.")
         require(
             _is_size(self.clip_norm) and _is_size(self.whitened_clip_norm),
             "a clip norm is not positive.",
@@ -128,8 +128,8 @@ class PrivateRequest(Request):
         d = measure.dimension
         if len(self.centre) not in (1, d) or (self.centres.size and self.centres.shape[1] != d):
             raise InputError(
-                "The centre or the cells have another number of features than the data, which have"
-                f" {d}."
+                "The centre or the cells have a different number of features than the data, which"
+                f" have {d}."
             )
         if context.policy.is_private:  # everything about the data was checked when it was opened
             self._check_public_names(context.policy)
@@ -181,13 +181,13 @@ class PrivateRequest(Request):
         labels are asked for."""
         if not self.labels:
             return None
-        place = {label_text(name): index for index, name in enumerate(self.labels)}
+        code_of = {label_text(name): index for index, name in enumerate(self.labels)}
         own = context.data.names
         # As many steps whether some label is none of the policy's or not.
         padding = [None] * (len(context.policy.label_names) + 1 - len(own))
         names = map(label_text, (*own, *padding))
-        codes = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-        return np.asarray(codes[context.data.known_labels()])
+        codes = np.array([code_of.get(name, -1) for name in names], dtype=np.int64)
+        return np.asarray(codes[context.data.require_class_codes()])
 
 
 def _plain(array: Any) -> bool:

@@ -31,7 +31,7 @@ class PrivateSchemaReply(Reply):
     noise: float
 
     def check_values(self) -> None:
-        require(is_count(self.count), "rows are not counted by a positive whole number.")
+        require(is_count(self.count), "rows are not counted by a positive integer.")
         require(is_finite(self.sums, 1), "sums are not finite.")
         require(type(self.noise) is float and 0 < self.noise < 1e150, "the noise is not given.")
 
@@ -63,8 +63,8 @@ class PrivateSchemaRequest(Request):
         own = context.data.schema
         if own is None or own.to_toml() != self.draft:
             raise InputError(
-                "This site encodes its table by another schema than the draft, or holds none; start"
-                " it with the draft as its schema file."
+                "This site encodes its table by a different schema than the draft, or holds none;"
+                " start it with the draft as its schema file."
             )
 
     def execute(self, context: ClientContext) -> tuple[PrivateSchemaReply, None]:
@@ -75,7 +75,7 @@ class PrivateSchemaRequest(Request):
 
     def check(self, reply: PrivateSchemaReply) -> None:
         size = schema_size(_read(self.draft))
-        require(len(reply.sums) == size, "it has another number of sums.")
+        require(len(reply.sums) == size, "it has a different number of sums.")
 
 
 def _read(draft: str) -> Schema:

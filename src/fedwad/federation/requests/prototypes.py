@@ -18,7 +18,7 @@ from fedwad.federation.requests.labels import (
     label_names,
     shared_classes,
 )
-from fedwad.ot import Floats, Masses, Per, distil_labelled
+from fedwad.ot import AtomsPer, Floats, Masses, distil_labelled
 
 __all__ = ["Prototypes", "PrototypesRequest"]
 
@@ -32,7 +32,7 @@ class Prototypes(Reply):
     points, weights : arrays (S, d) and (S,)
         The atoms and their masses, sum one.
     labels : array (S,) of int64
-        The place of each atom's label in `names`.
+        The index of each atom's label in `names`.
     names : tuple
         Names of the client's labels, in ascending order.
     complete : bool
@@ -72,15 +72,15 @@ class PrototypesRequest(Request):
     repeatable: ClassVar[bool] = True
     reply_type: ClassVar[type[Reply]] = Prototypes
     size: int
-    per: Per
-    weights: Masses
+    atoms_per: AtomsPer
+    masses: Masses
     seed: int
 
     def validate(self) -> PrototypesRequest:
         return PrototypesRequest(
             check_whole(self.size, "size"),
-            plain_word(self.per, "per", get_args(Per)),
-            plain_word(self.weights, "weights", get_args(Masses)),
+            plain_word(self.atoms_per, "atoms_per", get_args(AtomsPer)),
+            plain_word(self.masses, "masses", get_args(Masses)),
             check_whole(self.seed, "seed", 0),
         )
 
@@ -89,20 +89,20 @@ class PrototypesRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[Prototypes, int]:
         names, shared = label_names(context.data), shared_classes(context)
-        measure, codes = context.data.measure, context.data.known_labels()
+        measure, codes = context.data.measure, context.data.require_class_codes()
         min_size = context.policy.min_cell_size
-        if self.per == "class":  # at least one atom a class, however few were asked for
+        if self.atoms_per == "class":  # at least one atom a class, however few were asked for
             context.policy.check_size(len(shared))
         atoms = distil_labelled(
-            measure, codes, self.size, self.per, self.weights, min_size, self.seed
+            measure, codes, self.size, self.atoms_per, self.masses, min_size, self.seed
         )
         sent = sorted(names[code] for code in shared)
-        place = {code: sent.index(names[code]) for code in shared.tolist()}
-        labels = np.array([place[code] for code in atoms.codes.tolist()], dtype=np.int64)
+        new_code = {code: sent.index(names[code]) for code in shared.tolist()}
+        labels = np.array([new_code[code] for code in atoms.codes.tolist()], dtype=np.int64)
         return Prototypes(
             atoms.points, atoms.weights, labels, tuple(sent), atoms.complete
         ), atoms.min_cell_size
 
     def check(self, reply: Prototypes) -> None:
-        most = self.size if self.per == "client" else max(self.size, len(reply.names))
+        most = self.size if self.atoms_per == "site" else max(self.size, len(reply.names))
         require(len(reply.points) <= most, "it has more atoms than were asked for.")

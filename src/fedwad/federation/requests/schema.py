@@ -1,8 +1,8 @@
 """Agreeing on a schema: each site sends the profile of its table, and takes the schema.
 
-No site's reply depends on a choice of the server. Which column is the label, which are dropped and
-which values stand for missing ones are settings of the site: a server that chose those could make
-counts about single rows.
+A profile depends on no choice of the server. Which column is the label, which are dropped and which
+values stand for missing ones are settings of the site: a server that chose those could obtain
+counts of single rows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, require
 from fedwad.tables import OTHER, Profile, Schema, check_profile, smallest_group
 
-__all__ = ["EncodeReply", "EncodeRequest", "SchemaReply", "SchemaRequest"]
+__all__ = ["AdoptSchemaReply", "AdoptSchemaRequest", "ProfileReply", "ProfileRequest"]
 
-_LONGEST = 1 << 22
+_MAX_SCHEMA_CHARS = 1 << 22
 
 
 @dataclass(frozen=True)
-class SchemaReply(Reply):
+class ProfileReply(Reply):
     """The profile of a site's table."""
 
     profile: Profile
@@ -31,69 +31,73 @@ class SchemaReply(Reply):
 
 
 @dataclass(frozen=True)
-class SchemaRequest(Request):
+class ProfileRequest(Request):
     """Ask for the profile of a site's table, from which sites agree on a schema."""
 
     kind: ClassVar[str] = "schema"
     needs_encoding: ClassVar[bool] = False
     repeatable: ClassVar[bool] = True
-    reply_type: ClassVar[type[Reply]] = SchemaReply
+    reply_type: ClassVar[type[Reply]] = ProfileReply
 
-    def validate(self) -> SchemaRequest:
-        return SchemaRequest()
+    def validate(self) -> ProfileRequest:
+        return ProfileRequest()
 
     def data_digest(self, context: ClientContext) -> str:
         return context.digest
 
     def check_shape(self, context: ClientContext) -> None:
-        context.known_table  # noqa: B018 - PolicyError if there is none
+        context.require_table()  # PolicyError if there is none
 
-    def execute(self, context: ClientContext) -> tuple[SchemaReply, int]:
-        found = context.known_table.profile(context.policy.min_cell_size)
-        return SchemaReply(found), smallest_group(found)
+    def execute(self, context: ClientContext) -> tuple[ProfileReply, int]:
+        profile = context.require_table().profile(context.policy.min_cell_size)
+        return ProfileReply(profile), smallest_group(profile)
 
 
 @dataclass(frozen=True)
-class EncodeReply(Reply):
+class AdoptSchemaReply(Reply):
     """How many encoded columns a site has now."""
 
     width: int
 
     def check_values(self) -> None:
-        require(is_count(self.width), "the number of columns is not a positive whole number.")
+        require(is_count(self.width), "the number of columns is not a positive integer.")
 
 
 @dataclass(frozen=True)
-class EncodeRequest(Request):
+class AdoptSchemaRequest(Request):
     """Hand a site the schema that was agreed on, as the text of its file.
 
-    Whether a site takes it depends on the kinds of its columns, which its profile has said. Levels
-    that too few rows of a site have become "other" there, so a schema cannot ask for a rare level.
+    A site accepts it if the column kinds are those of its profile. A level with fewer than the
+    policy's `min_level_size` rows at a site is encoded there as "other", so a schema cannot single
+    out rare levels.
     """
 
     kind: ClassVar[str] = "encode"
     needs_encoding: ClassVar[bool] = False
-    reply_type: ClassVar[type[Reply]] = EncodeReply
+    reply_type: ClassVar[type[Reply]] = AdoptSchemaReply
     schema: str
 
-    def validate(self) -> EncodeRequest:
-        if type(self.schema) is not str or len(self.schema) > _LONGEST:
+    def validate(self) -> AdoptSchemaRequest:
+        if type(self.schema) is not str or len(self.schema) > _MAX_SCHEMA_CHARS:
             raise InputError("A schema arrived that is not the text of a schema file.")
-        _check_agreed(Schema.from_toml(self.schema, "The agreed schema"))
-        return EncodeRequest(self.schema)
+        _check_agreed(self._parsed)
+        return AdoptSchemaRequest(self.schema)
 
-    def execute(self, context: ClientContext) -> tuple[EncodeReply, None]:
-        data = context.adopt(Schema.from_toml(self.schema, "The agreed schema"))
-        return EncodeReply(data.measure.dimension), None
+    @property
+    def _parsed(self) -> Schema:
+        return Schema.from_toml(self.schema, "The agreed schema")
+
+    def execute(self, context: ClientContext) -> tuple[AdoptSchemaReply, None]:
+        data = context.adopt(self._parsed)
+        return AdoptSchemaReply(data.measure.dimension), None
 
     def check(self, reply: Any) -> None:
-        width = Schema.from_toml(self.schema, "The agreed schema").width
-        require(reply.width == width, "it has another number of columns.")
+        require(reply.width == self._parsed.width, "it has a different number of columns.")
 
 
 def _check_agreed(schema: Schema) -> None:
     """InputError if the schema could make a site say something about few rows."""
-    for column in schema.used:
+    for column in schema.compared_columns:
         if column.missing_values:
             raise InputError(
                 f"The agreed schema says which values of column '{column.name}' stand for missing"

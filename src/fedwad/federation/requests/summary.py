@@ -24,7 +24,7 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
-from fedwad.federation.needs import Classes, Needs
+from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.federation.requests.calibration import check_calibration
 from fedwad.ot import (
     Calibration,
@@ -92,7 +92,7 @@ class SummaryRequest(Request):
     covariance_type: CovarianceType
     p: float
     seed: int
-    classes: Classes = "ignored"
+    class_statistics: ClassStatistics = "ignored"
     calibration: bool = True
 
     def validate(self) -> SummaryRequest:
@@ -101,7 +101,7 @@ class SummaryRequest(Request):
             plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
             check_order(self.p),
             check_whole(self.seed, "seed", 0),
-            plain_word(self.classes, "classes", get_args(Classes)),
+            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
             plain_switch(self.calibration, "calibration"),
         )
 
@@ -109,14 +109,14 @@ class SummaryRequest(Request):
         return Needs(
             order=self.p,
             size=self.cells,
-            classes=self.classes,
-            class_covariance=self.classes != "ignored",
+            class_statistics=self.class_statistics,
+            class_covariance=self.class_statistics != "ignored",
         )
 
     def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
         covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
         summary: Summary | LabelledSummary
-        if self.classes == "ignored":
+        if self.class_statistics == "ignored":
             summary = summarise(
                 context.data.measure,
                 self.cells,
@@ -130,13 +130,13 @@ class SummaryRequest(Request):
                 found = context.calibration(self.cells, covariance_type)
             kept = context.policy.keep
             return SummaryReply(summary, None, found, kept), summary.min_cell_size
-        labels = context.data.known_labels()
+        labels = context.data.require_class_codes()
         summary = summarise_classes(
             context.data.measure,
             labels,
             self.cells,
             covariance_type,
-            self.classes,
+            self.class_statistics,
             context.min_own_cell_size,
             self.seed,
         )
@@ -145,13 +145,16 @@ class SummaryRequest(Request):
     def check(self, reply: SummaryReply) -> None:
         require(self.calibration or reply.calibration is None, "it has numbers of splits.")
         labelled = isinstance(reply.summary, LabelledSummary)
-        require(labelled == (self.classes != "ignored"), "it is about other classes.")
+        require(
+            labelled == (self.class_statistics != "ignored"),
+            "it is about classes, or not, unlike the request.",
+        )
         if isinstance(reply.summary, LabelledSummary):
             require(
-                reply.summary.covariance == self.classes,
+                reply.summary.covariance == self.class_statistics,
                 "its classes are compared by something else.",
             )
-            known = 2 if self.classes == "full" else 1
+            known = 2 if self.class_statistics == "full" else 1
             require(
                 all(part.within.ndim >= known for part in reply.summary.parts),
                 "it leaves out covariances.",
@@ -160,7 +163,7 @@ class SummaryRequest(Request):
             reply.summary.parts if isinstance(reply.summary, LabelledSummary) else (reply.summary,)
         ):
             require(len(part.weights) <= self.cells, "it has more cells than were asked for.")
-            require(part.p == self.p, "it is about another order p.")
+            require(part.p == self.p, "it is about a different order p.")
 
 
 def _check_summary(summary: Any) -> None:
@@ -170,7 +173,7 @@ def _check_summary(summary: Any) -> None:
     require(
         is_finite(summary.covariance, max_abs=MAX_ABS**2)
         and summary.covariance.shape in ((), (d,), (d, d)),
-        "the covariance is not finite or has another shape.",
+        "the covariance is not finite or has a different shape.",
     )
     diagonal = np.diag(summary.covariance) if summary.covariance.ndim == 2 else summary.covariance
     require(bool((diagonal >= 0).all()), "a variance is negative.")
@@ -178,11 +181,11 @@ def _check_summary(summary: Any) -> None:
         shape = np.shape(summary.factors)
         require(
             is_finite(summary.factors, 2) and shape[0] <= shape[1] == d == len(diagonal),
-            "factors of the covariance are not finite or have another shape.",
+            "factors of the covariance are not finite or have a different shape.",
         )
     require(
         is_count(summary.count) and is_count(summary.min_cell_size),
-        "counts are not positive whole numbers.",
+        "counts are not positive integers.",
     )
     require(summary.min_cell_size <= summary.count, "it has larger cells than samples.")
     check_distance(summary.within_std)

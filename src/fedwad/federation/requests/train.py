@@ -25,7 +25,7 @@ _MOST_EPOCHS = 1000
 #: Requests that agree in these are trained as one batched model.
 _SHARED_HYPERPARAMETERS = (
     "model",
-    "personal",
+    "personal_layers",
     "classes",
     "epochs",
     "layers",
@@ -46,7 +46,7 @@ class TrainReply(Reply):
 
     def check_values(self) -> None:
         require(is_weights(self.weights), "weights are not finite.")
-        require(is_count(self.count), "the number of samples is not a positive whole number.")
+        require(is_count(self.count), "the number of samples is not a positive integer.")
         require(
             isinstance(self.loss, float) and math.isfinite(self.loss),
             "its loss is not a finite number.",
@@ -202,10 +202,14 @@ def _train_stack(
                 f"The training diverged at learning_rate {request.learning_rate:g}; scale features"
                 " to about 1, or take a smaller learning_rate."
             )
-        if network.personal.any():
-            context.cache.keep_layers(request.run, request.turn + 1, weights[network.personal])
+        if network.personal_mask.any():
+            context.cache.keep_layers(
+                request.run, request.times_trained + 1, weights[network.personal_mask]
+            )
         shared = (
-            weights[~network.personal] if request.return_weights else np.zeros(0, dtype=np.float32)
+            weights[~network.personal_mask]
+            if request.return_weights
+            else np.zeros(0, dtype=np.float32)
         )
         replies.append((TrainReply(shared, len(task.rows), result.loss), len(task.rows)))
     return replies

@@ -1,5 +1,5 @@
-"""Transport of the data to a support: a round of FedWaD, and the cells of its last message and of
-a hub."""
+"""Requests that transport the data to a support: one round of FedWaD, and the cells that FedWaD's
+final message and each round of a hub ask for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedwad.federation.message import (
     plain_word,
     require,
 )
-from fedwad.federation.needs import Classes, Needs
+from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.federation.requests.summary import SummaryReply
 from fedwad.ot import (
     CovarianceType,
@@ -68,55 +68,57 @@ class TransportRequest(Request):
     t: float
     p: float
     interpolant: Interpolant
-    reveal: bool
-    classes: Classes = "ignored"
+    with_distance: bool
+    class_statistics: ClassStatistics = "ignored"
 
     def validate(self) -> TransportRequest:
         if type(self.t) is not float or not 0 < self.t < 1:
             raise InputError("t must be a number strictly between 0 and 1.")
-        if type(self.reveal) is not bool:
-            raise InputError("reveal must be true or false.")
         return TransportRequest(
             plain_run(self.run),
             plain_support(self.support),
             self.t,
             check_order(self.p),
             plain_word(self.interpolant, "interpolant", get_args(Interpolant)),
-            self.reveal,
-            plain_word(self.classes, "classes", get_args(Classes)),
+            plain_switch(self.with_distance, "with_distance"),
+            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
         )
 
     def needs(self) -> Needs:
-        needs = _support_needs(self.support, self.p, self.classes)
+        needs = _support_needs(self.support, self.p, self.class_statistics)
         return replace(needs, exact_interpolant=self.interpolant == "exact")
 
     def check_shape(self, context: ClientContext) -> None:
-        _check_features(self.support, self.classes, context)
+        _check_features(self.support, self.class_statistics, context)
 
     def execute(self, context: ClientContext) -> tuple[TransportReply, int]:
-        plan = _plan(self.run, self.support, self.p, self.classes, context)
+        plan = _plan(self.run, self.support, self.p, self.class_statistics, context)
         moved = interpolate(plan, self.t, self.interpolant)
-        min_cell_size = min(_smallest(plan, self.interpolant), context.smallest_class(self.classes))
-        return TransportReply(moved, plan.distance if self.reveal else None), min_cell_size
+        fewest = min(
+            _smallest(plan, self.interpolant), context.smallest_class(self.class_statistics)
+        )
+        return TransportReply(moved, plan.distance if self.with_distance else None), fewest
 
     def check(self, reply: TransportReply) -> None:
         require(
             reply.interpolant.dimension == self.support.dimension,
-            "it has another number of features.",
+            "it has a different number of features.",
         )
         if self.interpolant == "barycentric":
             require(
                 len(reply.interpolant) <= len(self.support), "it has more points than the support."
             )
-        require((reply.distance is not None) or not self.reveal, "it leaves out its distance.")
+        require(
+            (reply.distance is not None) or not self.with_distance, "it leaves out its distance."
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class CellsRequest(Request):
     """Transport the data to this support, reply with its cells.
 
-    With `calibration`, also with what the site measures on splits of its own rows, see
-    SummaryRequest.
+    With `calibration`, also with what the site measures on random splits of its own rows (see
+    SummaryRequest).
     """
 
     kind: ClassVar[str] = "cells"
@@ -126,7 +128,7 @@ class CellsRequest(Request):
     support: Measure
     p: float
     covariance_type: CovarianceType
-    classes: Classes = "ignored"
+    class_statistics: ClassStatistics = "ignored"
     calibration: bool = False
 
     def validate(self) -> CellsRequest:
@@ -135,44 +137,54 @@ class CellsRequest(Request):
             plain_support(self.support),
             check_order(self.p),
             plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
-            plain_word(self.classes, "classes", get_args(Classes)),
+            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
             plain_switch(self.calibration, "calibration"),
         )
 
     def needs(self) -> Needs:
-        return _support_needs(self.support, self.p, self.classes)
+        return _support_needs(self.support, self.p, self.class_statistics)
 
     def check_shape(self, context: ClientContext) -> None:
-        _check_features(self.support, self.classes, context)
+        _check_features(self.support, self.class_statistics, context)
 
     def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
-        plan = _plan(self.run, self.support, self.p, self.classes, context)
+        plan = _plan(self.run, self.support, self.p, self.class_statistics, context)
         covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
         summary = summarise_plan(plan, covariance_type)
-        found = None
-        if self.calibration and self.p == 2 and self.classes == "ignored":
-            found = context.calibration(len(self.support), covariance_type, self.support.points)
-        return SummaryReply(summary, plan.distance, found), min(
-            summary.min_cell_size, context.smallest_class(self.classes)
+        calibration = None
+        if self.calibration and self.p == 2 and self.class_statistics == "ignored":
+            calibration = context.calibration(
+                len(self.support), covariance_type, self.support.points
+            )
+        return SummaryReply(summary, plan.distance, calibration), min(
+            summary.min_cell_size, context.smallest_class(self.class_statistics)
         )
 
     def check(self, reply: SummaryReply) -> None:
         summary = reply.summary
-        if not isinstance(summary, Summary) or reply.distance is None:
-            raise InputError("it leaves out its distance to the support.")
-        require(summary.dimension == self.support.dimension, "it has another number of features.")
+        if not isinstance(summary, Summary):
+            raise InputError("it is a summary by class, which was not asked for.")
+        require(reply.distance is not None, "it leaves out its distance to the support.")
+        require(
+            summary.dimension == self.support.dimension, "it has a different number of features."
+        )
         require(len(summary.weights) <= len(self.support), "it has more cells than the support.")
-        require(summary.p == self.p, "it is about another order p.")
-        require(self.calibration or reply.calibration is None, "it has numbers of splits.")
+        require(summary.p == self.p, "it is about a different order p.")
+        require(
+            self.calibration or reply.calibration is None,
+            "it has a calibration that was not asked for.",
+        )
 
 
-def _support_needs(support: Measure, p: float, classes: Classes) -> Needs:
+def _support_needs(support: Measure, p: float, class_statistics: ClassStatistics) -> Needs:
     weights: Literal["uniform", "weighted"] = "uniform" if support.is_uniform else "weighted"
-    return Needs(order=p, size=len(support), support=weights, classes=classes)
+    return Needs(order=p, size=len(support), support=weights, class_statistics=class_statistics)
 
 
-def _plan(run: str, support: Measure, p: float, classes: Classes, context: ClientContext) -> Plan:
-    plan = solve(context.view(classes), support, p, start=context.cache.recall(run))
+def _plan(
+    run: str, support: Measure, p: float, class_statistics: ClassStatistics, context: ClientContext
+) -> Plan:
+    plan = solve(context.view(class_statistics), support, p, start=context.cache.recall(run))
     context.cache.remember(run, plan.g)
     return plan
 
@@ -184,9 +196,11 @@ def _smallest(plan: Plan, interpolant: Interpolant) -> int:
     return 1 if on_samples else min_cell_size(np.searchsorted(kept, plan.cols), plan.mass)
 
 
-def _check_features(support: Measure, classes: Classes, context: ClientContext) -> None:
+def _check_features(
+    support: Measure, class_statistics: ClassStatistics, context: ClientContext
+) -> None:
     d = context.data.measure.dimension
-    features = {"ignored": d, "diag": 3 * d, "full": d + d + d * d}[classes]
+    features = {"ignored": d, "diag": 3 * d, "full": d + d + d * d}[class_statistics]
     if support.dimension != features:
         raise InputError(
             f"A support with {support.dimension} features arrived where the data have {features};"

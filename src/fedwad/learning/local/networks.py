@@ -78,20 +78,20 @@ BUILT_IN: dict[str, Callable[[int, int], nn.Module]] = {"mlp": mlp, "cnn": cnn}
 class Network:
     """A network, and which of its parameters are personal: those stay with the client.
 
-    Weights travel as one vector of float32, all parameters in the network's own order. `personal`
-    marks the entries of that vector that do not travel.
+    Weights travel as one vector of float32, all parameters in the network's own order.
+    `personal_mask` marks the entries of that vector that do not travel.
     """
 
     module: nn.Module
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     personal_names: frozenset[str]
-    personal: NDArray[np.bool_]
+    personal_mask: NDArray[np.bool_]
 
     @property
     def size(self) -> int:
         """The number of weights."""
-        return len(self.personal)
+        return len(self.personal_mask)
 
     def initial(self) -> NDArray[np.float32]:
         """The weights that the network was built with."""
@@ -102,7 +102,7 @@ class Network:
     ) -> NDArray[np.float32]:
         """The whole vector from the shared and the personal part."""
         whole = np.empty(self.size, dtype=np.float32)
-        whole[~self.personal], whole[self.personal] = travelling, personal
+        whole[~self.personal_mask], whole[self.personal_mask] = travelling, personal
         return whole
 
     def tensors(self, flat: Tensor) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Many networks of the same shape, trained at once.
 
 Weights are stacked, W: (M, out, in), so a step is one batched product instead of M small ones. The
-sums are those of training one by one, in another order, so results differ by rounding alone.
+sums are those of training one by one, in a different order, so results differ by rounding alone.
 
 `torch.func.vmap` finds the gradient of any module. Linear layers with ReLU between have a
 hand-written step, `_linear_step`, because their steps are so small that finding the gradient takes

@@ -169,7 +169,7 @@ def _auctions(
 
 
 def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """m split into whole numbers in proportion to `room` (cumulative rounding)."""
+    """m split into integers in proportion to `room` (cumulative rounding)."""
     upto = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
     upto[-1] = m
     return np.asarray(np.diff(upto, prepend=0))

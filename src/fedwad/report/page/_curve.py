@@ -194,7 +194,7 @@ def _grid(axes: _Axes, ticks: Sequence[float], texts: Sequence[str]) -> list[str
 
 
 def _x_axis(axes: _Axes, x_label: str) -> list[str]:
-    """Whole numbers along the horizontal axis, and its name."""
+    """Integers along the horizontal axis, and its name."""
     ticks = round_ticks(axes.first, axes.last, 8 if axes.width > 400 else 5)
     foot = _HEIGHT - _BOTTOM + 20
     marks = [

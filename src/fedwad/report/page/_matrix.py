@@ -69,7 +69,7 @@ def matrix_sections(subject: Subject, reasons: Reasons | None) -> list[Section]:
         sections.append(Section("Missing sites", missing_sites(subject.matrix.failed)))
     if subject.size > 1:
         if subject.matrix.health is not None:
-            sections.append(Section("Health of the federation", health_figure(subject)))
+            sections.append(Section("Heterogeneity of the sites", health_figure(subject)))
         sections += _pictures(subject, reasons)
     return sections + _details(subject)
 
