@@ -3,12 +3,23 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedwad
 from command_line import run
+from fedwad._matrix.newcomers import add_replies, join_options
+from fedwad.engines.job import Job
+from fedwad.engines.job import run as run_job
 from fedwad.errors import InputError
-from fedwad.federation import Client, Dataset, KeptFederation, Ledger, LocalFederation
+from fedwad.federation import (
+    Client,
+    Dataset,
+    KeptFederation,
+    Ledger,
+    LocalFederation,
+    open_client,
+)
 from fedwad.ot import Measure
 
 KEEPING = fedwad.Policy(["summary", "blocks"], keep=True)
@@ -63,6 +74,42 @@ def test_the_matrix_is_the_one_with_all_sites(saved):
     assert np.array_equal(joined.value, together.value)
     assert np.array_equal(joined.pvalue, together.pvalue)
     assert np.array_equal(joined.lower[:6, :6], m.lower)
+
+
+def test_an_engine_asks_the_newcomer_and_the_rest_is_done_here(saved):
+    _, _, path = saved
+    known = fedwad.MatrixResult.load(path)
+    site, ledger = newcomer(rows(1, seed=9))
+    outcome = run_job(Job("join", ("rome",), join_options(known)), site.federation)
+    joined = add_replies(known, "rome", json.loads(json.dumps(outcome))["replies"])
+    assert [one.kind for one in ledger.entries] == ["summary", "blocks"]
+    again = known.add(newcomer(rows(1, seed=9))[0])
+    assert joined.to_dict() == again.to_dict()
+    assert joined.placement("rome").to_dict() == again.placement("rome").to_dict()
+
+
+def test_on_an_engine_a_table_takes_the_schema_of_the_matrix(tmp_path):
+    tables = {
+        k: pd.DataFrame(rows(0, seed=n), columns=["u", "v", "w"]) for n, k in enumerate("abc")
+    }
+    known = fedwad.matrix(fedwad.local({k: tables[k] for k in "ab"}))
+    tables["c"].to_csv(tmp_path / "c.csv", index=False)
+    policy = tmp_path / "c.toml"
+    policy.write_text(
+        'name = "c"\nallow = ["describe", "schema", "encode", "summary"]\nkeep = true\n'
+    )
+    fed = LocalFederation({"c": open_client(tmp_path / "c.csv", policy)})
+    outcome = run_job(Job("join", ("c",), join_options(known)), fed)
+    joined = add_replies(known, "c", outcome["replies"])
+    assert np.array_equal(joined.value, known.add(tables["c"], "c").value)
+
+
+@pytest.mark.parametrize("request_", [{}, {"type": "Summary"}, {"type": "BlocksRequest", "x": 1}])
+def test_an_engine_asks_nothing_but_what_a_matrix_asks(request_):
+    site, ledger = newcomer(rows(1))
+    with pytest.raises(InputError, match="saved matrix"):
+        run_job(Job("join", ("rome",), {"requests": [request_], "schema": None}), site.federation)
+    assert not ledger.entries
 
 
 def test_a_newcomer_is_placed(saved):

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
 
 import fedwad
+from command_line import run as command
 from engines import flower_helpers as helpers
 from engines.flower_loopback import Loopback, write_key
 from fedwad.engines import flower
@@ -713,6 +714,17 @@ def test_simulation_gives_the_same_bits_as_in_process(sites, expected, job, monk
     assert numbers(flower.simulate(job, data, timeout=200)) == expected[job.algorithm]
     _wait_until(lambda: helpers.strays(word) == [])  # some of Ray's are still on their way out
     assert helpers.strays(word) == []
+
+
+@slow
+@together
+def test_a_newcomer_on_the_engine_joins_a_saved_matrix(sites, tmp_path):
+    data = {name: np.load(sites / f"{name}.npy") for name in ("oslo", "paris")}
+    fedwad.matrix(data, test=True).save(tmp_path / "m.json")
+    words = ("join", sites / "rome.npy", "--matrix", tmp_path / "m.json", "--json")
+    here, there = command(*words), command(*words, "--engine", "flower", "--timeout", "200")
+    assert here.returncode == there.returncode == 3
+    assert json.loads(there.stdout) == json.loads(here.stdout)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.federation import Kept, KeptFederation, Site, local
+from fedwad.tables import Schema
 
 if TYPE_CHECKING:
     from fedwad._matrix.result import MatrixResult
 
-__all__ = ["add_site", "kept_from", "kept_to"]
+__all__ = ["add_replies", "add_site", "join_options", "kept_from", "kept_to"]
 
 _MOST_NUMBERS = 2_000_000  # of kept replies in a saved matrix
 
@@ -29,14 +30,8 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
     """
     from fedwad._matrix.api import matrix as compute
 
-    if set(matrix.kept) != set(matrix.sites):
-        raise InputError(
-            "This matrix was computed without replies that may be kept, or they were too large to"
-            " save; compute it with method 'summary' from sites whose policies have keep = true."
-        )
-    evidence = matrix.evidence
-    features = None if evidence is None else evidence.features
-    schema = None if evidence is None else evidence.schema
+    _check_kept(matrix)
+    features, schema = _columns(matrix)
     new_site = source if isinstance(source, Site) else local({name: source}, schema=schema)[name]
     if new_site.name in matrix.sites:
         raise InputError(
@@ -56,6 +51,39 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
     if new_site.name not in found.sites:
         raise InputError(f"{new_site.name} did not answer: {found.failed[new_site.name]}")
     return replace(found, traffic=fed.traffic)
+
+
+def join_options(matrix: MatrixResult) -> dict[str, Any]:
+    """What an engine needs to ask a new site for the same as the sites of the matrix."""
+    _check_kept(matrix)
+    schema = _columns(matrix)[1]
+    asked = [one.to_dict()["request"] for one in matrix.kept[matrix.sites[0]]]
+    return {"requests": asked, "schema": None if schema is None else schema.to_toml()}
+
+
+def add_replies(
+    matrix: MatrixResult, name: str, replies: Sequence[Mapping[str, Any]]
+) -> MatrixResult:
+    """Return the matrix with one site more, which an engine has asked with `join_options`."""
+    try:
+        found = [Kept.from_dict(one) for one in replies]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"The engine returned no replies of {name}.") from None
+    return add_site(matrix, KeptFederation({name: found}, None, *_columns(matrix))[name], name)
+
+
+def _columns(matrix: MatrixResult) -> tuple[tuple[str, ...] | None, Schema | None]:
+    """Names of the features, and the schema that made them of tables, if they are known."""
+    evidence = matrix.evidence
+    return (None, None) if evidence is None else (evidence.features, evidence.schema)
+
+
+def _check_kept(matrix: MatrixResult) -> None:
+    if set(matrix.kept) != set(matrix.sites):
+        raise InputError(
+            "This matrix was computed without replies that may be kept, or they were too large to"
+            " save; compute it with method 'summary' from sites whose policies have keep = true."
+        )
 
 
 def kept_to(kept: KeptReplies) -> dict[str, Any]:

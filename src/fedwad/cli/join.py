@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 import fedwad
+from fedwad._matrix.newcomers import add_replies, join_options
 from fedwad._words import bytes_in_words
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.engine import Ca, Connect, Engine, EngineOptions, Timeout
 from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import Json, Report, Save, check_ending
 from fedwad.cli.reference import one_file
-from fedwad.federation import local
+from fedwad.federation import Columns, local
 
 __all__ = ["join"]
 
@@ -26,7 +28,9 @@ _NEIGHBOURS = 3
 def join(
     new: Annotated[
         str,
-        typer.Argument(help="The new site's data: .npy, .npz, .csv or .parquet."),
+        typer.Argument(
+            help="The new site's data: .npy, .npz, .csv or .parquet; its name with --connect."
+        ),
     ],
     matrix: Annotated[
         Path, typer.Option(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
@@ -38,19 +42,31 @@ def join(
     save: Save = None,
     report: Report = None,
     as_json: Json = False,
+    engine: Engine = None,
+    connect: Connect = None,
+    ca: Ca = None,
+    timeout: Timeout = 3600.0,
 ) -> None:
     """Is a new site like the others? Only the new site is asked.
 
     It is placed by its own message among the sites of a saved matrix, which has kept what they
-    sent if their policies allow it. The exit code is 3 if the new site is unlike all of them.
+    sent if their policies allow it. The exit code is 3 if the new site is unlike all of them. On an
+    engine, the policy of the new site must allow its replies to be kept, too.
     """
     check_ending(save, ".json", "--save")
     check_ending(report, ".html", "--report")
     known = fedwad.MatrixResult.load(matrix)
-    name, path = one_file(new)
     schema = None if known.evidence is None else known.evidence.schema
-    fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
-    result = known.add(fed[name])
+    agreed = "auto" if schema is not None or connect is not None else None
+    columns = Columns.of(label_column, drop, missing, agreed)
+    place = EngineOptions(engine=engine, connect=connect, ca=ca, timeout=timeout)
+    if place.used:
+        result = _on_engine(known, new, columns, place)
+    else:
+        name, path = one_file(new)
+        fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
+        result = known.add(fed[name])
+    name = result.sites[-1]
     found = result.placement(name)
     if save is not None:
         result.save(save)
@@ -66,6 +82,16 @@ def join(
         _show(found, result, explain)
     if found.stranger:
         raise typer.Exit(_STRANGER)
+
+
+def _on_engine(
+    known: fedwad.MatrixResult, new: str, columns: Columns, place: EngineOptions
+) -> fedwad.MatrixResult:
+    """Ask the new site on an engine, and place it here."""
+    name = new if place.connect is not None else one_file(new)[0]
+    with progress_bar(f"Asking {name}") as bar:
+        outcome = place.run("join", [new], join_options(known), columns, bar.line)
+    return add_replies(known, name, outcome["replies"])
 
 
 def _show(found: fedwad.Placement, result: fedwad.MatrixResult, everything: bool) -> None:

@@ -22,8 +22,10 @@ from fedwad.federation import (
     Journal,
     Site,
     agreed_schema,
+    ask_kept,
     prepare,
     private_schema,
+    with_schema,
 )
 from fedwad.learning import train
 from fedwad.tables import Schema
@@ -42,10 +44,11 @@ class Job:
 
     Parameters
     ----------
-    algorithm : "distance", "matrix", "embed", "coreset", "train" or "schema"
+    algorithm : "distance", "matrix", "join", "embed", "coreset", "train" or "schema"
     clients : names of the clients; all of them if empty
     options : keywords of the function with the name of the algorithm; for a private schema
-        "epsilon", "delta" and "draft", the text of the file
+        "epsilon", "delta" and "draft", the text of the file; for "join", which asks a new site what
+        those of a saved matrix were asked, "requests" and "schema", see `join_options`
     """
 
     algorithm: str
@@ -59,6 +62,8 @@ class Job:
             )
         if self.algorithm == "distance" and len(self.clients) != 2:
             raise InputError(f"A distance needs two clients; {len(self.clients)} were named.")
+        if self.algorithm == "join" and len(self.clients) != 1:
+            raise InputError(f"One client joins at a time; {len(self.clients)} were named.")
 
     def to_json(self) -> str:
         return json.dumps(
@@ -94,7 +99,7 @@ def run(
     with ExitStack() as stack:
         if checkpoint is not None:
             federation = stack.enter_context(Journal(federation, checkpoint, resume))
-        if job.algorithm != "schema":
+        if job.algorithm not in ("schema", "join"):
             federation = prepare(federation, job.clients or None)
         result = {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
         if isinstance(federation, AgreedFederation):
@@ -113,6 +118,16 @@ def _matrix(federation: Federation, job: Job) -> dict[str, Any]:
 
 def _embed(federation: Federation, job: Job) -> dict[str, Any]:
     return embed(federation, sites=job.clients or None, **job.options).to_dict()
+
+
+def _join(federation: Federation, job: Job) -> dict[str, Any]:
+    """The replies of a new site, which its policy must allow to be kept, see `add_replies`."""
+    (name,) = job.clients
+    text = job.options.get("schema")
+    if text is not None:
+        federation = with_schema(federation, Schema.from_toml(text), name)
+    found = ask_kept(federation, name, job.options.get("requests", ()))
+    return {"replies": [one.to_dict() for one in found]}
 
 
 def _coreset(federation: Federation, job: Job) -> dict[str, Any]:
@@ -150,6 +165,7 @@ _ALGORITHMS: dict[str, Callable[[Federation, Job], dict[str, Any]]] = {
     "distance": _distance,
     "matrix": _matrix,
     "embed": _embed,
+    "join": _join,
     "coreset": _coreset,
     "train": _train,
     "schema": _schema,

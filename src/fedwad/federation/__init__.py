@@ -19,7 +19,7 @@ from fedwad.federation.federation import (
 )
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
-from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, check_kept
+from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, ask_kept, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, ClassStatistics, Needs
@@ -59,6 +59,7 @@ from fedwad.federation.schemas import (
     prepare,
     private_schema,
     warn_conflicts,
+    with_schema,
 )
 
 __all__ = [
@@ -133,6 +134,7 @@ __all__ = [
     "align_columns",
     "as_dataset",
     "as_federation",
+    "ask_kept",
     "check_kept",
     "check_same_features",
     "checked_schema",
@@ -161,4 +163,5 @@ __all__ = [
     "site_description",
     "unpack",
     "warn_conflicts",
+    "with_schema",
 ]

@@ -13,7 +13,15 @@ from fedwad.errors import InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import digest
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Federation, Question, Site, Traffic, site
+from fedwad.federation.federation import (
+    Answer,
+    Federation,
+    MeteredFederation,
+    Question,
+    Site,
+    Traffic,
+    site,
+)
 from fedwad.federation.message import Request
 from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
@@ -21,7 +29,7 @@ from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.ot import Calibration, Summary
 from fedwad.tables import Schema
 
-__all__ = ["Kept", "KeptFederation", "KeptReplies", "check_kept"]
+__all__ = ["Kept", "KeptFederation", "KeptReplies", "ask_kept", "check_kept"]
 
 _TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -64,6 +72,37 @@ def check_kept(name: str, *replies: SummaryReply | BlocksReply) -> None:
             f"{name} does not allow what it sends to be kept in a file; its policy needs"
             " keep = true."
         )
+
+
+def ask_kept(
+    federation: Federation, name: str, requests: Sequence[Mapping[str, Any]]
+) -> list[Kept]:
+    """Ask a site what other sites were asked before; `requests` are as in `Kept.to_dict`.
+
+    InputError for other requests, or if the site does not allow its replies to be kept.
+    """
+    metered = MeteredFederation(federation)
+    found = []
+    for content in requests:
+        request = _asked(content)
+        reply: SummaryReply | BlocksReply
+        if isinstance(request, SummaryRequest):
+            reply = metered.ask({name: request}, SummaryReply)[name]
+        else:
+            reply = metered.ask({name: request}, BlocksReply)[name]
+        check_kept(name, reply)
+        found.append(Kept(request, reply))
+    return found
+
+
+def _asked(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
+    try:
+        request = _built(content)
+    except (ValueError, KeyError, TypeError):
+        request = None
+    if not isinstance(request, SummaryRequest | BlocksRequest):
+        raise InputError("Only requests of a saved matrix can be asked again.")
+    return request.validate()
 
 
 class KeptFederation:

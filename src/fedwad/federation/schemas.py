@@ -37,6 +37,7 @@ __all__ = [
     "prepare",
     "private_schema",
     "warn_conflicts",
+    "with_schema",
 ]
 
 
@@ -182,6 +183,13 @@ def prepare(federation: Federation, names: Sequence[str] | None = None) -> Feder
     found |= _described(federation, others) if others else {}
     taking = [name for name, description in found.items() if description.schema]
     return AgreedFederation(federation, agreed_schema(federation, taking), taking)
+
+
+def with_schema(federation: Federation, schema: Schema, name: str) -> Federation:
+    """A federation that hands out a schema to one site, if its table waits for one."""
+    found = _described(federation, [name])
+    waits = name in found and found[name].schema
+    return AgreedFederation(federation, schema, [name]) if waits else federation
 
 
 def _with_taken_schema(federation: Federation, found: dict[str, Description]) -> Federation:
