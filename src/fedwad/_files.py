@@ -12,6 +12,8 @@ from fedwad.errors import InputError
 
 __all__ = ["Saved", "to_toml", "write_atomically"]
 
+_OF_ENGINES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
+
 
 class Saved:
     """A result that can be written to a file and read again."""
@@ -38,8 +40,10 @@ class Saved:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Make a result from what `to_dict` returned; InputError for anything else."""
+        """Make a result from what `to_dict` or an engine returned; InputError for anything else."""
         found = dict(content) if isinstance(content, Mapping) else {"format": None}
+        for name in _OF_ENGINES:
+            found.pop(name, None)
         kind = found.pop("format", cls._format)
         if kind != cls._format:
             raise InputError(

@@ -303,20 +303,35 @@ def test_every_method_and_covariance_names_the_column(call, options):
         assert e.notes
 
 
-@pytest.mark.parametrize("name", ["summary", "hub", "rounds", "classes"])
-def test_every_ready_policy_explains(name):
-    """The policies of docs/policies send variances alone."""
-    policy = fedwad.Policy.load(POLICIES / f"{name}.toml")
+#: What a ready policy answers; the one of a classifier answers no distances.
+ANSWERED = {
+    "summary": {},
+    "coreset": {},
+    "training": {"labels": True},
+    "classes": {"labels": True},
+    "hub": {"method": "hub", "support": 10, "rounds": 2},
+    "rounds": {"method": "pairs", "support": 10, "rounds": 2},
+    "private": {"privacy": {"epsilon": 3.0, "clip_norm": 6.0}},
+}
+
+
+@pytest.mark.parametrize("path", sorted(POLICIES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_ready_policy_explains(path):
+    """The policies of docs/policies send variances alone, and a private one sends noise."""
+    policy = fedwad.Policy.load(path)
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=(2, 250, 3)) + np.array([[[0.0] * 3], [[3.0, 0, 0]]])
     labels = np.repeat(["a", "b"], 125)
-    data = {"a": (x, labels), "b": (y, labels)}
+    private = path.stem == "private"
+    data = {"a": x, "b": y} if private else {"a": (x, labels), "b": (y, labels)}
     fed = fedwad.local(data, policy=policy)
-    options = {"hub": {"method": "hub", "support": 10, "rounds": 2}, "classes": {"labels": True}}
-    rounds = {"method": "pairs", "support": 10, "rounds": 2}
-    found = fedwad.matrix(fed, **options.get(name, rounds if name == "rounds" else {}))
-    e = found.explain("a", "b")
+    if path.stem == "classifier":
+        with pytest.raises(fedwad.PolicyError, match="not allowed"):
+            fedwad.matrix(fed)
+        return
+    e = fedwad.matrix(fed, **ANSWERED[path.stem]).explain("a", "b")
     assert e.causes[0] == "column 1"
+    assert e.excess[0] > 0.8
     assert any("correlations" in note for note in e.notes)
 
 

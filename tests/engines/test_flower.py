@@ -63,6 +63,14 @@ def numbers(result):
     return content
 
 
+def explained(job, content):
+    """Why the sites of a job differ, from what an engine returned."""
+    if job.algorithm == "distance":
+        return fedwad.DistanceResult.from_dict(content).explain().to_dict()
+    found = fedwad.MatrixResult.from_dict(content).explain()
+    return {pair: one.to_dict() for pair, one in found.items()}
+
+
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sites")
@@ -75,6 +83,13 @@ def expected(sites):
     """What the jobs give in this process."""
     fed = fedwad.local({name: sites / f"{name}.npy" for name in helpers.NAMES})
     return {job.algorithm: numbers(run(job, fed)) for job in (DISTANCE, MATRIX)}
+
+
+@pytest.fixture(scope="module")
+def reasons(sites):
+    """What explains them in this process."""
+    fed = fedwad.local({name: sites / f"{name}.npy" for name in helpers.NAMES})
+    return {job.algorithm: explained(job, run(job, fed)) for job in (DISTANCE, MATRIX)}
 
 
 @pytest.fixture
@@ -94,8 +109,10 @@ def federation(grid, wanted=helpers.NAMES, timeout=5.0):
 
 
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
-def test_grid_gives_the_same_bits_as_in_process(honest, expected, job):
-    assert numbers(run(job, federation(helpers.InProcessGrid(honest)))) == expected[job.algorithm]
+def test_grid_gives_the_same_bits_as_in_process(honest, expected, reasons, job):
+    result = run(job, federation(helpers.InProcessGrid(honest)))
+    assert numbers(result) == expected[job.algorithm]
+    assert explained(job, result) == reasons[job.algorithm]
 
 
 def with_identifiers(folder, name):
@@ -695,12 +712,11 @@ together = pytest.mark.xdist_group("flower")
 @slow
 @together
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
-def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job):
+def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, reasons, job):
     said = []
-    assert (
-        numbers(deployment.submit(job, timeout=150, on_progress=said.append))
-        == expected[job.algorithm]
-    )
+    result = deployment.submit(job, timeout=150, on_progress=said.append)
+    assert numbers(result) == expected[job.algorithm]
+    assert explained(job, result) == reasons[job.algorithm]
     assert f"Found {', '.join(job.clients)}." in said[:2]  # one may have been waited for
     assert len(said) > 1
 
@@ -708,10 +724,12 @@ def test_deployment_gives_the_same_bits_as_in_process(deployment, expected, job)
 @slow
 @together
 @pytest.mark.parametrize("job", [DISTANCE, MATRIX], ids=["distance", "matrix"])
-def test_simulation_gives_the_same_bits_as_in_process(sites, expected, job, monkeypatch):
+def test_simulation_gives_the_same_bits_as_in_process(sites, expected, reasons, job, monkeypatch):
     monkeypatch.setenv("FEDWAD_TEST_MARK", word := f"simulation-{uuid.uuid4()}")
     data = {name: sites / f"{name}.npy" for name in helpers.NAMES}
-    assert numbers(flower.simulate(job, data, timeout=200)) == expected[job.algorithm]
+    result = flower.simulate(job, data, timeout=200)
+    assert numbers(result) == expected[job.algorithm]
+    assert explained(job, result) == reasons[job.algorithm]
     _wait_until(lambda: helpers.strays(word) == [])  # some of Ray's are still on their way out
     assert helpers.strays(word) == []
 

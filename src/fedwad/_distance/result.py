@@ -140,7 +140,8 @@ class DistanceResult(Saved):
         ('height',)
         """
         evidence = known_evidence(self.evidence, self.p)
-        known = Known(self.value, self.population, self.differs)
+        least = 0.0 if self.population_interval is None else self.population_interval[0]
+        known = Known(self.value, self.population, self.differs, least)
         return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, known, names)
 
     def _shown(self) -> dict[str, str]:

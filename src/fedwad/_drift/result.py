@@ -69,7 +69,9 @@ class DriftResult(Saved):
     def explain(self) -> Explanation:
         """Return which columns differ, and how."""
         evidence = known_evidence(self.distance.evidence, 2.0)
-        known = Known(self.distance.value, self.distance.population, self.drift)
+        interval = self.distance.population_interval
+        least = 0.0 if interval is None else interval[0]
+        known = Known(self.distance.value, self.distance.population, self.drift, least)
         return explain_pair(evidence, (0, 1), self.distance.sites, known, None)
 
     @property

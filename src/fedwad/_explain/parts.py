@@ -28,15 +28,17 @@ _MINOR = 0.1  # of the squared distance between populations, below which a rest 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a pair as a whole: its distances, and whether it differs beyond chance."""
+    """What is known of a pair as a whole: its distances, whether it differs beyond chance, and the
+    lower end of the interval of the distance between the populations."""
 
     value: float
     population: float | None = None
     differs: bool | None = None
+    least: float = 0.0
 
     def in_unit(self, unit: float) -> Known:
         population = None if self.population is None else self.population / unit
-        return Known(self.value / unit, population, self.differs)
+        return Known(self.value / unit, population, self.differs, self.least / unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +206,8 @@ def _remainder(changed: ColumnChanges, explained: Floats, known: Known) -> float
     if not known.population or not known.differs:
         return 0.0
     square = known.population**2
+    if 0 < known.least**2 <= float(explained.sum()):
+        return 0.0  # the interval holds what is explained
     remainder = square - float(explained.sum())
     error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
     return remainder if remainder > max(_MINOR * square, _SURE * error) else 0.0

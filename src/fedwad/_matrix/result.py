@@ -261,7 +261,9 @@ class MatrixResult(Saved):
         if self.population is None or self.population_interval is None:
             return Known(value)
         population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
-        return Known(value) if np.isnan(population) else Known(value, population, low > 0)
+        if np.isnan(population):
+            return Known(value)
+        return Known(value, population, low > 0, low)
 
     def _index(self, name: str) -> int:
         if name not in self.sites:
