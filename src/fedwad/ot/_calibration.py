@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._splits import MIN_HALF, Indices, Splits
+from fedwad.ot._splits import MIN_HALF, Half, Splits
 from fedwad.ot._summary import CovarianceType
 
 __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
@@ -126,13 +126,13 @@ def calibrate(
             1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, _GAMMA, features=_even(measure, features)
         )
     splits = Splits.of(measure, cells, covariance_type, min_cell_size, support, digest)
-    halves = list(splits.halves())
+    halves = splits.halves()
     squares = [splits.transport(*half) for half in halves]
     exact = np.array([square.sum() for square in squares])
-    quarters = [part for half in halves for part in splits.quarters(half)]
-    quarter = (
-        float(np.mean([splits.transport(*part).sum() for part in quarters])) if quarters else 0.0
-    )
+    quarters = [
+        float(splits.transport(*part).sum()) for half in halves for part in splits.quarters(half)
+    ]
+    quarter = float(np.mean(quarters)) if quarters else 0.0
     noise = float(exact.mean())
     scale_noise, spread_noise = splits.scale_differences()
     found = Calibration(
@@ -151,7 +151,7 @@ def calibrate(
     )
     if splits.size < MIN_HALF or not noise > 0:
         return found
-    return _with_gamma(splits, _with_synthetic(splits, found, halves, exact))
+    return _with_estimates(splits, found, halves, exact, np.array(quarters[::2]))
 
 
 def _even(measure: Measure, features: bool) -> Floats | None:
@@ -165,8 +165,8 @@ def _feature_shares(squares: list[Floats]) -> Floats:
     return np.asarray(total / whole) if whole > 0 else np.full(len(total), 1 / len(total))
 
 
-def _with_synthetic(
-    splits: Splits, found: Calibration, halves: Sequence[tuple[Indices, Indices]], exact: Floats
+def _with_estimates(
+    splits: Splits, found: Calibration, halves: Sequence[Half], exact: Floats, quarters: Floats
 ) -> Calibration:
     """The same with what a server estimates for halves, from summaries of as many rows.
 
@@ -175,13 +175,18 @@ def _with_synthetic(
     """
     size = splits.size
     number = int(np.clip(_SUMMARISED // size, 2, min(4, len(halves))))
+    wholes = splits.synthetic([rows for half in halves[:number] for rows in half])
+    fewer = splits.synthetic(
+        [rows for half in halves[:number] for rows in splits.quarters(half)[0]]
+    )
     steps = []
-    for half, square in zip(halves[:number], exact[:number], strict=True):
-        quarter = splits.quarters(half)[0]
-        whole, fewer_points = splits.estimates(*half, (size, size // 2))
-        (fewer_rows,) = splits.estimates(*quarter, (size // 2,))
-        exact_quarter = float(splits.transport(*quarter).sum())
-        values = np.array([whole, fewer_points, fewer_rows, square, exact_quarter])
+    for k in range(number):
+        pair = slice(2 * k, 2 * k + 2)
+        whole, fewer_points = (
+            splits.estimate(wholes[pair], points) for points in (size, size // 2)
+        )
+        fewer_rows = splits.estimate(fewer[pair], size // 2)
+        values = np.array([whole, fewer_points, fewer_rows, exact[k], quarters[k]])
         if not (values > 0).all():
             return found
         log = np.log(values)
@@ -191,12 +196,12 @@ def _with_synthetic(
         step = (log[1] + log[2]) / 2 - log[0]
         steps.append((log[0] - log[3], step - (log[4] - log[3])))
     error, slope = (_shrunk(np.array(part)) for part in zip(*steps, strict=True))
-    return replace(
+    found = replace(
         found,
-        drawn=size,
         synthetic=float(found.noise * np.exp(error)),
         synthetic_half=float(found.noise_quarter * np.exp(error + slope)),
     )
+    return _with_gamma(splits, found, halves[0], wholes[0].summary.means)
 
 
 def _shrunk(values: Floats) -> float:
@@ -205,12 +210,14 @@ def _shrunk(values: Floats) -> float:
     return mean * mean**2 / (mean**2 + error2)
 
 
-def _with_gamma(splits: Splits, found: Calibration) -> Calibration:
+def _with_gamma(splits: Splits, found: Calibration, half: Half, means: Floats) -> Calibration:
     """The same with gamma fitted to splits whose halves differ."""
     kappas, shares, ratios = [], [], []
-    for a, b in splits.unequal_mixtures():
+    pairs = list(splits.unequal_mixtures(half, means))
+    synthetic = splits.synthetic([rows for pair in pairs for rows in pair]) if pairs else []
+    for k, (a, b) in enumerate(pairs):
         null = found.synthetic_at(len(a))
-        (estimate,) = splits.estimates(a, b, (len(a),), draws=1)
+        estimate = splits.estimate(synthetic[2 * k : 2 * k + 2], len(a), draws=1)
         exact = float(splits.transport(a, b).sum())
         if null > 0 and estimate > 0 and exact > 0:
             kappas.append(found.noise_at(len(a)) / null)

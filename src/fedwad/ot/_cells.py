@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Floats, Measure
 
-__all__ = ["blocks", "cell_sums", "effective_counts", "group_sums", "kmeans_cells"]
+__all__ = ["blocks", "cell_sums", "effective_counts", "group_sums", "kmeans_cells", "merge_small"]
 
 _ITERATIONS = 25
 _BLOCK_ENTRIES = 1 << 22
@@ -41,7 +41,7 @@ def kmeans_cells(
     most = max(_SAMPLED, _SAMPLED_PER_CELL * cells)
     if len(points) <= most:
         labels, mass, centres = _lloyd(points, weights, cells, rng, iterations)
-        return _merge_small(labels, weights, mass, centres, min_size)
+        return merge_small(labels, weights, mass, centres, min_size)
     sample = np.sort(rng.choice(len(points), most, replace=False, shuffle=False))
     some = points[sample]
     share = weights[sample] / weights[sample].sum()
@@ -52,7 +52,7 @@ def kmeans_cells(
         near = points[block] - middle
         labels[block] = _nearest(near, np.einsum("id,id->i", near, near), centres)
     mass = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
-    return _merge_small(labels, weights, mass, centres, min_size)
+    return merge_small(labels, weights, mass, centres, min_size)
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -163,7 +163,7 @@ def _means(
     return mass, np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres)
 
 
-def _merge_small(
+def merge_small(
     labels: NDArray[np.int64], weights: Floats, mass: Floats, centres: Floats, min_size: int
 ) -> NDArray[np.int64]:
     """Merge the smallest cell into its nearest neighbour until none is below `min_size`; renumber

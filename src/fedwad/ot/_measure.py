@@ -110,6 +110,13 @@ class Measure:
         other._keep(points=points, weights=self.weights[order])
         return other
 
+    def part(self, rows: Indices) -> Measure:
+        """Some of the points, with weights scaled to sum to one."""
+        weights = self.weights[rows]
+        other = object.__new__(Measure)
+        other._keep(points=self.points[rows], weights=weights / weights.sum())
+        return other
+
     def max_abs(self, origin: Floats) -> float:
         """Largest absolute coordinate of x - origin."""
         return max_abs(self.points, origin)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._cells import effective_counts, group_sums, kmeans_cells
+from fedwad.ot._cells import effective_counts, group_sums
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import sorted_generator
 from fedwad.ot._solve import solve
+from fedwad.ot._split_cells import PartCells, cells_of_parts
 from fedwad.ot._summary import CovarianceType, Summary
 from fedwad.ot._synthetic import SyntheticSample as Synthetic
 
-__all__ = ["MAX_HALF", "MIN_HALF", "Indices", "Splits", "effective_count"]
+__all__ = ["MAX_HALF", "MIN_HALF", "Half", "Indices", "Splits", "effective_count"]
 
 #: Largest number of rows in a half: for samples below and above some thousand rows.
 MAX_HALF = 200, 400
@@ -24,11 +25,13 @@ MIN_HALF = 10
 _SCALE_SPLITS = 12  # for `scale_differences`, which needs no transport
 _TOTAL_ROWS = 800  # of one half, over all splits
 _MIN_SPLITS, _MAX_SPLITS = 4, 12
-_DRAWS = 2  # synthetic samples per estimate
+_DRAWN_ROWS = 400  # in all synthetic samples of one estimate, about
 _GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
-_KMEANS_ITERATIONS = 8
+_MIXED = 200  # rows of a mixture
 
 Indices = NDArray[np.int64]
+#: Rows of two disjoint parts of equal size.
+Half = tuple[Indices, Indices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +64,16 @@ class Splits:
             support = support[rng.permutation(len(support))]
         return cls(measure, order, rng, cells, covariance_type, min_cell_size, size, support)
 
-    def halves(self) -> Iterator[tuple[Indices, Indices]]:
-        for _ in range(int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))):
-            order = self._some_rows()
-            yield order[: self.size], order[self.size :]
+    def halves(self) -> list[Half]:
+        number = int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))
+        return [self._two_parts() for _ in range(number)]
 
-    def _some_rows(self) -> Indices:
+    def _two_parts(self) -> Half:
         """Rows of two halves, drawn at random."""
-        return self.order[self.rng.choice(len(self.order), 2 * self.size, replace=False)]
+        rows = self.order[self.rng.choice(len(self.order), 2 * self.size, replace=False)]
+        return rows[: self.size], rows[self.size :]
 
-    def quarters(self, half: tuple[Indices, Indices]) -> list[tuple[Indices, Indices]]:
+    def quarters(self, half: Half) -> list[Half]:
         size = self.size // 2
         return [(rows[:size], rows[size : 2 * size]) for rows in half] if size else []
 
@@ -78,74 +81,71 @@ class Splits:
         """How far standard deviations of halves are apart, by feature and in total."""
         found = []
         for _ in range(_SCALE_SPLITS):
-            order = self._some_rows()
-            one, two = (
-                _standard_deviations(self.part(rows))
-                for rows in (order[: self.size], order[self.size :])
-            )
+            one, two = (_standard_deviations(self.part(rows)) for rows in self._two_parts())
             total = float(np.linalg.norm(one) - np.linalg.norm(two))
             found.append((float(((one - two) ** 2).sum()), total**2))
         by_feature, total = np.mean(found, axis=0)
         return float(by_feature), float(total)
 
     def part(self, rows: Indices) -> Measure:
-        return Measure(self.measure.rows(rows), self.measure.weights[rows])
+        return self.measure.part(rows)
 
     def transport(self, a: Indices, b: Indices) -> Floats:
         """Squared distance between two parts of the rows, by feature."""
         one, two = self.part(a), self.part(b)
         if one.is_uniform and two.is_uniform and len(a) == len(b):
-            return np.asarray(
-                ((one.points - two.points[_optimal_assignment(one, two)]) ** 2).mean(axis=0)
-            )
+            cols = _optimal_assignment(one.points, two.points)
+            return np.asarray(((one.points - two.points[cols]) ** 2).mean(axis=0))
         plan = solve(one, two)
         return np.asarray(plan.mass @ (one.points[plan.rows] - two.points[plan.cols]) ** 2)
 
-    def effective_size(self, halves: list[tuple[Indices, Indices]]) -> float:
+    def effective_size(self, halves: list[Half]) -> float:
         return float(
             np.mean(
                 [effective_count(self.measure.weights[rows]) for half in halves for rows in half]
             )
         )
 
-    def estimates(
-        self, a: Indices, b: Indices, sizes: Sequence[int], draws: int = _DRAWS
-    ) -> list[float]:
-        """Squares that a server estimates from the summaries of two parts, drawn at some sizes."""
-        one, two = (self._synthetic(self.part(rows)) for rows in (a, b))
+    def estimate(self, pair: Sequence[Synthetic], size: int, draws: int | None = None) -> float:
+        """The square that a server estimates from two summaries, with so many points."""
+        draws = draws or int(np.clip(_DRAWN_ROWS // self.size, 1, 2))
+        squares = []
+        for _ in range(draws):
+            x, y = (one.draw(size, self.rng).points for one in pair)
+            squares.append(float(((x - y[_optimal_assignment(x, y)]) ** 2).sum() / size))
+        return float(np.mean(squares))
 
-        def square(size: int) -> float:
-            x, y = one.draw(size, self.rng), two.draw(size, self.rng)
-            return float(((x.points - y.points[_optimal_assignment(x, y)]) ** 2).sum() / size)
+    def synthetic(self, parts: Sequence[Indices]) -> list[Synthetic]:
+        """Synthetic samples as a server draws them from summaries of parts of equal size."""
+        measures = [self.part(rows) for rows in parts]
+        if self.support is None:
+            cells = cells_of_parts(
+                [one.points for one in measures],
+                [one.weights for one in measures],
+                self.cells,
+                self.min_cell_size,
+                self.rng,
+            )
+        else:
+            cells = [self._support_cells(one) for one in measures]
+        return [self._synthetic(len(rows), found) for rows, found in zip(parts, cells, strict=True)]
 
-        return [float(np.mean([square(size) for _ in range(draws)])) for size in sizes]
-
-    def _synthetic(self, part: Measure) -> Synthetic:
-        weights, means, factor = (
-            self._kmeans_cells(part) if self.support is None else self._support_cells(part)
-        )
-        known = (weights, means, np.zeros(part.dimension), len(part), 0.0, 2.0, self.min_cell_size)
+    def _synthetic(self, count: int, cells: PartCells) -> Synthetic:
+        weights, means, factor = cells
+        d = means.shape[1]
+        known = Summary(weights, means, np.zeros(d), count, 0.0, 2.0, self.min_cell_size)
         if self.covariance_type == "spherical":
-            level = np.sqrt((factor**2).sum() / part.dimension)
-            return Synthetic(Summary(*known), np.full(part.dimension, level), None)
+            return Synthetic(known, np.full(d, np.sqrt((factor**2).sum() / d)), None)
         if self.covariance_type == "diag":
-            return Synthetic(Summary(*known), np.sqrt((factor**2).sum(axis=0)), None)
+            return Synthetic(known, np.sqrt((factor**2).sum(axis=0)), None)
         # The deviations of the rows, or a triangle as small as their covariance, are a factor
         # of it, which saves the covariance and its eigenvectors. A low rank is about the same.
-        if len(factor) > part.dimension:
+        if len(factor) > d:
             factor = np.asarray(np.linalg.qr(factor, mode="r"))
-        return Synthetic(Summary(*known), None, factor)
+        return Synthetic(known, None, factor)
 
-    def _kmeans_cells(self, part: Measure) -> tuple[Floats, Floats, Floats]:
-        """Weights and means of cells, and a factor of the covariance within them."""
-        labels = kmeans_cells(part, self.cells, self.min_cell_size, 0, _KMEANS_ITERATIONS)
-        groups = int(labels.max()) + 1
-        weights = np.asarray(np.bincount(labels, part.weights, groups), dtype=np.float64)
-        means = group_sums(part.weights[:, None] * part.points, labels, groups) / weights[:, None]
-        return weights, means, (part.points - means[labels]) * np.sqrt(part.weights)[:, None]
-
-    def _support_cells(self, part: Measure) -> tuple[Floats, Floats, Floats]:
-        """The same of the cells of a support that both parts share.
+    def _support_cells(self, part: Measure) -> PartCells:
+        """Cells of a support that both parts share.
 
         It has fewer points, so that cells have as many rows as those of all rows have.
         """
@@ -157,13 +157,12 @@ class Splits:
         means = group_sums(plan.mass[:, None] * points, plan.cols, count) / weights[:, None]
         return weights, means, (points - means[plan.cols]) * np.sqrt(plan.mass)[:, None]
 
-    def unequal_mixtures(self) -> Iterator[tuple[Indices, Indices]]:
+    def unequal_mixtures(self, half: Half, means: Floats) -> Iterator[Half]:
         """Pairs of parts with unequal fractions of two groups of cells that lie apart."""
-        order = self._some_rows()
-        left, right = (
-            order[mask] for mask in _two_groups(self.part(order), self.cells, self.min_cell_size)
-        )
-        size = min(len(left), len(right), self.size)
+        rows = np.concatenate(half)
+        first = _first_group(self.part(rows).points, means)
+        left, right = rows[first], rows[~first]
+        size = min(len(left), len(right), self.size, _MIXED)
         for fraction in _GROUP_FRACTIONS if size >= MIN_HALF else ():
             many, few = round(fraction * size), size - round(fraction * size)
             one, two = self.rng.permutation(left), self.rng.permutation(right)
@@ -173,7 +172,7 @@ class Splits:
             )
 
 
-def _optimal_assignment(one: Measure, two: Measure) -> Indices:
+def _optimal_assignment(x: Floats, y: Floats) -> Indices:
     """The optimal assignment of equally many rows of equal weight.
 
     It carries no proof, since nothing certified rests on it. Costs that are reduced by their
@@ -181,16 +180,18 @@ def _optimal_assignment(one: Measure, two: Measure) -> Indices:
     """
     from scipy.optimize import linear_sum_assignment
 
-    x, y = one.points - one.mean, two.points - one.mean
-    cost = x @ (-2 * y.T)
-    cost += (y**2).sum(axis=1)
+    middle = x.mean(axis=0)
+    y = y - middle
+    cost = (x - middle) @ (-2 * y.T)
+    cost += np.einsum("jd,jd->j", y, y)
     cost -= cost.min(axis=1)[:, None]
     cost -= cost.min(axis=0)
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
 
 
 def _standard_deviations(part: Measure) -> Floats:
-    return np.asarray(np.sqrt(part.weights @ (part.points - part.mean) ** 2))
+    points = part.points - part.points.mean(axis=0)
+    return np.asarray(np.sqrt(part.weights @ points**2 - (part.weights @ points) ** 2))
 
 
 def effective_count(weights: Floats) -> int:
@@ -200,19 +201,16 @@ def effective_count(weights: Floats) -> int:
     )
 
 
-def _two_groups(
-    part: Measure, cells: int, min_cell_size: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Cells dealt into two groups of about half the rows each, along their main direction."""
-    labels = kmeans_cells(part, cells, min_cell_size, 0, _KMEANS_ITERATIONS)
-    groups = int(labels.max()) + 1
-    means = np.array([part.points[labels == cell].mean(axis=0) for cell in range(groups)])
-    if groups == 1:
-        means, labels = part.points, np.arange(len(part))
-    centred = means - means.mean(axis=0)
+def _first_group(points: Floats, means: Floats) -> NDArray[np.bool_]:
+    """Rows in the first of two groups of cells, about half the rows, along their main direction."""
+    if len(means) == 1:
+        means = points
+    middle = means.mean(axis=0)
+    centred = means - middle
+    costs = (points - middle) @ (-2 * centred.T)
+    labels = (costs + np.einsum("kd,kd->k", centred, centred)).argmin(axis=1)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     along = np.argsort(centred @ axes[0], kind="stable")
-    before = np.cumsum(np.bincount(labels)[along])
-    cut = int(np.abs(before - len(part) / 2).argmin()) + 1
-    left = np.isin(labels, along[:cut])
-    return left, ~left
+    before = np.cumsum(np.bincount(labels, minlength=len(means))[along])
+    cut = int(np.abs(before - len(points) / 2).argmin()) + 1
+    return np.isin(labels, along[:cut])
