@@ -90,7 +90,7 @@ class ClientContext:
         self._data = None if data is None else data.canonical()
         self.encoded_digest = "" if self._data is None else self._data.digest()
         self._views: dict[ClassStatistics, Measure] = {}
-        self._calibrations: dict[tuple[int, CovarianceType], Calibration] = {}
+        self._calibrations: dict[tuple[int, CovarianceType, ClassStatistics], Calibration] = {}
 
     def _recall(self) -> Dataset | None:
         """The table as the schema that was agreed on before encodes it."""
@@ -159,14 +159,19 @@ class ClientContext:
         return self._views[class_statistics]
 
     def calibration(
-        self, cells: int, covariance_type: CovarianceType, support: Floats | None = None
+        self,
+        cells: int,
+        covariance_type: CovarianceType,
+        support: Floats | None = None,
+        class_statistics: ClassStatistics = "ignored",
     ) -> Calibration | None:
         """What splits of the rows show; None if the policy withholds it or there are few rows.
 
         A half has at least as many rows as a cell must have. With `support`, cells are those of
-        transport to it.
+        transport to it. With `class_statistics`, distances are those
+        between labelled samples.
         """
-        count, key = len(self.data.measure), (cells, covariance_type)
+        count, key = len(self.data.measure), (cells, covariance_type, class_statistics)
         fewest = self.min_own_cell_size
         if not self.policy.calibration or count < 2 * fewest or not self._in_range():
             return None
@@ -183,7 +188,13 @@ class ClientContext:
         if key not in self._calibrations:
             smallest = max(1, min(fewest, count // (2 * cells)))  # a half has half the rows
             self._calibrations[key] = calibrate(
-                measure, cells, covariance_type, smallest, digest=self.encoded_digest
+                measure,
+                cells,
+                covariance_type,
+                smallest,
+                digest=self.encoded_digest,
+                codes=None if class_statistics == "ignored" else self.data.known_labels(),
+                class_covariance="diag" if class_statistics == "ignored" else class_statistics,
             )
         return self._calibrations[key]
 

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedwad.ot._classes import ClassCovariance
+from fedwad.ot._labelled_splits import LabelledSplits
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._splits import MIN_HALF, Half, Splits
 from fedwad.ot._summary import CovarianceType
@@ -102,6 +105,8 @@ def calibrate(
     features: bool = True,
     support: Floats | None = None,
     digest: str = "",
+    codes: NDArray[np.int64] | None = None,
+    class_covariance: ClassCovariance = "diag",
 ) -> Calibration:
     """Measure the sampling noise of a sample, and the server's error, on splits of its own rows.
 
@@ -111,7 +116,8 @@ def calibrate(
     leaves estimates as they are. Below four rows the exponent is a default. A single row has no
     noise that could be measured, and gets zero. With `support`, cells are those of transport to
     these points, which a server shares between sites, and not of k-means. `digest` is the SHA-256
-    of data whose rows are sorted already, so that they are not hashed again.
+    of data whose rows are sorted already, so that they are not hashed again. With `codes`, the
+    class of each row, distances are those between labelled samples (`labelled`).
 
     Examples
     --------
@@ -126,6 +132,8 @@ def calibrate(
             1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, _GAMMA, features=_even(measure, features)
         )
     splits = Splits.of(measure, cells, covariance_type, min_cell_size, support, digest)
+    if codes is not None:
+        splits = LabelledSplits(**vars(splits), codes=codes, class_covariance=class_covariance)
     halves = splits.halves()
     squares = [splits.transport(*half) for half in halves]
     exact = np.array([square.sum() for square in squares])
@@ -201,7 +209,7 @@ def _with_estimates(
         synthetic=float(found.noise * np.exp(error)),
         synthetic_half=float(found.noise_quarter * np.exp(error + slope)),
     )
-    return _with_gamma(splits, found, halves[0], wholes[0].summary.means)
+    return _with_gamma(splits, found, halves[0], splits.cell_means(wholes[0]))
 
 
 def _shrunk(values: Floats) -> float:

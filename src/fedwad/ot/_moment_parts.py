@@ -29,6 +29,9 @@ class Site:
     calibration : Calibration
     weight_noise : float
         Squared distance that chance fluctuations of the weights of cells make at this count.
+    class_stds : array (k,) or None
+        Standard deviations of what a dataset distance compares besides features: means and spreads
+        of the classes of rows.
     """
 
     count: float
@@ -36,6 +39,7 @@ class Site:
     covariance: Floats
     calibration: Calibration
     weight_noise: float = 0.0
+    class_stds: Floats | None = None
 
     @property
     def variances(self) -> Floats:
@@ -99,8 +103,16 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
         scale_noise=scale_noise,
         variance=shift_variance + scale_variance,
         null_variance=near + 2 * scale_noise * spread_noise,
-        covariance=np.asarray(stds @ stds.T),
+        covariance=np.asarray(stds @ stds.T + _between_classes(sites)),
     )
+
+
+def _between_classes(sites: Sequence[Site]) -> Floats:
+    """Largest covariance of what is compared between classes, zero without classes."""
+    stds = [s.class_stds for s in sites if s.class_stds is not None]
+    if len(stds) < len(sites):
+        return np.zeros((len(sites), len(sites)))
+    return np.asarray(np.array(stds) @ np.array(stds).T)
 
 
 def _shift_variance(gap: Floats, covariance: Floats) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fedwad.ot._labelled import LabelledMeasure
-from fedwad.ot._measure import Floats
+from fedwad.ot._measure import Floats, Indices, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["plan_columns"]
+__all__ = ["pair_columns", "plan_columns"]
 
 _ROWS = 1 << 14
 
@@ -24,28 +24,35 @@ def plan_columns(plan: Plan) -> Floats:
     >>> plan_columns(solve(Measure([[0.0, 0.0], [1.0, 0.0]]), Measure([[0.0, 3.0], [1.0, 3.0]])))
     array([0., 9.])
     """
-    source, target = plan.source, plan.target
+    return pair_columns(plan.source, plan.target, plan.rows, plan.cols, plan.mass)
+
+
+def pair_columns(
+    source: Measure, target: Measure, rows: Indices, cols: Indices, mass: Floats
+) -> Floats:
+    """The same of pairs of rows and columns with their mass."""
     if isinstance(source, LabelledMeasure) and isinstance(target, LabelledMeasure):
-        features = _squares(plan, source.features, target.features)
-        return features + _class_columns(plan, source, target)
-    return _squares(plan, source.points, target.points)
+        features = _squares(source.features, target.features, rows, cols, mass)
+        return features + _class_columns(source, target, rows, cols, mass)
+    return _squares(source.points, target.points, rows, cols, mass)
 
 
-def _squares(plan: Plan, x: Floats, y: Floats) -> Floats:
+def _squares(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -> Floats:
     total = np.zeros(x.shape[1])
-    for start in range(0, len(plan.mass), _ROWS):
+    for start in range(0, len(mass), _ROWS):
         block = slice(start, start + _ROWS)
-        total += plan.mass[block] @ (x[plan.rows[block]] - y[plan.cols[block]]) ** 2
+        total += mass[block] @ (x[rows[block]] - y[cols[block]]) ** 2
     return total
 
 
-def _class_columns(plan: Plan, source: LabelledMeasure, target: LabelledMeasure) -> Floats:
+def _class_columns(
+    source: LabelledMeasure, target: LabelledMeasure, rows: Indices, cols: Indices, mass: Floats
+) -> Floats:
     """The parts of class means and spreads, added up for each of the d features."""
     d = source.features.shape[1]
     size = len(target.table)
-    kinds = source.codes[plan.rows] * size + target.codes[plan.cols]
-    mass = np.bincount(kinds, plan.mass)
-    used = np.flatnonzero(mass)
+    shares = np.bincount(source.codes[rows] * size + target.codes[cols], mass)
+    used = np.flatnonzero(shares)
     gaps = source.table[used // size] - target.table[used % size]
-    squares = mass[used] @ gaps**2
+    squares = shares[used] @ gaps**2
     return np.asarray(squares[:d] + squares[d:].reshape(d, -1).sum(axis=1))

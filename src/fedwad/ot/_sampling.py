@@ -8,6 +8,7 @@ import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._solve import solve
@@ -53,7 +54,7 @@ def beyond_chance(
     known = [
         index
         for index, (summary, calibration) in enumerate(zip(summaries, calibrations, strict=True))
-        if calibration is not None and isinstance(summary, Summary) and summary.p == 2
+        if calibration is not None and (isinstance(summary, LabelledSummary) or summary.p == 2)
     ]
     if len(known) < 2:
         return None
@@ -64,8 +65,12 @@ def beyond_chance(
     return found if len(known) == len(summaries) else _spread(found, known, estimates)
 
 
-def _covariance_of(summary: AnySummary) -> Floats:
-    assert isinstance(summary, Summary)  # noqa: S101
+def _features_of(summary: AnySummary) -> Summary:
+    """The summary without classes."""
+    return summary.merged if isinstance(summary, LabelledSummary) else summary
+
+
+def _covariance_of(summary: Summary) -> Floats:
     covariance = summary.total_covariance()
     if covariance.ndim == 0:
         return np.full(summary.dimension, float(covariance))
@@ -74,15 +79,24 @@ def _covariance_of(summary: AnySummary) -> Floats:
 
 def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]:
     """What is known of each site, with covariances of one shape."""
-    covariances = [_covariance_of(summary) for summary, _ in known]
+    plain = [_features_of(summary) for summary, _ in known]
+    covariances = [_covariance_of(summary) for summary in plain]
     work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
     return [
-        Site(summary.count, summary.mean, covariance, calibration, weight_noise(summary))
-        for (summary, calibration), covariance in zip(known, covariances, strict=True)
-        if calibration is not None and isinstance(summary, Summary)
+        Site(one.count, one.mean, covariance, calibration, weight_noise(summary), _stds_of(summary))
+        for (summary, calibration), one, covariance in zip(known, plain, covariances, strict=True)
+        if calibration is not None
     ]
+
+
+def _stds_of(summary: AnySummary) -> Floats | None:
+    """Standard deviations of class statistics over rows; None without classes."""
+    if not isinstance(summary, LabelledSummary):
+        return None
+    table = summary.table
+    return np.asarray(np.sqrt(table.weights @ (table.points - table.mean) ** 2))
 
 
 def _variances(summaries: Sequence[AnySummary]) -> Floats | None:
@@ -108,7 +122,7 @@ def _variance(a: AnySummary, b: AnySummary) -> float:
     return sum(parts)
 
 
-def weight_noise(summary: Summary) -> float:
+def weight_noise(summary: AnySummary) -> float:
     """Squared distance between cell means whose weights are drawn twice for as many rows.
 
     Examples
@@ -119,18 +133,23 @@ def weight_noise(summary: Summary) -> float:
     >>> 1.0 < weight_noise(summarise(Measure(clusters), cells=2)) < 4.0
     True
     """
-    if len(summary.weights) < 2:
+    cells = summary.cells
+    if len(cells) < 2:
         return 0.0
     rng = np.random.default_rng(0)
-    shares = summary.weights / summary.weights.sum()
+    shares = cells.weights / cells.weights.sum()
     found = []
     for _ in range(_DRAWS):
         one, two = (rng.multinomial(summary.count, shares) / summary.count for _ in range(2))
-        a, b = one > 0, two > 0
-        found.append(
-            solve(Measure(summary.means[a], one[a]), Measure(summary.means[b], two[b])).cost
-        )
+        found.append(solve(_reweighted(cells, one), _reweighted(cells, two)).cost)
     return float(np.mean(found))
+
+
+def _reweighted(cells: Measure, weights: Floats) -> Measure:
+    """Cells with other weights; those of weight zero are dropped."""
+    if isinstance(cells, LabelledMeasure):
+        return LabelledMeasure(cells.features, cells.codes, cells.table, weights)
+    return Measure(cells.points, weights)
 
 
 def _spread(found: Populations, known: Sequence[int], estimates: Floats) -> Populations:

@@ -39,6 +39,9 @@ def cells_of_parts(
     """
     rows, columns = parts[0].shape
     cells = max(1, min(cells, rows // min_size))
+    if cells == 1:
+        one = np.zeros(rows, dtype=np.int64)
+        return [_summed(part, mass, one) for part, mass in zip(parts, weights, strict=True)]
     step = max(1, _ENTRIES // (rows * columns))
     found: list[PartCells] = []
     for start in range(0, len(parts), step):

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._cells import effective_counts, group_sums
+from fedwad.ot._cost import ground_cost, paired_squares
+from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import sorted_generator
+from fedwad.ot._plan_columns import pair_columns, plan_columns
 from fedwad.ot._solve import solve
 from fedwad.ot._split_cells import PartCells, cells_of_parts
 from fedwad.ot._summary import CovarianceType, Summary
 from fedwad.ot._synthetic import SyntheticSample as Synthetic
 
-__all__ = ["MAX_HALF", "MIN_HALF", "Half", "Indices", "Splits", "effective_count"]
+__all__ = [
+    "MAX_HALF",
+    "MIN_HALF",
+    "Drawing",
+    "Half",
+    "Indices",
+    "Splits",
+    "effective_count",
+    "optimal_assignment",
+]
 
 #: Largest number of rows in a half: for samples below and above some thousand rows.
 MAX_HALF = 200, 400
@@ -32,6 +45,12 @@ _MIXED = 200  # rows of a mixture
 Indices = NDArray[np.int64]
 #: Rows of two disjoint parts of equal size.
 Half = tuple[Indices, Indices]
+
+
+class Drawing(Protocol):
+    """Something that synthetic samples are drawn from."""
+
+    def draw(self, size: int, rng: np.random.Generator) -> Measure: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +100,7 @@ class Splits:
         """How far standard deviations of halves are apart, by feature and in total."""
         found = []
         for _ in range(_SCALE_SPLITS):
-            one, two = (_standard_deviations(self.part(rows)) for rows in self._two_parts())
+            one, two = (_standard_deviations(self.measure.part(rows)) for rows in self._two_parts())
             total = float(np.linalg.norm(one) - np.linalg.norm(two))
             found.append((float(((one - two) ** 2).sum()), total**2))
         by_feature, total = np.mean(found, axis=0)
@@ -94,10 +113,9 @@ class Splits:
         """Squared distance between two parts of the rows, by feature."""
         one, two = self.part(a), self.part(b)
         if one.is_uniform and two.is_uniform and len(a) == len(b):
-            cols = _optimal_assignment(one.points, two.points)
-            return np.asarray(((one.points - two.points[cols]) ** 2).mean(axis=0))
-        plan = solve(one, two)
-        return np.asarray(plan.mass @ (one.points[plan.rows] - two.points[plan.cols]) ** 2)
+            cols = optimal_assignment(one, two)
+            return pair_columns(one, two, np.arange(len(a)), cols, one.weights)
+        return plan_columns(solve(one, two))
 
     def effective_size(self, halves: list[Half]) -> float:
         return float(
@@ -106,16 +124,17 @@ class Splits:
             )
         )
 
-    def estimate(self, pair: Sequence[Synthetic], size: int, draws: int | None = None) -> float:
+    def estimate(self, pair: Sequence[Drawing], size: int, draws: int | None = None) -> float:
         """The square that a server estimates from two summaries, with so many points."""
         draws = draws or int(np.clip(_DRAWN_ROWS // self.size, 1, 2))
         squares = []
         for _ in range(draws):
-            x, y = (one.draw(size, self.rng).points for one in pair)
-            squares.append(float(((x - y[_optimal_assignment(x, y)]) ** 2).sum() / size))
+            x, y = (one.draw(size, self.rng) for one in pair)
+            cols = optimal_assignment(x, y)
+            squares.append(float(paired_squares(x, y, np.arange(size), cols).mean()))
         return float(np.mean(squares))
 
-    def synthetic(self, parts: Sequence[Indices]) -> list[Synthetic]:
+    def synthetic(self, parts: Sequence[Indices]) -> Sequence[Drawing]:
         """Synthetic samples as a server draws them from summaries of parts of equal size."""
         measures = [self.part(rows) for rows in parts]
         if self.support is None:
@@ -128,9 +147,10 @@ class Splits:
             )
         else:
             cells = [self._support_cells(one) for one in measures]
-        return [self._synthetic(len(rows), found) for rows, found in zip(parts, cells, strict=True)]
+        return [self.drawing(len(rows), found) for rows, found in zip(parts, cells, strict=True)]
 
-    def _synthetic(self, count: int, cells: PartCells) -> Synthetic:
+    def drawing(self, count: int, cells: PartCells) -> Synthetic:
+        """Synthetic samples with these cells, as a summary of this covariance type gives them."""
         weights, means, factor = cells
         d = means.shape[1]
         known = Summary(weights, means, np.zeros(d), count, 0.0, 2.0, self.min_cell_size)
@@ -157,10 +177,14 @@ class Splits:
         means = group_sums(plan.mass[:, None] * points, plan.cols, count) / weights[:, None]
         return weights, means, (points - means[plan.cols]) * np.sqrt(plan.mass)[:, None]
 
+    def cell_means(self, drawing: Drawing) -> Floats:
+        """The means of the cells that synthetic samples are drawn from."""
+        return drawing.summary.means if isinstance(drawing, Synthetic) else np.zeros((1, 1))
+
     def unequal_mixtures(self, half: Half, means: Floats) -> Iterator[Half]:
         """Pairs of parts with unequal fractions of two groups of cells that lie apart."""
         rows = np.concatenate(half)
-        first = _first_group(self.part(rows).points, means)
+        first = _first_group(self.measure.rows(rows), means)
         left, right = rows[first], rows[~first]
         size = min(len(left), len(right), self.size, _MIXED)
         for fraction in _GROUP_FRACTIONS if size >= MIN_HALF else ():
@@ -172,7 +196,7 @@ class Splits:
             )
 
 
-def _optimal_assignment(x: Floats, y: Floats) -> Indices:
+def optimal_assignment(one: Measure, two: Measure) -> Indices:
     """The optimal assignment of equally many rows of equal weight.
 
     It carries no proof, since nothing certified rests on it. Costs that are reduced by their
@@ -180,13 +204,23 @@ def _optimal_assignment(x: Floats, y: Floats) -> Indices:
     """
     from scipy.optimize import linear_sum_assignment
 
-    middle = x.mean(axis=0)
-    y = y - middle
-    cost = (x - middle) @ (-2 * y.T)
-    cost += np.einsum("jd,jd->j", y, y)
+    if isinstance(one, LabelledMeasure) and isinstance(two, LabelledMeasure):
+        cost = _products(one.features, two.features)
+        cost += ground_cost(one.table, two.table)[np.ix_(one.codes, two.codes)]
+    else:
+        cost = _products(one.points, two.points)
     cost -= cost.min(axis=1)[:, None]
     cost -= cost.min(axis=0)
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
+
+
+def _products(x: Floats, y: Floats) -> Floats:
+    """|x - y|^2 up to a number for each row."""
+    middle = x.mean(axis=0)
+    y = y - middle
+    cost = np.asarray((x - middle) @ (-2 * y.T))
+    cost += np.einsum("jd,jd->j", y, y)
+    return cost
 
 
 def _standard_deviations(part: Measure) -> Floats:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from fedwad._checks import check_whole
-from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
     MAX_ABS,
@@ -58,11 +57,9 @@ class SummaryReply(Reply):
         check_switch(self.keep)
         check_distance(self.distance)
         if self.calibration is not None:
-            if not isinstance(self.summary, Summary):
-                raise InputError("a calibration of classes is unknown.")
             check_calibration(self.calibration, self.summary.dimension)
             require(
-                is_finite(self.summary.means, 2, MAX_CALIBRATED),
+                all(is_finite(part.means, 2, MAX_CALIBRATED) for part in _parts(self.summary)),
                 "numbers of this size are not calibrated.",
             )
         if isinstance(self.summary, LabelledSummary):
@@ -81,8 +78,7 @@ class SummaryReply(Reply):
 class SummaryRequest(Request):
     """Ask for a summary of the data in k-means cells, class by class if wanted.
 
-    With `calibration`, also for what the site measures on splits of its own rows, for p = 2 and
-    without classes.
+    With `calibration`, also for what the site measures on splits of its own rows, for p = 2.
     """
 
     kind: ClassVar[str] = "summary"
@@ -140,7 +136,12 @@ class SummaryRequest(Request):
             context.min_own_cell_size,
             self.seed,
         )
-        return SummaryReply(summary, None), summary.min_cell_size
+        found = None
+        if self.calibration:
+            found = context.calibration(
+                self.cells, covariance_type, class_statistics=self.class_statistics
+            )
+        return SummaryReply(summary, None, found), summary.min_cell_size
 
     def check(self, reply: SummaryReply) -> None:
         require(self.calibration or reply.calibration is None, "it has numbers of splits.")
@@ -159,11 +160,13 @@ class SummaryRequest(Request):
                 all(part.within.ndim >= known for part in reply.summary.parts),
                 "it leaves out covariances.",
             )
-        for part in (
-            reply.summary.parts if isinstance(reply.summary, LabelledSummary) else (reply.summary,)
-        ):
+        for part in _parts(reply.summary):
             require(len(part.weights) <= self.cells, "it has more cells than were asked for.")
             require(part.p == self.p, "it is about a different order p.")
+
+
+def _parts(summary: Summary | LabelledSummary) -> tuple[Summary, ...]:
+    return summary.parts if isinstance(summary, LabelledSummary) else (summary,)
 
 
 def _check_summary(summary: Any) -> None:
