@@ -84,12 +84,54 @@ def test_withheld_numbers_leave_the_plain_estimate():
     assert fedwad.distance(fed["a"], fed["b"]).calibrated
 
 
-@pytest.mark.parametrize("options", [{"p": 1.0}, {"labels": True}])
-def test_other_orders_and_labels_are_not_calibrated(options):
-    x, y = normal(11, 60, 2), normal(12, 60, 2)
-    labels = np.repeat([0, 1], 30)
-    pair = ((x, labels), (y, labels)) if "labels" in options else (x, y)
-    assert not fedwad.distance(*pair, **options).calibrated
+def test_other_orders_are_not_calibrated():
+    assert not fedwad.distance(normal(11, 60, 2), normal(12, 60, 2), p=1.0).calibrated
+
+
+def two_classes(seed, n, d, shift=0.0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n)
+    return rng.normal(size=(n, d)) + np.where(labels, 0.7, -0.7)[:, None] + shift, labels
+
+
+@pytest.mark.parametrize("class_covariance", ["diag", "full"])
+def test_labelled_samples_of_one_population_are_noise(class_covariance):
+    (x, y), (z, w) = two_classes(20, 240, 4), two_classes(21, 240, 4)
+    r = fedwad.distance((x, y), (z, w), labels=True, class_covariance=class_covariance)
+    exact = fedwad.ot.dataset_distance(x, y, z, w, class_covariance)
+    assert r.calibrated
+    assert r.differs is False
+    assert r.value == pytest.approx(exact, rel=0.06)
+    assert r.population_interval[0] == 0 <= r.population < r.noise
+
+
+def test_labelled_populations_differ_by_features_and_class_means():
+    """A shift moves rows and class means alike, so the square counts it twice."""
+    covered = 0
+    for seed in range(5):
+        a, b = two_classes([seed, 0], 120, 3), two_classes([seed, 1], 120, 3, shift=1.0)
+        r = fedwad.distance(a, b, labels=True)
+        low, high = r.population_interval
+        assert r.differs
+        covered += low <= np.sqrt(2 * 3 * 1.0**2) <= high
+    assert covered >= 4
+
+
+def test_labels_of_other_names_change_no_number():
+    (x, y), other = two_classes(22, 90, 2), two_classes(23, 90, 2)
+    one = fedwad.distance((x, y), other, labels=True)
+    two = fedwad.distance((x[::-1], np.where(y, "cat", "dog")[::-1]), other, labels=True)
+    assert (one.value, one.noise, one.population) == (two.value, two.noise, two.population)
+
+
+def test_matrices_with_labels_have_populations():
+    data = {
+        name: two_classes(k, 80, 2, shift)
+        for k, (name, shift) in enumerate({"a": 0.0, "b": 0.0, "c": 2.0}.items())
+    }
+    m = fedwad.matrix(data, labels=True)
+    assert m.calibrated
+    assert m.population_interval[0][0, 2] > 0 == m.population_interval[0][0, 1]
 
 
 def test_few_rows_send_no_numbers():

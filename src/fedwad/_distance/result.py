@@ -33,7 +33,7 @@ class DistanceResult(Saved):
         relative). They are about these samples and are no confidence interval.
     noise : float or None
         The distance that two samples of these sizes have when both come from one population. None
-        if a site withheld its numbers, for p other than 2, and with labels. Under differential
+        if a site withheld its numbers, and for p other than 2. Under differential
         privacy, that of normal populations with the released covariances.
     population : float or None
         The distance between the populations behind the samples: what is left of `value` when the

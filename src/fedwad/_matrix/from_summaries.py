@@ -26,9 +26,8 @@ from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
 __all__ = ["by_release", "by_summary"]
 
-_MOST_LABELLED = (
-    30  # sites whose noise is measured with labels, which takes them ten summaries' time
-)
+#: Sites whose noise is measured with labels, which takes as long as some ten summaries.
+_MOST_LABELLED = 30
 
 
 def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> MatrixEstimates:

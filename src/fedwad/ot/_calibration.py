@@ -137,10 +137,10 @@ def calibrate(
     halves = splits.halves()
     squares = [splits.transport(*half) for half in halves]
     exact = np.array([square.sum() for square in squares])
-    quarters = [
-        float(splits.transport(*part).sum()) for half in halves for part in splits.quarters(half)
-    ]
-    quarter = float(np.mean(quarters)) if quarters else 0.0
+    quarters = np.array(
+        [[splits.transport(*part).sum() for part in splits.quarters(half)] for half in halves]
+    )
+    quarter = float(quarters.mean()) if quarters.size else 0.0
     noise = float(exact.mean())
     scale_noise, spread_noise = splits.scale_differences()
     found = Calibration(
@@ -159,7 +159,7 @@ def calibrate(
     )
     if splits.size < MIN_HALF or not noise > 0:
         return found
-    return _with_estimates(splits, found, halves, exact, np.array(quarters[::2]))
+    return _with_estimates(splits, found, halves, exact, quarters[:, 0])
 
 
 def _even(measure: Measure, features: bool) -> Floats | None:

@@ -38,9 +38,10 @@ MIN_HALF = 10
 _SCALE_SPLITS = 12  # for `scale_differences`, which needs no transport
 _TOTAL_ROWS = 800  # of one half, over all splits
 _MIN_SPLITS, _MAX_SPLITS = 4, 12
-_DRAWN_ROWS = 400  # in all synthetic samples of one estimate, about
+_DRAWS = 2  # synthetic samples per estimate
+_FAR = 3  # halves in a sample of many rows
 _GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
-_MIXED = 200  # rows of a mixture
+_MIXED = 300  # rows of a mixture
 
 Indices = NDArray[np.int64]
 #: Rows of two disjoint parts of equal size.
@@ -93,8 +94,19 @@ class Splits:
         return rows[: self.size], rows[self.size :]
 
     def quarters(self, half: Half) -> list[Half]:
+        """Pairs of quarters of two halves.
+
+        Numbers are extrapolated to all rows. Where these are many, all pairs are taken, so that
+        the extrapolation varies less.
+        """
         size = self.size // 2
-        return [(rows[:size], rows[size : 2 * size]) for rows in half] if size else []
+        if not size:
+            return []
+        one, two, three, four = (part for rows in half for part in (rows[:size], rows[-size:]))
+        pairs = [(one, two), (three, four)]
+        if len(self.measure) > _FAR * self.size:
+            pairs += [(one, three), (one, four), (two, three), (two, four)]
+        return pairs
 
     def scale_differences(self) -> tuple[float, float]:
         """How far standard deviations of halves are apart, by feature and in total."""
@@ -124,9 +136,8 @@ class Splits:
             )
         )
 
-    def estimate(self, pair: Sequence[Drawing], size: int, draws: int | None = None) -> float:
+    def estimate(self, pair: Sequence[Drawing], size: int, draws: int = _DRAWS) -> float:
         """The square that a server estimates from two summaries, with so many points."""
-        draws = draws or int(np.clip(_DRAWN_ROWS // self.size, 1, 2))
         squares = []
         for _ in range(draws):
             x, y = (one.draw(size, self.rng) for one in pair)
