@@ -193,7 +193,7 @@ class ClientContext:
                 covariance_type,
                 smallest,
                 digest=self.encoded_digest,
-                codes=None if class_statistics == "ignored" else self.data.known_labels(),
+                codes=None if class_statistics == "ignored" else self.data.require_class_codes(),
                 class_covariance="diag" if class_statistics == "ignored" else class_statistics,
             )
         return self._calibrations[key]
