@@ -3,7 +3,6 @@ figure)."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +21,7 @@ from fedwad.experiments._experiment import (
     mean_by,
     pick,
 )
+from fedwad.experiments._pot_rounds import pot_rounds
 from fedwad.ot import Floats, Interpolant
 
 if TYPE_CHECKING:
@@ -61,10 +61,14 @@ def _measure(
     x, y = clouds(seed)
     exact = fedwad.wasserstein(x, y)
     if interpolant == "exact, POT as it comes" or interpolant == "exact, from 30 points":
-        way = _capped if interpolant == _CAPPED else _proved
-        found = way(
-            x, y, np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2))
-        )
+        z = np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2))
+        if interpolant == _CAPPED:
+            found = (
+                {"round": number, "support": support, "paper error": value}
+                for number, support, value in pot_rounds(x, y, z, _FEW_ROUNDS)
+            )
+        else:
+            found = _proved(x, y, z)
         return [
             row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in found
         ]
@@ -107,33 +111,6 @@ def _proved(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
     )
     for record in result.history:
         yield {"round": record.number, "support": record.support, "paper error": record.fedwad}
-
-
-def _capped(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
-    """Exact interpolating measures by POT as it comes, which stops at 100000 iterations and only
-    warns."""
-    import ot
-
-    def plan(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
-        cost = ot.dist(x, y)
-        return ot.emd(a, b, cost), cost
-
-    def middle(a: Floats, x: Floats, b: Floats, y: Floats) -> tuple[Floats, Floats]:
-        found, _ = plan(a, x, b, y)
-        rows, columns = np.nonzero(found)
-        mass = found[rows, columns]
-        return mass / mass.sum(), (x[rows] + y[columns]) / 2
-
-    own, weights = np.full(len(x), 1 / len(x)), np.full(len(z), 1 / len(z))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in range(1, _FEW_ROUNDS + 1):
-            weights, z = middle(*middle(own, x, weights, z), *middle(own, y, weights, z))
-            costs = [
-                float((found * cost).sum())
-                for found, cost in (plan(own, side, weights, z) for side in (x, y))
-            ]
-            yield {"round": number, "support": len(z), "paper error": sum(np.sqrt(costs))}
 
 
 def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
