@@ -226,6 +226,15 @@ class TestClaims:
         )
         assert found.endswith("with 10 clients (paper +27.8 and +35.8) it was not measured")
 
+    def test_a_half_that_fails_where_the_paper_has_its_largest_uplift_decides(self):
+        """On CIFAR-10 without groups that is with 100 clients."""
+        rows = [
+            row | {"data": "cifar10", "clients": 100}
+            for row in made_up(lambda way: 50.0 if way == "vanilla" else 51.0)
+            if row["clients"] == 20
+        ]
+        assert judge(rows)[3].holds is False
+
     def test_beside_the_largest_uplift_stands_that_of_the_authors_own_training(self):
         rows = made_up(lambda way: 50.0 if way == "vanilla" else 98.0)
         theirs = {"data": "mnist", "training": "authors", "algorithm": "fedrep", "accuracy": 0.0}
