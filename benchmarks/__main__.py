@@ -24,6 +24,7 @@ from benchmarks import (
     messages,
     otdd_conversion,
     private,
+    self_test,
     speed,
     training,
 )
@@ -50,6 +51,7 @@ TABLES = {
     "private_clusters": private.clusters,
     "private_classifier": private.classifier,
     "attacks": attacks.measure,
+    "self_test": self_test.measure,
     "ledger": ledger.measure,
 }
 

@@ -7,9 +7,13 @@ import numpy as np
 from fedwad._audit._session import AttackSession
 from fedwad.federation import (
     AtomsRequest,
+    BlocksReply,
+    BlocksRequest,
     CellSums,
     Moments,
     MomentsRequest,
+    Prototypes,
+    PrototypesRequest,
     Reply,
     Request,
     SummaryReply,
@@ -39,6 +43,8 @@ def _requests(session: AttackSession) -> list[Request]:
         MomentsRequest(),
         SummaryRequest(1, "diag", 2.0, 0, calibration=False),
         AtomsRequest(atoms, np.zeros(size), 0.0),
+        BlocksRequest(),
+        PrototypesRequest(1, "class", "free", 0),
     ]
     own = [request for request in found if session.uses(type(request).kind)]
     return [request for request in own if session.can(type(request).kind)] or own[:1]
@@ -52,4 +58,8 @@ def _mean(reply: Reply | None) -> Floats | None:
         return reply.summary.mean
     if isinstance(reply, CellSums):
         return np.asarray(reply.offsets[0])
+    if isinstance(reply, BlocksReply):
+        return reply.centre
+    if isinstance(reply, Prototypes):
+        return np.asarray(reply.weights @ reply.points / reply.weights.sum())
     return None

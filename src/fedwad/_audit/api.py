@@ -139,7 +139,7 @@ _ATTACKS = (
     ),
     _Attack(
         "differences of versions",
-        ("hub", "summary", "coreset"),
+        ("fedwad", "hub", "summary", "test", "coreset", "classifier"),
         "the same request before and after a record joined",
         differences,
         on_all=True,

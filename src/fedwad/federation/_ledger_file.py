@@ -182,10 +182,14 @@ class FileLedger(Ledger):
         """Count whole lines, and make sure that the file is the one that its head is for."""
         start, known = self._end, head is None or head[0] < self._end
         known = known or head == (self._end, self._seal)
-        for line in read_lines(text, self._seal):
-            self._tally.add(line.content)
-            self._end, self._seal = start + line.end, line.seal
-            known = known or head == (self._end, self._seal)
+        place, seal = (-1, "") if head is None else head
+        end, own, add = self._end, self._seal, self._tally.add
+        for content, after, own in read_lines(text, self._seal):
+            add(content)
+            end = start + after
+            if end == place and own == seal:
+                known = True
+        self._end, self._seal = end, own
         if not known:
             self._replaced = True
             raise FederationError(_REPLACED)

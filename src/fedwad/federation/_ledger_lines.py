@@ -8,12 +8,13 @@ the whole file anew.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
+from binascii import hexlify
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple, get_args
 
 from fedwad.errors import InputError
@@ -43,6 +44,7 @@ Content = dict[str, Any]
 #: What the first line of a file is chained to.
 FIRST_SEAL = "0" * 32
 
+_SEAL_BYTES = len(FIRST_SEAL) // 2
 _UNCOUNTED = ("refused", "repeated", "accepted")
 _LONGEST_LINE = 1 << 14  # bytes; no line that was written here is longer
 _BEFORE_SEAL, _AFTER_SEAL = b',"seal":"', b'"}'
@@ -154,15 +156,14 @@ def read_lines(text: bytes, previous: str) -> Iterator[Line]:
     end, seal = 0, previous.encode()
     for start in range(0, len(lines), _CHUNK):
         chunk = lines[start : start + _CHUNK]
-        seals = list(_checked(chunk, seal))
+        seals = _checked(chunk, seal)
         seal = seals[-1][1]
         contents = iter(
             _decoded([line for line, (whole, _) in zip(chunk, seals, strict=True) if whole])
         )
         for line, (whole, own) in zip(chunk, seals, strict=True):
             end += len(line) + 1
-            content = next(contents) if whole else None
-            yield Line(content or _torn(line), end, own.decode())
+            yield Line((next(contents) if whole else None) or _torn(line), end, own.decode())
 
 
 def refuse_unchained(text: bytes, name: str) -> None:
@@ -179,17 +180,20 @@ def refuse_unchained(text: bytes, name: str) -> None:
         )
 
 
-def _checked(lines: list[bytes], seal: bytes) -> Iterator[tuple[bool, bytes]]:
+def _checked(lines: list[bytes], seal: bytes) -> list[tuple[bool, bytes]]:
     """Whether each line fits its seal, and the seal that it hands on."""
+    found, tail = [], -_TAIL
     for line in lines:
-        own = _seal(seal, line[:-_TAIL])
-        whole = line[-_TAIL:] == _BEFORE_SEAL + own + _AFTER_SEAL and len(line) <= _LONGEST_LINE
+        own = _seal(seal, line[:tail])
+        whole = line[tail:] == b"".join((_BEFORE_SEAL, own, _AFTER_SEAL))
+        whole = whole and len(line) <= _LONGEST_LINE
         seal = own if whole else _handed_on(line)
-        yield whole, seal
+        found.append((whole, seal))
+    return found
 
 
 def _seal(previous: bytes, body: bytes) -> bytes:
-    return hashlib.sha256(previous + body).hexdigest()[: len(FIRST_SEAL)].encode()
+    return hexlify(sha256(previous + body).digest()[:_SEAL_BYTES])
 
 
 def _handed_on(line: bytes) -> bytes:
@@ -230,12 +234,17 @@ def _is_proper(content: Any) -> bool:
     types = _shapes.get(names) or _learnt(names, tuple(map(type, content.values())))
     if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
         return False
-    return all(low <= content[name] < math.inf for name, low in _LEAST if name in content)
+    given = content.get
+    return (
+        given("bytes", 0) >= 0
+        and given("min_cell_size", 0) >= 0
+        and 0.0 <= given("mu", 0.0) < math.inf
+        and given("count", 1) >= 1
+    )
 
 
 #: Types of fields that were found proper, by their names: most lines look like the one before.
 _shapes: dict[tuple[str, ...], list[type]] = {}
-_LEAST = (("bytes", 0), ("min_cell_size", 0), ("mu", 0.0), ("count", 1))
 _MOST_SHAPES = 256
 
 

@@ -1,0 +1,169 @@
+"""The audit audited: for each example policy and kind of data, what it finds with a fix on and off.
+
+`python -m benchmarks self_test` prints the table. A fix is switched off as an attacker would wish
+it; the audit must then find what the attack gets, and nothing when the fix is on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._audit._score import Yardstick
+from fedwad._audit._session import AttackSession
+from fedwad._audit.api import _ATTACKS, _KINDS
+from fedwad.federation import Client, Dataset, Policy
+from fedwad.federation.requests import atoms
+from fedwad.ot import Measure
+from fedwad.privacy import _mechanism, _release
+
+__all__ = ["CASES", "DATA", "POLICIES", "measure", "played"]
+
+POLICIES = Path(__file__).parents[1] / "docs" / "policies"
+Floats = NDArray[np.float64]
+Switch = Callable[[Policy], tuple[Policy, AbstractContextManager[Any]]]
+
+
+def _flagged(count: int) -> Floats:
+    X = np.random.default_rng(1).standard_normal((count, 6))
+    X[:, 5] = 0.0
+    X[count // 3, 5] = 1.0
+    return X
+
+
+#: The kinds of data in which attacks differ; all have labels, which most methods ignore.
+DATA: dict[str, Callable[[], Floats]] = {
+    "a rare flag": lambda: _flagged(500),
+    "one column": lambda: np.random.default_rng(0).lognormal(size=(300, 1)),
+    "5000 records": lambda: _flagged(5000),
+    "labels": lambda: np.random.default_rng(2).standard_normal((400, 4)),
+}
+
+
+def _any_version(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """A node whose data changed goes on answering."""
+    several = replace(policy, max_distinct_replies=1000)
+    return several, patch.object(Client, "_check_version", lambda _: None)
+
+
+def _all_orders(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """Distances of any order are answered."""
+    return replace(policy, orders=None), nullcontext()
+
+
+def _full_covariance(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """The whole covariance is sent."""
+    return replace(policy, covariance_type="full"), nullcontext()
+
+
+def _no_noise(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """Releases have no noise."""
+
+    def exact(sums: NDArray[np.int64], *_: Any) -> tuple[Floats, float]:
+        return sums * _mechanism.UNIT, 1e-9
+
+    return policy, patch.object(_release, "released", exact)
+
+
+def _whole_dual(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
+    """The dual value of a coreset is summed before small cells are closed."""
+    return policy, _patched_dual()
+
+
+@contextmanager
+def _patched_dual() -> Iterator[None]:
+    kept = atoms._fractions
+
+    def fractions(*given: Any) -> Any:
+        return *kept(*given)[:3], False
+
+    def dual(reduced: Floats, _: float, weights: Floats, __: int) -> float:
+        return float(weights @ reduced.min(axis=1))
+
+    with patch.object(atoms, "_fractions", fractions), patch.object(atoms, "_dual", dual):
+        yield
+
+
+class Case(NamedTuple):
+    """An attack on a example policy, and the fix that stops it."""
+
+    policy: str
+    data: str
+    method: str
+    attack: str
+    switch: Switch
+
+
+_METHODS = {
+    "summary": "summary",
+    "classes": "summary",
+    "training": "summary",
+    "classifier": "classifier",
+    "coreset": "coreset",
+    "hub": "hub",
+    "rounds": "fedwad",
+}
+
+
+def _cases() -> Iterator[Case]:
+    versions, known = "differences of versions", "all other records known"
+    for data in DATA:
+        for policy, method in _METHODS.items():
+            yield Case(policy, data, method, versions, _any_version)
+        yield Case("private", data, "private", known, _no_noise)
+        for policy in ("summary", "hub", "rounds"):
+            yield Case(policy, data, "test", versions, _any_version)
+    for data in ("a rare flag", "5000 records"):
+        for policy in ("hub", "rounds"):
+            yield Case(policy, data, _METHODS[policy], "moments by distances", _all_orders)
+        for policy in ("summary", "classes", "training"):
+            yield Case(policy, data, "summary", "rare features", _full_covariance)
+    for policy in ("hub", "rounds"):
+        yield Case(policy, "one column", _METHODS[policy], "tents", _all_orders)
+    for data in ("one column", "labels"):
+        yield Case("coreset", data, "coreset", "outermost by dual values", _whole_dual)
+
+
+#: Each example policy on each kind of data, by at least one attack.
+CASES: tuple[Case, ...] = tuple(_cases())
+
+
+def played(case: Case, switched_off: bool) -> int:
+    """How many records the attack reconstructs, exactly or nearly."""
+    rules = Policy.load(POLICIES / f"{case.policy}.toml")
+    policy, broken = case.switch(rules) if switched_off else (rules, nullcontext())
+    X = DATA[case.data]()
+    attack = next(a for a in _ATTACKS if a.name == case.attack and case.method in a.methods)
+    with broken:
+        labels = np.arange(len(X)) % 2
+        session = AttackSession(Dataset(Measure(X), labels), policy, _KINDS[case.method])
+        found = attack.run(session, np.random.default_rng(0))
+    return int(Yardstick(X).score(found).near)
+
+
+def measure() -> list[dict[str, Any]]:
+    """One row for each case: records that come back with the fix on and off, and seconds."""
+    rows = []
+    for case in CASES:
+        started = time.process_time()
+        on, off = (played(case, switched) for switched in (False, True))
+        rows.append(
+            {
+                "policy": f"{case.policy}.toml",
+                "data": case.data,
+                "attack": f"{case.attack} ({case.method})",
+                "switched off": (case.switch.__doc__ or "").rstrip("."),
+                "with the fix": on,
+                "without": off,
+                "s": time.process_time() - started,
+            }
+        )
+    return rows
