@@ -73,7 +73,7 @@ def test_a_closed_policy_refuses_everything():
     result = fedwad.audit(POINTS, Policy())
     assert not result.leaks
     assert all(row.answered == 0 and "not allowed" in row.verdict(60) for row in result.rows)
-    assert result.verdict("fedwad").endswith("all 9 attacks were refused.")
+    assert result.verdict("fedwad").endswith("all 10 attacks were refused.")
     assert result.verdict("coreset").endswith("all 3 attacks were refused.")
 
 
@@ -93,7 +93,7 @@ def test_what_does_not_fit_the_data_was_not_tried():
     assert (
         fedwad.audit(POINTS, Policy(), "classifier")
         .verdict("classifier")
-        .endswith("the one attack was refused.")
+        .endswith("all 2 attacks were refused.")
     )
 
 

@@ -119,6 +119,8 @@ class AttackSession:
                 self.refusals.append(str(error))
                 return None, None
             found.append(self.ask(request))
+            if found[0] is None:
+                return None, None
         return found[0], found[1]
 
     def cell_means(self, support: Measure) -> Floats | None:
