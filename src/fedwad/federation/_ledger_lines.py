@@ -163,7 +163,8 @@ def read_lines(text: bytes, previous: str) -> Iterator[Line]:
         )
         for line, (whole, own) in zip(chunk, seals, strict=True):
             end += len(line) + 1
-            yield Line((next(contents) if whole else None) or _torn(line), end, own.decode())
+            content = next(contents) if whole else None
+            yield Line(content or _torn(line), end, own.decode())
 
 
 def refuse_unchained(text: bytes, name: str) -> None:
@@ -235,7 +236,7 @@ def _is_proper(content: Any) -> bool:
     if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
         return False
     given = content.get
-    return (
+    return bool(
         given("bytes", 0) >= 0
         and given("min_cell_size", 0) >= 0
         and 0.0 <= given("mu", 0.0) < math.inf
