@@ -167,13 +167,6 @@ def flagged(one, two):
     detector.fit(X=a)
     return int(detector.compare(X=b)[1]["t"]["p_value"] <= 0.05)
 """,
-    "Alibi Detect": """
-from alibi_detect.cd import TabularDrift
-def flagged(one, two):
-    a, b = (z.to_numpy(dtype="float32") for z in (one, two))
-    found = TabularDrift(a, p_val=0.05).predict(b)["data"]
-    return int((found["p_val"] < found["threshold"]).sum())
-""",
 }
 
 

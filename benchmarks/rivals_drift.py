@@ -1,11 +1,11 @@
 """Drift and tests: random halves of one hospital, whose rows every peer gets in one place.
 
     python -m benchmarks rivals drift --peer Evidently=/path/to/python --peer NannyML=... \\
-        --peer frouros=... --peer "Alibi Detect=..."
+        --peer frouros=...
 
 Each peer runs in an environment of its own, with its defaults: `pip install evidently "pandas<3"`,
-`nannyml`, `frouros`, `alibi-detect`. A peer that is not given is left out. Alibi Detect's Business
-Source License grants non-production use, which a benchmark is; nothing of it is distributed here.
+`nannyml`, `frouros`. A peer that is not given is left out. Alibi Detect is not here: since 2024 its
+Business Source License permits non-production use only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ PACKAGES = {
     "Evidently": "evidently",
     "NannyML": "nannyml",
     "frouros": "frouros",
-    "Alibi Detect": "alibi-detect",
 }
 
 
