@@ -170,12 +170,16 @@ def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None
     """Return what the sites' heterogeneity is computed from; None if a pair is unknown."""
     if chance is None or np.isnan(chance.square).any():
         return None
-    variances = []
-    for summary in found.summaries[: len(found.sites)]:
-        assert isinstance(summary, CellSummary)  # noqa: S101
-        between = summary.weights @ ((summary.means - summary.mean) ** 2).sum(axis=1)
-        variances.append(summary.variance + float(between))
+    variances = [_variance(summary) for summary in found.summaries[: len(found.sites)]]
     return Health(chance.square, chance.std, np.array(variances))
+
+
+def _variance(summary: CellSummary | LabelledSummary) -> float:
+    """Return the variance of a site's rows, with labels that of their class statistics too."""
+    if isinstance(summary, LabelledSummary):
+        return summary.within_std**2 + float(summary.cells.variances.sum())
+    between = summary.weights @ ((summary.means - summary.mean) ** 2).sum(axis=1)
+    return summary.variance + float(between)
 
 
 def _result(
