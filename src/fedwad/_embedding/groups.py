@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +12,51 @@ from numpy.typing import NDArray
 from fedwad import clusters
 from fedwad.ot import Floats
 
-__all__ = ["kmeans", "pairwise", "suggest"]
+__all__ = ["EmbeddedCluster", "describe", "kmeans", "pairwise", "suggest"]
 
 _SAMPLE = 300  # sites among which the number of clusters is read
+
+
+@dataclass(frozen=True)
+class EmbeddedCluster:
+    """A cluster of points: its size, its most central site, and the nearest other cluster.
+
+    `radius` is the root mean square distance of its points from their mean. `distance` is that of
+    the means of both clusters. Without another cluster, `nearest` is None and `distance` is 0.
+    """
+
+    label: int
+    size: int
+    central: str
+    radius: float
+    nearest: int | None
+    distance: float
+
+
+def describe(
+    points: Floats, labels: NDArray[np.int64], sites: Sequence[str]
+) -> list[EmbeddedCluster]:
+    """Return what there is to say about each cluster, the largest first."""
+    numbers = np.unique(labels)
+    centres = np.array([points[labels == number].mean(axis=0) for number in numbers])
+    apart = pairwise(centres) if len(numbers) > 1 else np.zeros((1, 1))
+    found = []
+    for k, number in enumerate(numbers.tolist()):
+        members = np.flatnonzero(labels == number)
+        squares = ((points[members] - centres[k]) ** 2).sum(axis=1)
+        others = np.where(np.arange(len(numbers)) == k, np.inf, apart[k])
+        near = None if len(numbers) < 2 else int(others.argmin())
+        found.append(
+            EmbeddedCluster(
+                label=number,
+                size=len(members),
+                central=sites[int(members[squares.argmin()])],
+                radius=float(np.sqrt(squares.mean())),
+                nearest=None if near is None else int(numbers[near]),
+                distance=0.0 if near is None else float(apart[k, near]),
+            )
+        )
+    return sorted(found, key=lambda one: (-one.size, one.label))
 
 
 def pairwise(points: Floats) -> Floats:

@@ -13,6 +13,7 @@ from fedwad.cli.budget import show_budget
 from fedwad.cli.coreset import coreset
 from fedwad.cli.demo import demo
 from fedwad.cli.distance import distance
+from fedwad.cli.embed import embed
 from fedwad.cli.join import join
 from fedwad.cli.ledger import show
 from fedwad.cli.matrix import cluster, matrix
@@ -39,6 +40,7 @@ app.command()(distance)
 app.command()(schema)
 app.command()(matrix)
 app.command()(cluster)
+app.command()(embed)
 app.command("test")(permutation)
 app.command()(join)
 app.command()(reference)

@@ -63,7 +63,9 @@ Seed = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Report = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
-Save = Annotated[Path | None, typer.Option(help="Write the result to this .json file.")]
+Save = Annotated[
+    Path | None, typer.Option("--save", "--out", help="Write the result to this .json file.")
+]
 NumberOfClusters = Annotated[
     str | None, typer.Option("--k", help="Number of clusters, or 'auto'.", metavar="K|auto")
 ]

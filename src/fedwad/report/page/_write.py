@@ -11,10 +11,16 @@ import numpy as np
 
 from fedwad._coreset.result import CoresetResult
 from fedwad._distance.result import DistanceResult
+from fedwad._embedding.result import EmbeddingResult
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.report.page._coreset import coreset_lead, coreset_sections, coreset_title
 from fedwad.report.page._distance import distance_lead, distance_sections, distance_title
+from fedwad.report.page._embedding import (
+    embedding_lead,
+    embedding_sections,
+    embedding_title,
+)
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
 from fedwad.report.page._subject import Subject
@@ -25,7 +31,7 @@ __all__ = ["write_report"]
 
 
 def write_report(
-    result: DistanceResult | MatrixResult | CoresetResult,
+    result: DistanceResult | MatrixResult | CoresetResult | EmbeddingResult,
     path: str | Path,
     *,
     clusters: Any = None,
@@ -38,13 +44,13 @@ def write_report(
     schema: Schema | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Write a distance, a matrix or a coreset as one self-contained HTML file.
+    """Write a distance, a matrix, an embedding or a coreset as one self-contained HTML file.
 
     Parameters
     ----------
-    result : the result of `fedwad.distance`, `fedwad.matrix` or `fedwad.coreset`
+    result : the result of `fedwad.distance`, `fedwad.matrix`, `fedwad.embed` or `fedwad.coreset`
     path : the file; it is written completely or not at all
-    clusters : for a matrix, an integer label for each site
+    clusters : for a matrix or an embedding, an integer label for each site
     command : the command that made the result
     exact : the exact distance, or the N x N exact distances of a matrix, if known
     others : for a coreset, further coresets of the same data to compare, by name
@@ -64,6 +70,11 @@ def write_report(
             )
         sections = coreset_sections(result, dict(others or {}), shape)
         parts = _Parts(coreset_title(result), sections, coreset_lead(result))
+    elif isinstance(result, EmbeddingResult):
+        if exact is not None:
+            raise InputError("exact distances belong to a matrix; leave them out.")
+        sections = embedding_sections(result, clusters, warnings)
+        parts = _Parts(embedding_title(result), sections, embedding_lead(result, clusters))
     elif isinstance(result, MatrixResult):
         subject = Subject.of(result, clusters, exact, schema, warnings)
         reasons = reasons_of(subject, shape)
@@ -72,7 +83,7 @@ def write_report(
     else:
         raise InputError(
             f"The result is a {type(result).__name__}; give the result of fedwad.distance,"
-            " matrix or coreset."
+            " matrix, embed or coreset."
         )
     write_page(
         path,
