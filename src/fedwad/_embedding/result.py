@@ -223,7 +223,7 @@ class EmbeddingResult(Saved):
             found = np.zeros(0, dtype=np.int64)
         if found.shape != (len(self),):
             raise InputError(
-                f"The labels of clusters are not one whole number for each of {len(self)} sites."
+                f"The labels of clusters are not one integer for each of {len(self)} sites."
             )
         return found
 

@@ -25,8 +25,8 @@ from fedwad.ot import CovarianceType, Floats, Measure, Summary
 
 __all__ = ["EmbeddingTask", "Shaped", "ask_cells"]
 
-_AT_A_TIME = 500  # sites in one round of the closing messages
-_FULL_UP_TO = 64  # features up to which "auto" asks for full covariances
+_AT_A_TIME = 500  # sites in one round of the final messages
+_FULL_UP_TO = 64  # features; beyond, "auto" asks for the diagonal only
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
     support = pooled_start(list(replies.values()), task.support, np.random.default_rng(task.seed))
     run = os.urandom(8).hex()
     support, history = _rounds(metered, task, tuple(replies), support, run)
-    return Shaped(support, _closing(metered, task, support, run), history)
+    return Shaped(support, _ask_final_cells(metered, task, support, run), history)
 
 
 def _shaping_sites(task: EmbeddingTask) -> list[str]:
     order = np.random.default_rng([task.seed, 1]).permutation(len(task.names))
-    return [task.names[place] for place in sorted(order[: task.clients_per_round].tolist())]
+    return [task.names[index] for index in sorted(order[: task.clients_per_round].tolist())]
 
 
 def _rounds(
@@ -102,7 +102,7 @@ def _rounds(
     return support, tuple(history)
 
 
-def _closing(
+def _ask_final_cells(
     metered: MeteredFederation, task: EmbeddingTask, support: Measure, run: str
 ) -> dict[str, SummaryReply]:
     """Return the cells of all sites that answer, asked some hundred at a time."""
