@@ -73,7 +73,7 @@ def test_nothing_is_dropped_unless_named():
     "columns", [Columns(), Columns("kind"), Columns(drop=("id", "x")), Columns("kind", ("id",))]
 )
 def test_words_say_all_of_it(columns):
-    assert Columns.of(**columns.words()) == columns
+    assert Columns.of(**columns.to_options()) == columns
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ FAULTS = {
         lambda *_: Failure("silent", "no answer came within 5 seconds."),
         "within 5 seconds",
     ),
-    "answers a round late": (late, "an answer to another request came; it may be late"),
+    "answers a round late": (late, "an answer to a different request came; it may be late"),
     "sends random bytes": (lambda *_: b"\x00\x01garbage" * 9, "not a message of fedwad"),
     "sends nothing but a start": (lambda *_: b"", "not a message of fedwad"),
     "is cut off": (lambda client, message, _: client.respond(message)[:-9], "cut short"),

@@ -137,8 +137,10 @@ def run_on_engine(
             from fedwad.engines.flower import simulate
         else:
             from fedwad.engines.flare import simulate
-        return simulate(job, files(), **columns.words(), timeout=timeout, on_progress=on_progress)
-    if columns.words():
+        return simulate(
+            job, files(), **columns.to_options(), timeout=timeout, on_progress=on_progress
+        )
+    if columns.to_options():
         raise InputError(
             "--label-column, --drop, --missing and --schema are for files; a site's own settings"
             " say what its columns are."

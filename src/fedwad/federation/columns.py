@@ -1,4 +1,4 @@
-"""What the columns of a table are."""
+"""Which column of a table is the label, which are dropped, and how the others are encoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Columns"]
 @dataclass(frozen=True)
 class Columns:
     """Which column of a table is the label, which are left unread, which texts stand for a missing
-    value, and what the others become.
+    value, and how the others are encoded.
 
     A text of `missing` stands for a missing value in every column, or in one: "chol=0".
     `schema` is one that is given, "auto" for one that the sites agree on, or None for columns of
@@ -39,9 +39,13 @@ class Columns:
         missing: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
         schema: Schema | str | Path | None = None,
     ) -> Columns:
-        """From what a user gives: words one by one or several, and a schema or the path of one."""
-        names = _words(drop, "drop", "the name of a column", "names of columns, which are words")
-        texts = _words(_flat(missing), "missing", "a text that stands for a missing value", "texts")
+        """From what a user gives: one string or several, and a schema or the path of one."""
+        names = _as_strings(
+            drop, "drop", "the name of a column", "names of columns, which are strings"
+        )
+        texts = _as_strings(
+            _flat(missing), "missing", "a text that stands for a missing value", "texts"
+        )
         if label_column in names:
             raise InputError(
                 f"Column '{label_column}' is named as the label and to be dropped; choose one."
@@ -64,8 +68,8 @@ class Columns:
         start = f"{column}="
         return tuple(text.removeprefix(start) for text in self.missing if text.startswith(start))
 
-    def words(self) -> dict[str, Any]:
-        """As a site's file, and the functions that open tables, spell it; without defaults."""
+    def to_options(self) -> dict[str, Any]:
+        """The keywords of `open_client` and of a site's file that give these columns."""
         label = {} if self.label is None else {"label_column": self.label}
         drop = {"drop": list(self.drop)} if self.drop else {}
         missing = {"missing": list(self.missing)} if self.missing else {}
@@ -84,13 +88,13 @@ def _flat(missing: Any) -> Any:
     return [f"{column}={value}" for column, values in pairs for value in values]
 
 
-def _words(words: Any, option: str, one: str, several: str) -> tuple[str, ...]:
-    """Each word once."""
+def _as_strings(given: Any, option: str, one: str, several: str) -> tuple[str, ...]:
+    """Each string once."""
     try:
-        found = (words,) if isinstance(words, str) else () if words is None else tuple(words)
+        strings = (given,) if isinstance(given, str) else () if given is None else tuple(given)
     except TypeError:
-        raise InputError(f"{option} is a {type(words).__name__}; give {one}, or several.") from None
-    for word in found:
-        if not isinstance(word, str):
-            raise InputError(f"{option} holds {word!r}; give {several}.")
-    return tuple(dict.fromkeys(found))
+        raise InputError(f"{option} is a {type(given).__name__}; give {one}, or several.") from None
+    for string in strings:
+        if not isinstance(string, str):
+            raise InputError(f"{option} holds {string!r}; give {several}.")
+    return tuple(dict.fromkeys(strings))

@@ -106,7 +106,7 @@ class ClientContext:
             ) from None
 
     def require_table(self) -> RawTable:
-        """The table; PolicyError if the data are encoded for good."""
+        """The table; PolicyError if the data have an encoding of their own."""
         if self.table is None:
             raise PolicyError(
                 "This site's data are encoded already, by its own schema or as numbers; it takes"

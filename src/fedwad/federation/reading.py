@@ -22,8 +22,8 @@ __all__ = ["FORMATS", "is_readable", "read", "read_raw"]
 #: File endings that can be read; those of text also with `.gz`.
 FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 
-_HINTS = {".npy": "numpy.save", ".npz": "numpy.savez"}
-_FEATURES = Columns()  # every column is one
+_WRITERS = {".npy": "numpy.save", ".npz": "numpy.savez"}
+_FEATURES = Columns()  # every column is a feature
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
     ("y", "labels"),
@@ -39,7 +39,7 @@ def is_readable(path: Path) -> bool:
 def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
     """A Dataset of an array, a pair (X, y), a data frame or the path of a file.
 
-    A table is encoded by the schema in `columns`; with "auto" by the one that it has alone.
+    A table is encoded by the schema in `columns`; with "auto" by a schema of this table alone.
     """
     held = read_raw(source, name, columns)
     if isinstance(held, Dataset):
@@ -60,23 +60,23 @@ def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> D
     if _is_pair(source):
         return _labelled(source, name, columns)
     if is_frame(source) or isinstance(source, Table):
-        table = read_table(
-            source,
-            name,
-            missing=columns.missing,
-            drop=columns.drop,
-            label=columns.label,
-            by_cell=columns.by_cell,
-        )
-        return _held(table, columns)
+        return _read_columns(source, name, columns)
     _refuse_drop(columns, name)
     if isinstance(source, Dataset):
         return source
     return Dataset(source if isinstance(source, Measure) else Measure(source, name=name))
 
 
-def _held(table: Table, columns: Columns) -> Dataset | RawTable:
-    """Columns without names are taken as they are: no schema can name them."""
+def _read_columns(source: Any, name: str | None, columns: Columns) -> Dataset | RawTable:
+    """A RawTable; a Dataset if the columns have no names, by which a schema could encode them."""
+    table = read_table(
+        source,
+        name,
+        missing=columns.missing,
+        drop=columns.drop,
+        label=columns.label,
+        by_cell=columns.by_cell,
+    )
     marked = tuple(column.without(columns.missing_in(column.name)) for column in table.columns)
     table = replace(table, columns=marked) if columns.missing else table
     held = RawTable(table, columns.label, by_cell=columns.by_cell)
@@ -111,21 +111,14 @@ def _labelled(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
 def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
     check_file(path, FORMATS)
     suffix = path.suffix.lower()
-    if suffix not in _HINTS:
-        table = read_table(
-            path,
-            missing=columns.missing,
-            drop=columns.drop,
-            label=columns.label,
-            by_cell=columns.by_cell,
-        )
-        return _held(table, columns)
+    if suffix not in _WRITERS:
+        return _read_columns(path, None, columns)
     try:
         content = _read_npy(path) if suffix == ".npy" else _read_npz(path)
     except InputError:
         raise
     except Exception:  # readers raise many kinds of errors, and some of their messages quote data
-        hint = f"a complete file written by {_HINTS[suffix]}, without objects in it"
+        hint = f"a complete file written by {_WRITERS[suffix]}, without objects in it"
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if columns.label is not None:
         raise InputError(f"{path} has no named columns; a label column is one of a table.")
@@ -158,10 +151,10 @@ def _read_npz(path: Path) -> Dataset:
                 " and their labels, if there are any, y."
             )
         labels, weights = first(_LABEL_KEYS), first(_WEIGHT_KEYS)
-    return Dataset(*_positive(points, labels, weights, str(path)))
+    return Dataset(*_without_zero_weights(points, labels, weights, str(path)))
 
 
-def _positive(
+def _without_zero_weights(
     points: Any, labels: Any, weights: Any, name: str
 ) -> tuple[Measure, NDArray[Any] | None]:
     """Measure and labels without the samples of weight zero, which a measure drops."""

@@ -42,7 +42,8 @@ class RemoteFederation(ABC):
             raise FederationError("No site is connected; start the nodes first.")
         self._names = tuple(names)
         self._timeout = timeout
-        self._features: dict[str, str] = {}
+        #: Digests of the names of each site's features.
+        self._feature_digests: dict[str, str] = {}
         #: What sites have said about themselves before the run; each is used once.
         self.descriptions: dict[str, Description] = {}
 
@@ -81,8 +82,10 @@ class RemoteFederation(ABC):
         }
         if any(isinstance(answer, AdoptSchemaReply) for answer in answers.values()):
             # columns have different names from now on, also at sites that were not asked yet
-            self._features = {
-                name: self._features[name] for name in answers if name in self._features
+            self._feature_digests = {
+                name: self._feature_digests[name]
+                for name in answers
+                if name in self._feature_digests
             }
         return {name: self._comparable(name, answer) for name, answer in answers.items()}
 
@@ -104,13 +107,15 @@ class RemoteFederation(ABC):
                 "invalid_reply", f"a {type(message).__name__} came, which is not a reply."
             )
         if envelope.request_id != request_id and not isinstance(message, Failure):
-            return Failure("invalid_reply", "an answer to another request came; it may be late.")
+            return Failure(
+                "invalid_reply", "an answer to a different request came; it may be late."
+            )
         if isinstance(message, Failure):
             return _of_one_site(message)
         if not isinstance(message, Description | ProfileReply) and envelope.features:
             if isinstance(message, AdoptSchemaReply):
-                self._features[name] = envelope.features
-            elif self._features.setdefault(name, envelope.features) != envelope.features:
+                self._feature_digests[name] = envelope.features
+            elif self._feature_digests.setdefault(name, envelope.features) != envelope.features:
                 return Failure(
                     "invalid_reply", "its features changed during the run; start it again."
                 )
@@ -124,26 +129,28 @@ class RemoteFederation(ABC):
         Where as many sites have one set of names as another, nobody can say who is wrong, and the
         request fails.
         """
-        own = self._features.get(name)
+        own = self._feature_digests.get(name)
         if own is None or isinstance(
             answer, Failure | Description | ProfileReply | AdoptSchemaReply
         ):
             return answer
-        (majority, votes), *others = Counter(self._features.values()).most_common()
+        (majority, votes), *others = Counter(self._feature_digests.values()).most_common()
         if own == majority:
             return answer
         if others[0][1] < votes:
             return Failure(
                 "invalid_reply", "its features have different names than those of most sites."
             )
-        first = next(site for site, features in self._features.items() if features == majority)
+        first = next(
+            site for site, features in self._feature_digests.items() if features == majority
+        )
         return Failure(
             "input", f"its features have different names than those of '{first}'; make them agree."
         )
 
 
 def _of_one_site(answer: R) -> R | Failure:
-    """The answer as the word of one site: it cannot say that the request is wrong for all."""
+    """The answer; a failure that blames the request is turned into a failure of this site alone."""
     if isinstance(answer, Failure) and answer.code == "input":
         return Failure("federation", answer.sentence)
     return answer

@@ -55,7 +55,7 @@ def agreed_schema(federation: Federation, names: Sequence[str] | None = None) ->
 
 
 def _agree(federation: Federation, names: Sequence[str] | None = None) -> Schema:
-    """The same; its cost is that of the profiles alone."""
+    """The schema that the sites agree on; its traffic is that of the profiles alone."""
     asked = federation.names if names is None else tuple(names)
     metered = MeteredFederation(federation)
     replies = metered.ask({name: ProfileRequest() for name in asked}, ProfileReply)
@@ -122,19 +122,22 @@ class AgreedFederation:
         return len(self.names)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        """Ask the sites; those that have not got the schema yet take it first."""
-        late = {n for n in self._waiting & set(requests) if _length(requests[n]) >= MAX_BUNDLE}
-        failed = self._hand_over(late)
+        """Ask the sites; those that have not got the schema yet take it first, in one bundle with
+        the request unless that is full already."""
+        full = {n for n in self._waiting & set(requests) if _length(requests[n]) >= MAX_BUNDLE}
+        failed = self._hand_over(full)
         wanted = {name: r for name, r in requests.items() if name not in failed}
         asked = {n: self._with_schema(r) if n in self._waiting else r for n, r in wanted.items()}
         answers = self._federation.ask(asked) if asked else {}
         first = {n: a for n, a in answers.items() if n in self._waiting}
         return (
-            answers | failed | {n: self._first(n, asked[n], requests[n], first[n]) for n in first}
+            answers
+            | failed
+            | {n: self._after_schema(n, asked[n], requests[n], first[n]) for n in first}
         )
 
     def _hand_over(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Send the schema alone; what the sites that do not take it answer."""
+        """Send the schema alone; return the answers of the sites that do not take it."""
         asked = dict.fromkeys(sorted(names), self._request)
         answers = self._federation.ask(asked) if asked else {}
         taken = {n for n in asked if isinstance(answers.get(n), AdoptSchemaReply)}
@@ -145,7 +148,9 @@ class AgreedFederation:
         rest = request.requests if isinstance(request, Bundle) else (request,)
         return Bundle((self._request, *rest))
 
-    def _first(self, name: str, asked: Question, request: Question, answer: Answer) -> Answer:
+    def _after_schema(
+        self, name: str, asked: Question, request: Question, answer: Answer
+    ) -> Answer:
         """The answer to the request in a bundle that began with the schema."""
         wrong = check_reply(asked, answer)
         if wrong is not None or not isinstance(answer, BundleReply):
@@ -164,41 +169,41 @@ def _length(request: Question) -> int:
 def prepare(federation: Federation, names: Sequence[str] | None = None) -> Federation:
     """Let sites agree on a schema if some of the named ones hold a table and have none yet.
 
-    All sites of the federation whose data are not encoded for good take part, so that the next
-    run, with other sites, finds the schema that it needs. The federation as it is if there was
+    All sites of the federation that have no encoding of their own take part, so that the next run,
+    with different sites, finds the schema that it needs. Returns the same federation if there was
     nothing to agree on, otherwise one that knows the schema and hands it out where it is missing.
     """
     asked = federation.names if names is None else tuple(names)
-    found = _described(federation, asked)
-    if not _disagree(found):
-        return _with_taken_schema(federation, found)
-    fixed = [name for name, description in found.items() if not description.schema]
+    descriptions = _described(federation, asked)
+    if not _disagree(descriptions):
+        return _with_taken_schema(federation, descriptions)
+    fixed = [name for name, description in descriptions.items() if not description.schema]
     if fixed:
-        waiting = next(name for name, description in found.items() if description.schema)
+        waiting = next(name for name, description in descriptions.items() if description.schema)
         raise InputError(
             f"{waiting} waits for a schema that all sites agree on, and {fixed[0]} has its own or"
             " holds numbers; give both the same schema file."
         )
     others = [name for name in federation.names if name not in asked]
-    found |= _described(federation, others) if others else {}
-    taking = [name for name, description in found.items() if description.schema]
+    descriptions |= _described(federation, others) if others else {}
+    taking = [name for name, description in descriptions.items() if description.schema]
     return AgreedFederation(federation, agreed_schema(federation, taking), taking)
 
 
 def with_schema(federation: Federation, schema: Schema, name: str) -> Federation:
     """A federation that hands out a schema to one site, if its table waits for one."""
-    found = _described(federation, [name])
-    waits = name in found and found[name].schema
+    descriptions = _described(federation, [name])
+    waits = name in descriptions and descriptions[name].schema
     return AgreedFederation(federation, schema, [name]) if waits else federation
 
 
-def _with_taken_schema(federation: Federation, found: dict[str, Description]) -> Federation:
+def _with_taken_schema(federation: Federation, descriptions: dict[str, Description]) -> Federation:
     """A federation that knows the schema which all these sites took in an earlier run.
 
-    They send the profiles that led to it again, which counts as a repeat. The federation as it is
-    if they hold data encoded for good, or if other sites led to that schema.
+    They send the profiles that led to it again, which counts as a repeat. Returns the same
+    federation if they have encodings of their own, or if other sites led to that schema.
     """
-    taken = {description.schema for description in found.values()}
+    taken = {description.schema for description in descriptions.values()}
     if len(taken) != 1 or "" in taken:
         return federation
     try:
@@ -209,7 +214,7 @@ def _with_taken_schema(federation: Federation, found: dict[str, Description]) ->
 
 
 def _described(federation: Federation, names: Sequence[str]) -> dict[str, Description]:
-    """What the sites that answer this say; the others, an algorithm finds out about."""
+    """The descriptions of the sites that answer; the others fail in the run that follows."""
     answers = federation.ask({name: DescribeRequest() for name in names})
     return {
         name: answer
@@ -218,9 +223,9 @@ def _described(federation: Federation, names: Sequence[str]) -> dict[str, Descri
     }
 
 
-def _disagree(found: dict[str, Description]) -> bool:
+def _disagree(descriptions: dict[str, Description]) -> bool:
     """Whether a table waits for a schema, or sites have taken different ones."""
-    schemas = {description.schema for description in found.values()} - {""}
+    schemas = {description.schema for description in descriptions.values()} - {""}
     return WANTED in schemas or len(schemas) > 1
 
 

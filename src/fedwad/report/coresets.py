@@ -12,8 +12,7 @@ from fedwad._coreset.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.flat import flattened
-from fedwad.report.pictures import new_figure, tidy
-from fedwad.report.pictures import write_picture as write_figure
+from fedwad.report.pictures import new_figure, tidy, write_picture
 
 __all__ = ["coreset_curves", "coreset_picture", "image_shape"]
 
@@ -92,7 +91,7 @@ def _draw_sheet(
         axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(_title(name, result), fontsize=8, loc="left")
         axes.set_axis_off()
-    write_figure(figure, path)
+    write_picture(figure, path)
 
 
 def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None:
@@ -113,7 +112,7 @@ def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None
     axes.set_aspect("equal", adjustable="datalim")  # the distance is Euclidean
     axes.legend(fontsize=8, frameon=False)
     tidy(axes)
-    write_figure(figure, path)
+    write_picture(figure, path)
 
 
 def _title(name: str, result: CoresetResult) -> str:
@@ -142,4 +141,4 @@ def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> No
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
     tidy(axes)
-    write_figure(figure, path)
+    write_picture(figure, path)

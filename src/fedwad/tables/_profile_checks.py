@@ -28,12 +28,12 @@ _ITEMS: dict[str, type | tuple[type, ...]] = {
 
 def smallest_group(profile: Profile) -> int:
     """The fewest rows that a named level, a sentinel or a mean of this profile is about."""
-    cells = [profile.rows]
+    counts = [profile.rows]
     for s in profile.columns:
-        cells += [*s.level_counts, *s.sentinel_counts]
+        counts += [*s.level_counts, *s.sentinel_counts]
         if s.moments:
-            cells.append(s.count)
-    return min(cells)
+            counts.append(s.count)
+    return min(counts)
 
 
 def check_profile(profile: Any) -> None:

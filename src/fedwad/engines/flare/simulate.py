@@ -102,7 +102,7 @@ def _write_site(
         "ledger": str(folder / f"{name}.ledger.jsonl"),
     }
     path = folder / f"{name}.toml"
-    path.write_text(to_toml(settings | columns.words()), encoding="utf-8")
+    path.write_text(to_toml(settings | columns.to_options()), encoding="utf-8")
     return path
 
 

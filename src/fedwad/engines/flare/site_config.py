@@ -31,7 +31,7 @@ class SiteConfig:
     columns: Columns = field(default_factory=Columns)
 
     def open(self) -> Client:
-        return open_client(self.data, self.policy, self.ledger, **self.columns.words())
+        return open_client(self.data, self.policy, self.ledger, **self.columns.to_options())
 
 
 def config_path(folder: str | Path, name: str) -> Path:

@@ -63,13 +63,16 @@ def prepare_site(
     """
     local = _local_folder(kit, "fed_client.json")
     columns = Columns.of(label_column, drop, missing, schema)
-    name, client = _site_name(local.parent), open_client(data, policy, ledger, **columns.words())
+    name, client = (
+        _site_name(local.parent),
+        open_client(data, policy, ledger, **columns.to_options()),
+    )
     if name not in ("", client.policy.name):
         raise InputError(
             f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}';"
             " use the same name in both."
         )
-    settings = {"data": _absolute(data), "policy": _absolute(policy), **columns.words()}
+    settings = {"data": _absolute(data), "policy": _absolute(policy), **columns.to_options()}
     settings |= {} if ledger is None else {"ledger": _absolute(ledger)}
     resources = _default(local, "resources.json")
     resources |= {

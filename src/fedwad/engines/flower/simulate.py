@@ -82,7 +82,7 @@ def _site(
         "data": str(Path(path).expanduser().resolve()),
         "policy": rules,
         "ledger": str(ledger),
-        **columns.words(),
+        **columns.to_options(),
     }
 
 

@@ -22,9 +22,9 @@ class Description(Reply):
     """Who a client is, which requests it answers, how many features its samples have, and whether
     they have labels.
 
-    `schema` is empty for data that are encoded for good, "wanted" for a table that waits for the
-    sites to agree on a schema, and a digest of the one that it took. A table without a schema has
-    no features yet, 0.
+    `schema` is empty for data that have an encoding of their own, "wanted" for a table that waits
+    for the sites to agree on a schema, and a digest of the one that it took. A table without a
+    schema has no features yet, 0.
     """
 
     name: str
