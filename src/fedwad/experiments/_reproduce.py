@@ -55,7 +55,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Measured:
     """What was measured for one task, in how many seconds, and on which machine."""
 
     rows: list[Row]
@@ -74,29 +74,29 @@ def run(
     quick version).
 
     Each task's rows are appended to rows.jsonl at once, so an interrupted run continues where it
-    stopped. `fresh` deletes earlier rows. Rows of another version of fedwad are an error. Tasks
+    stopped. `fresh` deletes earlier rows. Rows of a different version of fedwad are an error. Tasks
     that this machine leaves out are reported; rows that another machine measured are used.
     """
     folder = Path(out) / (experiment.name + ("-quick" if quick else ""))
-    _make(folder)
+    _make_folder(folder)
     journal = folder / "rows.jsonl"
     if fresh:
         journal.unlink(missing_ok=True)
     tasks = list(experiment.tasks(quick))
-    kept = _kept(journal)
-    waiting, left_out = _divided(experiment, tasks, kept)
-    _measure(experiment, tasks, waiting, kept, journal, progress or (lambda _: None))
-    found = [kept[_key(task)] for task in tasks if _key(task) in kept]
-    if not found:
+    measured = _read_measured(journal)
+    waiting, left_out = _tasks_to_measure(experiment, tasks, measured)
+    _measure(experiment, tasks, waiting, measured, journal, progress or (lambda _: None))
+    results = [measured[_key(task)] for task in tasks if _key(task) in measured]
+    if not results:
         raise InputError(" ".join(left_out))
-    return _written(experiment, folder, found, quick, left_out)
+    return _write_results(experiment, folder, results, quick, left_out)
 
 
-def _divided(
-    experiment: Experiment, tasks: Sequence[Settings], kept: Mapping[str, _Kept]
+def _tasks_to_measure(
+    experiment: Experiment, tasks: Sequence[Settings], measured: Mapping[str, _Measured]
 ) -> tuple[list[Settings], tuple[str, ...]]:
     """The tasks to measure, and a sentence for each reason to leave others out."""
-    missing = [task for task in tasks if _key(task) not in kept]
+    missing = [task for task in tasks if _key(task) not in measured]
     reasons = [experiment.leaves_out(**task) for task in missing]
     waiting = [task for task, reason in zip(missing, reasons, strict=True) if reason is None]
     return waiting, tuple(
@@ -109,33 +109,33 @@ def _measure(
     experiment: Experiment,
     tasks: Sequence[Settings],
     waiting: Sequence[Settings],
-    kept: dict[str, _Kept],
+    measured: dict[str, _Measured],
     journal: Path,
     progress: Callable[[Progress], None],
 ) -> None:
     """Measure the waiting tasks, and keep each at once."""
-    spent = [kept[_key(task)].seconds for task in tasks if _key(task) in kept]
+    spent = [measured[_key(task)].seconds for task in tasks if _key(task) in measured]
     for number, task in enumerate(waiting):
         rest = sum(spent) / len(spent) * (len(waiting) - number) if spent else None
         progress(Progress(len(tasks) - len(waiting) + number, len(tasks), rest))
         start = time.perf_counter()
         rows = [task | row for row in experiment.measure(**task)]
-        found = _Kept(rows, round(time.perf_counter() - start, 3), _machine())
-        spent.append(found.seconds)
-        kept[_key(task)] = found
-        _keep(journal, task, found)
+        result = _Measured(rows, round(time.perf_counter() - start, 3), _machine())
+        spent.append(result.seconds)
+        measured[_key(task)] = result
+        _append(journal, task, result)
     progress(Progress(len(tasks), len(tasks), 0.0))
 
 
-def _written(
+def _write_results(
     experiment: Experiment,
     folder: Path,
-    found: Sequence[_Kept],
+    results: Sequence[_Measured],
     quick: bool,
     left_out: tuple[str, ...],
 ) -> Outcome:
-    rows = [row for kept in found for row in kept.rows]
-    seconds = sum(kept.seconds for kept in found)
+    rows = [row for one in results for row in one.rows]
+    seconds = sum(one.seconds for one in results)
     files = ["table.csv"]
     write_atomically(folder / "table.csv", _table(rows))
     for name, figure in experiment.draw(rows).items():
@@ -149,7 +149,7 @@ def _written(
         "command": f"fedwad reproduce {experiment.name}{' --quick' if quick else ''}",
         "seconds": round(seconds, 1),
         "versions": _versions(),
-        "machines": _machines(found),
+        "machines": _machines(results),
         "claims": [asdict(claim) for claim in claims],
         **({"left out": list(left_out)} if left_out else {}),
     }
@@ -159,24 +159,26 @@ def _written(
     )
 
 
-def _machines(found: Sequence[_Kept]) -> list[dict[str, Any]]:
+def _machines(results: Sequence[_Measured]) -> list[dict[str, Any]]:
     """The machines that measured, each with its number of tasks and its seconds."""
     machines: dict[str, dict[str, Any]] = {}
-    for kept in found:
-        entry = machines.setdefault(
-            _key(kept.machine), {**kept.machine, "tasks": 0, "seconds": 0.0}
-        )
+    for one in results:
+        entry = machines.setdefault(_key(one.machine), {**one.machine, "tasks": 0, "seconds": 0.0})
         entry["tasks"] += 1
-        entry["seconds"] = round(entry["seconds"] + kept.seconds, 1)
+        entry["seconds"] = round(entry["seconds"] + one.seconds, 1)
     return list(machines.values())
 
 
 def _machine() -> dict[str, Any]:
-    found = {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()}
+    machine = {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }
     torch = sys.modules.get("torch")  # where it was not needed, no GPU was either
     if torch is not None and torch.cuda.is_available():
-        found |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    return found
+        machine |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    return machine
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -201,16 +203,16 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"fedwad": fedwad.__version__, "python": platform.python_version()}
+    versions = {"fedwad": fedwad.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -223,18 +225,18 @@ def _key(task: Settings) -> str:
     return json.dumps(task, sort_keys=True)
 
 
-def _keep(journal: Path, task: Settings, kept: _Kept) -> None:
-    line = json.dumps({"version": fedwad.__version__, "task": task, **asdict(kept)})
+def _append(journal: Path, task: Settings, measured: _Measured) -> None:
+    line = json.dumps({"version": fedwad.__version__, "task": task, **asdict(measured)})
     with journal.open("ab") as file:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def _kept(journal: Path) -> dict[str, _Kept]:
-    kept: dict[str, _Kept] = {}
+def _read_measured(journal: Path) -> dict[str, _Measured]:
+    measured: dict[str, _Measured] = {}
     if not journal.exists():
-        return kept
+        return measured
     text = journal.read_bytes()
     if text and not text.endswith(b"\n"):  # cut by an interruption: that task is measured again
         text = text[: text.rfind(b"\n") + 1]
@@ -252,5 +254,5 @@ def _kept(journal: Path) -> dict[str, _Kept]:
             raise InputError(
                 f"{journal} was written by fedwad {written}; start again with --fresh."
             )
-        kept[_key(task)] = _Kept(rows, float(seconds), machine)
-    return kept
+        measured[_key(task)] = _Measured(rows, float(seconds), machine)
+    return measured

@@ -38,17 +38,18 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "METHODS", "centralised", "covered", "dealt", "measure_one"]
 
-_SIZE, _NEIGHBOURS = 10, 50
-_EPOCHS = 1000  # of the paper
-_PAPERS = ("fedwad, support 10", "fedwad, support 100")
+_SIZE = 10  # points of a coreset
+_NEIGHBOURS = 50  # samples whose most frequent class a point represents
+_PAPER_EPOCHS = 1000
+_PAPER_METHODS = ("fedwad, support 10", "fedwad, support 100")
 _COLOURS = {
     "pooled, exact": EXACT,
     "union": OURS,
     "union, free weights": "#12b5a5",
     "one summary each": "#8e6fb8",
     "direct": "#7fb3c8",
-    _PAPERS[0]: "#e07b39",
-    _PAPERS[1]: PAPER,
+    _PAPER_METHODS[0]: "#e07b39",
+    _PAPER_METHODS[1]: PAPER,
 }
 METHODS = tuple(_COLOURS)
 _POOLED = METHODS[0]
@@ -58,8 +59,8 @@ _LABELS = {
     "union, free weights": "ours, union, free weights",
     "one summary each": "ours, one message",
     "direct": "exact distance to ten clients at a time",
-    _PAPERS[0]: "FedWaD with support 10",
-    _PAPERS[1]: "FedWaD with support 100",
+    _PAPER_METHODS[0]: "FedWaD with support 10",
+    _PAPER_METHODS[1]: "FedWaD with support 100",
 }
 _SHOWN = [method for method in METHODS if "free" not in method]
 
@@ -87,7 +88,7 @@ def dealt(data: str, K: int, clients: int, samples: int, seed: int = 0) -> Parti
 
 
 def centralised(
-    points: Floats, size: int, starts: int = 2, seed: int = 0, most: int = 60
+    points: Floats, size: int, starts: int = 2, seed: int = 0, max_steps: int = 60
 ) -> tuple[Floats, float]:
     """The exact Wasserstein coreset of pooled data, and its distance.
 
@@ -99,7 +100,7 @@ def centralised(
         rng = np.random.default_rng([seed, number])
         some = points[rng.choice(len(points), min(len(points), 2000), replace=False)]
         atoms, potentials = some[:size], None
-        for data, steps in ((some, 40), (points, most)):
+        for data, steps in ((some, 40), (points, max_steps)):
             cost = np.inf
             for _ in range(steps):
                 plan = solve(Measure(data), Measure(atoms), start=potentials)
@@ -130,8 +131,18 @@ def measure_one(
         "union, free weights": {"method": "union", "weights": "free"},
         "one summary each": {"method": "summary"},
         "direct": {"method": "direct", "rounds": 5 * epochs},
-        _PAPERS[0]: {"method": "fedwad", "support": 10, "rounds": epochs, "learning_rate": 0.06},
-        _PAPERS[1]: {"method": "fedwad", "support": 100, "rounds": epochs, "learning_rate": 0.06},
+        _PAPER_METHODS[0]: {
+            "method": "fedwad",
+            "support": 10,
+            "rounds": epochs,
+            "learning_rate": 0.06,
+        },
+        _PAPER_METHODS[1]: {
+            "method": "fedwad",
+            "support": 100,
+            "rounds": epochs,
+            "learning_rate": 0.06,
+        },
     }
     start = time.process_time()
     extra: Row = {}
@@ -204,11 +215,11 @@ def _plot_losses(panel: Axes, rows: Sequence[Row]) -> None:
             marker=marker,
             label=_LABELS[row["method"]],
         )
-    panel.set(xscale="log", xlabel="round or epoch", ylabel="loss: what the method makes small")
+    panel.set(xscale="log", xlabel="round or epoch", ylabel="loss that the method minimises")
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Comparison:
     """What the rows say about methods, for all datasets together."""
 
     rows: Sequence[Row]
@@ -235,23 +246,26 @@ class _Found:
     @property
     def with_large_support(self) -> list[int]:
         """Numbers of classes for which FedWaD was run with the larger support."""
-        return [row["K"] for row in pick(self.rows, data=self.names[-1], method=_PAPERS[1])]
+        return [row["K"] for row in pick(self.rows, data=self.names[-1], method=_PAPER_METHODS[1])]
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:
-    found = _Found(rows)
+    found = _Comparison(rows)
     where = f"classes of 10 that are covered ({', '.join(found.names)}), "
-    few, many = found.values(2, _PAPERS[0], "classes"), found.values(8, _PAPERS[0], "classes")
+    few, many = (
+        found.values(2, _PAPER_METHODS[0], "classes"),
+        found.values(8, _PAPER_METHODS[0], "classes"),
+    )
     return [
         Claim(
             "With 8 classes at each client FedWaD captures the 10 modes of the data.",
             all(number == 10 for number in many),
-            where + found.classes(8, *_PAPERS, _POOLED),
+            where + found.classes(8, *_PAPER_METHODS, _POOLED),
         ),
         Claim(
             "With fewer classes at each client FedWaD has more difficulty to capture them.",
             all(a < b for a, b in zip(few, many, strict=True)),
-            where + "; ".join(found.classes(K, _PAPERS[0]) for K in (8, 2)),
+            where + "; ".join(found.classes(K, _PAPER_METHODS[0]) for K in (8, 2)),
         ),
         _exact_distance_fails_too(found, where),
         _support_hardly_matters(found),
@@ -259,13 +273,13 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def _exact_distance_fails_too(found: _Found, where: str) -> Claim:
+def _exact_distance_fails_too(found: _Comparison, where: str) -> Claim:
     covered_classes = [
         number for method in (_POOLED, "direct") for number in found.values(2, method, "classes")
     ]
     paper, direct, union = (
         " and ".join(f"{100 * number:+.1f}%" for number in found.above(2, method))
-        for method in (_PAPERS[0], "direct", "union")
+        for method in (_PAPER_METHODS[0], "direct", "union")
     )
     return Claim(
         "The exact Wasserstein distance does not recover the modes of K = 2 either, so the coreset"
@@ -277,24 +291,24 @@ def _exact_distance_fails_too(found: _Found, where: str) -> Claim:
     )
 
 
-def _support_hardly_matters(found: _Found) -> Claim:
+def _support_hardly_matters(found: _Comparison) -> Claim:
     epochs = min(row["epochs"] for row in found.rows)
     changes = [
         large / small - 1
         for K in found.with_large_support
-        for small, large in zip(*(found.values(K, m, "W2") for m in _PAPERS), strict=True)
+        for small, large in zip(*(found.values(K, m, "W2") for m in _PAPER_METHODS), strict=True)
     ]
     return Claim(
         "The support of the interpolating measure has little impact on the coreset.",
-        max(map(abs, changes)) < 0.02 if epochs >= _EPOCHS else None,
-        f"after {epochs} of the paper's {_EPOCHS} epochs, a support of 100 in place of 10 changes"
-        f" W2 to all data by {100 * min(changes):+.1f} to {100 * max(changes):+.1f}%",
+        max(map(abs, changes)) < 0.02 if epochs >= _PAPER_EPOCHS else None,
+        f"after {epochs} of the paper's {_PAPER_EPOCHS} epochs, a support of 100 in place of 10"
+        f" changes W2 to all data by {100 * min(changes):+.1f} to {100 * max(changes):+.1f}%",
     )
 
 
-def _worse_minimum(found: _Found) -> Claim:
-    above = [found.above(K, _PAPERS[0]) for K in (8, 2)]
-    above += [found.above(K, _PAPERS[1]) for K in found.with_large_support]
+def _worse_minimum(found: _Comparison) -> Claim:
+    above = [found.above(K, _PAPER_METHODS[0]) for K in (8, 2)]
+    above += [found.above(K, _PAPER_METHODS[1]) for K in found.with_large_support]
     least, most = min(map(min, above)), max(map(max, above))
     return Claim(
         "FedWaD ends in a worse minimum than the exact distance, for both datasets.",

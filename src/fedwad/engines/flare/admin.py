@@ -4,7 +4,7 @@ fedwad.engines.flare.admin`.
 A FLARE session keeps threads that try to reconnect for minutes after a server is gone, and it
 prints to standard output. In its own process it can be ended at any time.
 
-The process reads one order as a line of JSON from standard input. It writes lines of JSON to
+The process reads one command as a line of JSON from standard input. It writes lines of JSON to
 standard output: {"line": ...} for progress, and at the end {"outcome": ...} or {"failed": ...}. It
 aborts the job when standard input closes, which also happens if the calling process dies.
 """
@@ -40,19 +40,19 @@ class _FailedError(Exception):
 class AdminSession:
     """One job from its submission to its outcome.
 
-    `fedwad.engines.flare.submit` writes the order.
+    `fedwad.engines.flare.submit` writes the command.
     """
 
-    def __init__(self, order: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-        self._kit, self._user, self._address = order["kit"], order["user"], order["address"]
-        self._job = Job.from_json(order["job"]) if "job" in order else None
-        self._settings = order.get("settings", {})
+    def __init__(self, command: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+        self._kit, self._user, self._address = command["kit"], command["user"], command["address"]
+        self._job = Job.from_json(command["job"]) if "job" in command else None
+        self._settings = command.get("settings", {})
         self._say, self._id = say, ""
         self._session: Any = None
         self.stopped = threading.Event()
 
     def run(self) -> dict[str, Any]:
-        """Return {"outcome": ...} of the job, or {"sites": ...} if the order has no job."""
+        """Return {"outcome": ...} of the job, or {"sites": ...} if the command has no job."""
         self._session = self._log_in()
         connected = sorted(client.name for client in self._session.get_connected_client_list())
         if self._job is None:
@@ -196,7 +196,7 @@ def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Carry out the order from standard input."""
+    """Carry out the command from standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # prints of FLARE go to standard error
 

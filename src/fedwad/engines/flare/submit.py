@@ -50,8 +50,8 @@ def submit(
     FederationError or the error of the run, with one sentence. Ctrl-C aborts the job.
     """
     settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "resume": bool(resume)}
-    order = {"job": job.to_json(), "settings": settings}
-    for report in _session(connect, order, timeout):
+    command = {"job": job.to_json(), "settings": settings}
+    for report in _session(connect, command, timeout):
         if "line" in report and on_progress is not None:
             on_progress(str(report["line"]))
         if "outcome" in report:
@@ -92,14 +92,14 @@ def _read_kit(kit: Path) -> dict[str, str]:
 
 
 def _session(
-    connect: str | Path, order: dict[str, Any], timeout: float
+    connect: str | Path, command: dict[str, Any], timeout: float
 ) -> Iterator[dict[str, Any]]:
-    """Start an admin session, give it the order and yield its reports.
+    """Start an admin session, send it the command and yield its reports.
 
     The process of the session ends when this generator ends.
     """
     need_flare()
-    order = _read_kit(Path(connect)) | order
+    command = _read_kit(Path(connect)) | command
     process = subprocess.Popen(
         [sys.executable, "-m", "fedwad.engines.flare.admin"],
         stdin=subprocess.PIPE,
@@ -109,13 +109,13 @@ def _session(
         start_new_session=True,  # on Ctrl-C we close its standard input, and it aborts the job
     )
     try:
-        yield from _reports(process, json.dumps(order), timeout)
+        yield from _reports(process, json.dumps(command), timeout)
     finally:
         _end_session(process)
 
 
 def _reports(
-    process: subprocess.Popen[str], order: str, timeout: float
+    process: subprocess.Popen[str], command: str, timeout: float
 ) -> Iterator[dict[str, Any]]:
     """The reports of an admin session; FederationError if it fails or the time is over."""
     deadline = time.monotonic() + timeout
@@ -123,7 +123,7 @@ def _reports(
     threading.Thread(target=_read_lines, args=(process, lines), daemon=True).start()
     if process.stdin is not None:
         with suppress(OSError):  # if the process has ended, there are no reports below
-            process.stdin.write(order + "\n")
+            process.stdin.write(command + "\n")
             process.stdin.flush()
     while True:
         try:

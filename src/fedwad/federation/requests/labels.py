@@ -102,7 +102,11 @@ def _plain(name: Any) -> LabelName:
 
 def check_names(names: Any) -> None:
     """Raise InputError unless these are different names of one type, short and printable."""
-    if type(names) is not tuple or not 1 <= len(names) <= _MOST_NAMES:
+    if type(names) is not tuple:
+        raise InputError(
+            f"The names of labels are a {type(names).__name__}; give a tuple of names."
+        )
+    if not 1 <= len(names) <= _MOST_NAMES:
         raise InputError(
             f"There are {len(names)} different labels; give at least one and up to {_MOST_NAMES}."
         )
