@@ -375,3 +375,10 @@ def test_nothing_of_dropped_columns_travels(tmp_path):
     assert full.respond(pack(Envelope(DescribeRequest()))) != Client(
         read(FULL.drop(columns=["patient_id", "visit", "kind"]).fillna(0.0)).by_name(), rules
     ).respond(pack(Envelope(DescribeRequest())))
+
+
+def test_files_of_the_same_name_are_different_sites(tmp_path):
+    """Once failed. Of two files with one name, a schema was about the last alone."""
+    (tmp_path / "paris.csv").write_text("age\n1.5\n2.5\n3.5\n")
+    (tmp_path / "paris.tsv").write_text("age\n7.5\n8.5\n9.5\n")
+    assert fedwad.schema(tmp_path)["age"].centre == pytest.approx(5.5)

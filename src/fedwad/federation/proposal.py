@@ -1,4 +1,4 @@
-"""`fedwad.schema`: what the columns of sites' tables become."""
+"""`fedwad.schema`: how the columns of the sites' tables are encoded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def schema(
     age     number  (x - 33.5) / 23.715  refuse
     """
     if epsilon is not None or draft is not None:
-        columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
+        columns = Columns.of(label_column, drop, missing, _required_draft(epsilon, draft))
         return _private_schema(data, columns, epsilon, delta)
     columns = Columns.of(label_column, drop, missing, "auto")
     agreed = _with_missing_values(agreed_schema(_federation(data, columns)), columns)
@@ -70,7 +70,7 @@ def schema(
     return agreed
 
 
-def _draft(epsilon: Any, draft: Any) -> Any:
+def _required_draft(epsilon: Any, draft: Any) -> Any:
     if draft is None:
         raise InputError(
             "A private schema cannot find names of levels, kinds and ranges; give a schema file"
@@ -84,7 +84,7 @@ def _draft(epsilon: Any, draft: Any) -> Any:
 def _private_schema(data: Any, columns: Columns, epsilon: Any, delta: float) -> Schema:
     if hasattr(data, "ask"):
         _refuse_settings(columns)
-        found = private_schema(data, _draft_of(columns), epsilon, delta)
+        found = private_schema(data, _draft_schema(columns), epsilon, delta)
     else:
         sources = data if isinstance(data, Mapping) else _files(data)
         found = private_between(sources, columns, epsilon, delta)
@@ -96,7 +96,7 @@ def private_between(
     sources: Mapping[str, Any], columns: Columns, epsilon: float, delta: float
 ) -> Schema:
     """The private schema of tables on this machine; `columns` has its draft."""
-    draft = _draft_of(columns)
+    draft = _draft_schema(columns)
     check_draft(draft)
     check_budget(epsilon, delta)
     policy = Policy(("describe", "private"), epsilon=epsilon, delta=delta)
@@ -106,7 +106,7 @@ def private_between(
     return private_schema(federation, draft, epsilon, delta)
 
 
-def _draft_of(columns: Columns) -> Schema:
+def _draft_schema(columns: Columns) -> Schema:
     if not isinstance(columns.schema, Schema):
         raise InputError("draft must be a schema file, or a Schema that was read from one.")
     return columns.schema
@@ -129,12 +129,19 @@ def _refuse_settings(columns: Columns) -> None:
 
 
 def _files(data: str | Path | Iterable[str | Path]) -> dict[str, Path]:
-    """Files by the names of their sites, folders replaced by what is in them."""
+    """Files by the names of their sites, folders replaced by what is in them.
+
+    A site is named after its file without ending; files of the same name are named by their paths.
+    """
     paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
     found: list[Path] = []
     for path in paths:
         found += sorted(filter(is_readable, path.iterdir())) if path.is_dir() else [path]
-    return {path.name.partition(".")[0]: path for path in found}
+    stems = [path.name.partition(".")[0] for path in found]
+    return {
+        stem if stems.count(stem) == 1 else str(path): path
+        for stem, path in zip(stems, found, strict=True)
+    }
 
 
 def _raw_federation(sources: Mapping[str, Any], columns: Columns) -> LocalFederation:

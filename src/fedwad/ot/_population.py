@@ -21,12 +21,12 @@ from fedwad.ot._moment_parts import Site, moment_parts
 
 __all__ = ["Populations", "Site", "calibrated_square", "calibrated_value", "noise", "populations"]
 
-_Z = 1.959964
+_Z = 1.959964  # 97.5% quantile of the normal distribution
 #: Part of the estimator's correction that counts as one standard deviation of its error.
 _CALIBRATION_ERROR = 0.1
 #: Part of a calibrated square that does.
 _RELATIVE_ERROR = 0.0075
-_SIGNIFICANT = 2.5  # errors
+_SIGNIFICANT = 2.5  # standard deviations; what transport adds counts only beyond them
 # Near equality squares are skewed: the 97.5% quantile of chi-square lies 2.1 (50 degrees of
 # freedom) to 2.8 (one) standard deviations above its mean.
 _SKEWNESS = 0.7

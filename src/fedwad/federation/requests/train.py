@@ -15,7 +15,7 @@ import numpy as np
 from fedwad._checks import check_whole
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, plain_word, require
+from fedwad.federation.message import Reply, Request, is_count, plain_switch, plain_word, require
 from fedwad.federation.requests.networks import NetworkFields, Weights, is_weights, plain_number
 
 __all__ = ["EvaluateRequest", "Evaluation", "TrainReply", "TrainRequest"]
@@ -45,7 +45,7 @@ class TrainReply(Reply):
     loss: float
 
     def check_values(self) -> None:
-        require(is_weights(self.weights), "weights are not finite.")
+        require(is_weights(self.weights), "weights are not float32 numbers up to 1e9.")
         require(is_count(self.count), "the number of samples is not a positive integer.")
         require(
             isinstance(self.loss, float) and math.isfinite(self.loss),
@@ -70,7 +70,7 @@ class Evaluation(Reply):
         proper = is_count(self.count) and all(
             type(number) is int and 0 <= number <= self.count for number in counts
         )
-        require(proper, "its numbers of samples make no sense.")
+        require(proper, "its counts of samples contradict each other.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +129,6 @@ class TrainRequest(NetworkFields, Request):
         epochs = tuple(check_whole(number, "epochs", 0) for number in self.epochs)
         if not 1 <= sum(epochs) <= _MOST_EPOCHS:
             raise InputError(f"{sum(epochs)} epochs were asked for; ask for 1 to {_MOST_EPOCHS}.")
-        if type(self.return_weights) is not bool:
-            raise InputError("return_weights must be true or false.")
         return TrainRequest(
             **self.plain_fields(),
             epochs=epochs,
@@ -139,7 +137,7 @@ class TrainRequest(NetworkFields, Request):
             learning_rate=plain_number(self.learning_rate, "learning_rate", 1e-12, 100.0),
             momentum=plain_number(self.momentum, "momentum", 0.0, 0.999999),
             seed=check_whole(self.seed, "seed", 0),
-            return_weights=self.return_weights,
+            return_weights=plain_switch(self.return_weights, "return_weights"),
         )
 
     def execute(self, context: ClientContext) -> tuple[TrainReply, int]:
