@@ -311,7 +311,7 @@ class TestBehaviour:
             loop.history = [
                 Round(k, 0.5, 1, False, float(value), 0.0) for k, value in enumerate(values, 1)
             ]
-            assert loop.has_settled() is settled
+            assert loop.has_converged() is settled
 
     def test_random_t_is_fresh_every_round(self):
         x, y = toy(50)

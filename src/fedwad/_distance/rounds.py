@@ -16,7 +16,7 @@ from fedwad.ot import Floats, Measure, interpolate, reduce_support, solve
 
 __all__ = ["FedWaDLoop", "Round"]
 
-_RANDOM_T = 0.25, 0.75
+_RANDOM_T = 0.25, 0.75  # the range of a random t
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -67,8 +67,8 @@ class FedWaDLoop:
 
     def request(self) -> TransportRequest:
         """Return the next round's request, the same for both sites."""
-        wanted, with_distance = self.options.t, self.options.reveal == "every"
-        t = float(self._rng.uniform(*_RANDOM_T)) if wanted == "random" else float(wanted)
+        t_option, with_distance = self.options.t, self.options.reveal == "every"
+        t = float(self._rng.uniform(*_RANDOM_T)) if t_option == "random" else float(t_option)
         self._asked = TransportRequest(
             self.run,
             self.support,
@@ -108,7 +108,7 @@ class FedWaDLoop:
         )
         return self.history[-1]
 
-    def has_settled(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether the running estimate changed by at most `tol` in each of the last two rounds.
 
         One round is not enough: the estimate can stay constant while the support still moves.
@@ -119,7 +119,7 @@ class FedWaDLoop:
         last = [past.running for past in self.history[-3:]]
         return all(abs(now - before) <= tol * max(now, before) for before, now in pairwise(last))
 
-    def closed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
+    def completed_history(self, fedwad: float, upper: float) -> tuple[Round, ...]:
         """Return all rounds, with the last one completed by the final message."""
         return (*self.history[:-1], replace(self.history[-1], fedwad=fedwad, upper=upper))
 

@@ -37,7 +37,7 @@ def by_rounds(
     loop = FedWaDLoop(
         _start(metered, task, method, rng), method, task.p, rng, task.class_statistics
     )
-    while len(loop.history) < method.rounds and not loop.has_settled():
+    while len(loop.history) < method.rounds and not loop.has_converged():
         replies = metered.ask(dict.fromkeys(task.sites, loop.request()), TransportReply)
         record = loop.advance(*(replies[name] for name in task.sites))
         if callback is not None:
@@ -53,7 +53,7 @@ def by_rounds(
         **with_chance(found, mu, nu),
         evidence=task.evidence(metered, summaries, calibrations, found.columns),
         fedwad=fedwad,
-        history=loop.closed_history(fedwad, found.upper),
+        history=loop.completed_history(fedwad, found.upper),
         support=loop.support,
         traffic=metered.traffic,
         rows=(mu.summary.count, nu.summary.count),

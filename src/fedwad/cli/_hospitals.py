@@ -1,4 +1,4 @@
-"""The story of `fedwad demo`: four hospitals compare their patients."""
+"""The computations of `fedwad demo`: four hospitals compare their patients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedwad.federation import Entry, LocalFederation
 from fedwad.ot import Floats
 from fedwad.tables import Schema
 
-__all__ = ["LABEL", "PAPER_ROUNDS", "PAPER_SUPPORT", "Story", "tell"]
+__all__ = ["LABEL", "PAPER_ROUNDS", "PAPER_SUPPORT", "DemoResult", "run_demo"]
 
 #: The diagnosis, which is not compared.
 LABEL = "num"
@@ -25,18 +25,18 @@ PAPER_SUPPORT, PAPER_ROUNDS = 100, 20
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
+class DemoResult:
     """What the demo found.
 
     Attributes
     ----------
     matrix : the distances from one summary and one message of blocks from each hospital
     clusters : a label for each hospital
-    schema : what the columns became
+    schema : how the columns were encoded
     ledgers : what left each hospital, by its own record
     paper : the paper's method on the same tables
     exact : distances of the pooled rows, which nobody would have
-    raw : bytes of the tables
+    raw_bytes : bytes of the tables
     """
 
     matrix: fedwad.MatrixResult
@@ -45,7 +45,7 @@ class Story:
     ledgers: dict[str, tuple[Entry, ...]]
     paper: fedwad.MatrixResult
     exact: Floats
-    raw: int
+    raw_bytes: int
 
     @property
     def sent(self) -> int:
@@ -63,7 +63,7 @@ class Story:
         return float(np.mean(values[pairs] / self.exact[pairs] - 1))
 
 
-def tell(seed: int, stage: Callable[[str], None]) -> Story:
+def run_demo(seed: int, stage: Callable[[str], None]) -> DemoResult:
     """Compare the hospitals of UCI Heart Disease; `stage` is called with what happens next."""
     files = fedwad.datasets.load("heart")
     stage("The hospitals agree on what their columns mean")
@@ -79,14 +79,14 @@ def tell(seed: int, stage: Callable[[str], None]) -> Story:
     paper = fedwad.matrix(_open(files), method=method, seed=seed)
     stage("The exact distances, for comparison")
     assert fed.schema is not None  # noqa: S101
-    return Story(
+    return DemoResult(
         matrix=matrix,
         clusters=matrix.cluster(matrix.suggest().k, seed=seed),
         schema=fed.schema,
         ledgers=ledgers,
         paper=paper,
         exact=_exact([fed.schema.encode(path) for path in files.values()]),
-        raw=sum(path.stat().st_size for path in files.values()),
+        raw_bytes=sum(path.stat().st_size for path in files.values()),
     )
 
 

@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from fedwad._words import bytes_in_words, counted
-from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, Story, tell
+from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, DemoResult, run_demo
 from fedwad.cli.console import errors, guarded, print_json, screen
 from fedwad.cli.groups import check_ending
 from fedwad.cli.sites import conflict_sentences
@@ -44,44 +44,44 @@ def demo(
     quiet = not errors.is_terminal
     with Progress(*columns, console=errors, transient=True, disable=quiet) as progress:
         task = progress.add_task("Reading the tables", total=None)
-        story = tell(seed, lambda text: progress.update(task, description=text))
-        _write(story, report)
+        result = run_demo(seed, lambda text: progress.update(task, description=text))
+        _write(result, report)
     if as_json:
-        print_json(_as_dict(story, report))
+        print_json(_as_dict(result, report))
     else:
-        _show(story, report)
+        _show(result, report)
 
 
-def _write(story: Story, report: Path) -> None:
+def _write(result: DemoResult, report: Path) -> None:
     from fedwad.report import write_report
 
     write_report(
-        story.matrix,
+        result.matrix,
         report,
-        clusters=story.clusters,
+        clusters=result.clusters,
         command="fedwad demo",
-        schema=story.schema,
-        warnings=conflict_sentences(story.schema),
+        schema=result.schema,
+        warnings=conflict_sentences(result.schema),
         title="Do four hospitals see the same patients?",
     )
 
 
-def _as_dict(story: Story, report: Path) -> dict[str, Any]:
+def _as_dict(result: DemoResult, report: Path) -> dict[str, Any]:
     return {
-        "matrix": story.matrix.to_dict(),
-        "clusters": story.clusters.tolist(),
-        "warnings": conflict_sentences(story.schema),
+        "matrix": result.matrix.to_dict(),
+        "clusters": result.clusters.tolist(),
+        "warnings": conflict_sentences(result.schema),
         "ledgers": {
-            name: [asdict(entry) for entry in entries] for name, entries in story.ledgers.items()
+            name: [asdict(entry) for entry in entries] for name, entries in result.ledgers.items()
         },
-        "paper": story.paper.to_dict(),
-        "exact": story.exact.tolist(),
-        "raw_bytes": story.raw,
+        "paper": result.paper.to_dict(),
+        "exact": result.exact.tolist(),
+        "raw_bytes": result.raw_bytes,
         "report": str(report),
     }
 
 
-def _show(story: Story, report: Path) -> None:
+def _show(result: DemoResult, report: Path) -> None:
     from fedwad.report.sentences import compared_matrix, health_sentences, matrix_answer
     from fedwad.report.why import why_sentences
 
@@ -89,18 +89,18 @@ def _show(story: Story, report: Path) -> None:
         screen.print(f"\n[bold]{title}[/]")
         screen.print(" ".join(sentences), markup=False)
 
-    matrix = story.matrix
+    matrix = result.matrix
     verdict, *rest = matrix_answer(matrix)
     part("Do four hospitals see the same patients?", verdict, *why_sentences(matrix), *rest)
     part("How different are they, and is there an odd one out?", *health_sentences(matrix))
-    conflicts = conflict_sentences(story.schema)
+    conflicts = conflict_sentences(result.schema)
     part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
-    part("What was compared", *compared_matrix(matrix, story.schema))
+    part("What was compared", *compared_matrix(matrix, result.schema))
     screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")
-    screen.print(_distances(story))
+    screen.print(_distances(result))
     screen.print("\n[bold]What left each hospital[/], by its own ledger; no row did")
-    screen.print(_sent(story))
-    part("What the paper's method would have needed", _paper(story))
+    screen.print(_sent(result))
+    part("What the paper's method would have needed", _paper(result))
     screen.print(
         f"\nPage: {report}\nNext: fedwad matrix YOUR-FOLDER/ --report sites.html",
         soft_wrap=True,
@@ -115,8 +115,8 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _distances(story: Story) -> Table:
-    matrix = story.matrix
+def _distances(result: DemoResult) -> Table:
+    matrix = result.matrix
     table = _table("", *matrix.sites)
     assert matrix.population is not None  # noqa: S101
     assert matrix.noise is not None  # noqa: S101
@@ -129,25 +129,25 @@ def _distances(story: Story) -> Table:
     return table
 
 
-def _sent(story: Story) -> Table:
-    kinds = list(dict.fromkeys(entry.kind for one in story.ledgers.values() for entry in one))
+def _sent(result: DemoResult) -> Table:
+    kinds = list(dict.fromkeys(entry.kind for one in result.ledgers.values() for entry in one))
     table = _table("", *(_KINDS.get(kind, kind) for kind in kinds))
-    for name, entries in story.ledgers.items():
+    for name, entries in result.ledgers.items():
         sizes = {entry.kind: entry.bytes for entry in entries}
         cells = [bytes_in_words(sizes[kind]) if kind in sizes else "" for kind in kinds]
         table.add_row(name, *cells)
     return table
 
 
-def _paper(story: Story) -> str:
-    paper = story.paper
+def _paper(result: DemoResult) -> str:
+    paper = result.paper
     assert paper.fedwad is not None  # noqa: S101
     rounds = paper.traffic.messages // len(paper)
     return (
         f"FedWaD, pair by pair ({PAPER_SUPPORT} points, {PAPER_ROUNDS} rounds):"
         f" {counted(rounds, 'message')} from each hospital and {bytes_in_words(paper.traffic.up)}"
-        f" in all, for distances that are {story.error_of(paper.fedwad):+.0%} off on average."
-        f" Here: {counted(story.messages // len(paper), 'message')} from each and"
-        f" {bytes_in_words(story.sent)} in all, {story.error_of(story.matrix.value):+.1%} off."
+        f" in all, for distances that are {result.error_of(paper.fedwad):+.0%} off on average."
+        f" Here: {counted(result.messages // len(paper), 'message')} from each and"
+        f" {bytes_in_words(result.sent)} in all, {result.error_of(result.matrix.value):+.1%} off."
         f" (The exact distances need all rows in one place.)"
     )

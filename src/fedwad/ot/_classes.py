@@ -196,7 +196,7 @@ def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class LabelledSummary:
-    """Summaries of the classes of one client's data, and the share of each class.
+    """Summaries of the classes of one client's data, and the mass of each class.
 
     Class statistics follow from them, so no label is sent. `weights` are the masses of the classes,
     `parts` their summaries, `covariance` says what is compared between classes.

@@ -72,7 +72,7 @@ class SyntheticSample:
             if part is not None:
                 noise = _centred(rng.standard_normal((size, len(part))), counts)
                 points += noise @ part if part.ndim == 2 else noise * part
-        if size > len(occupied):  # fixing the means removed this share of the variance
+        if size > len(occupied):  # fixing the means removed this fraction of the variance
             points *= np.sqrt(size / (size - len(occupied)))
         return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
 
@@ -151,7 +151,6 @@ def synthetic_distances(
     transports. The more pairs there are (`total_pairs`, if `pairs` are not all), the fewer draws
     each gets. `columns` receives the contribution of each feature to a pair's squared distance, for
     p = 2, unless there are so many pairs that plans are not formed.
-
     """
     keys = range(len(summaries)) if keys is None else keys
     drawing = _Draws(summaries, seed, keys, p, n_jobs, on_pair or _nothing)
@@ -205,7 +204,7 @@ class _Draws:
         self._columns: dict[Pair, tuple[int, Floats]] = {}
 
     def columns(self, squares: Mapping[Pair, float]) -> dict[Pair, Floats]:
-        """The part of each feature in these squared distances, by the plans of the largest
+        """The contribution of each feature to these squared distances, by the plans of the largest
         samples."""
         return {
             pair: found * (max(squares[pair], 0.0) / (float(found.sum()) or 1.0))

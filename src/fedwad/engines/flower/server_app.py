@@ -57,9 +57,9 @@ def _outcome(
 ) -> dict[str, Any]:
     try:
         job = Job.from_json(str(settings["job"]))
-        wanted = json.loads(str(settings["sites"]))
+        names = json.loads(str(settings["sites"]))
         descriptions: dict[str, Description] = {}
-        nodes = find_sites(grid, wanted, float(settings["patience"]), on_progress, descriptions)
+        nodes = find_sites(grid, names, float(settings["patience"]), on_progress, descriptions)
         on_progress(f"Found {', '.join(nodes)}.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:
