@@ -53,8 +53,9 @@ def test_where_a_release_cannot_be_kept_nothing_is_spent(tmp_path):
 def test_room_is_made_for_the_whole_release(tmp_path, monkeypatch):
     kept = {}
     client = Client(read(DATA), PRIVATE, FileLedger(tmp_path / "node.jsonl"))
-    monkeypatch.setattr(client.ledger, "reserve", lambda key, size: kept.update({key: [size]}))
-    monkeypatch.setattr(client.ledger, "keep", lambda key, content: kept[key].append(len(content)))
+    ledger = client.ledger
+    monkeypatch.setattr(ledger, "reserve", lambda key, size: kept.update({key: [size]}))
+    monkeypatch.setattr(ledger, "store_release", lambda key, sent: kept[key].append(len(sent)))
     many = np.array([[float(k), 0.0] for k in range(200)])
     for cells in ("auto", 0, 30, many):
         client.answer(PrivateRequest.of(DP(0.1, clip_norm=4.0, cells=cells)))
