@@ -122,7 +122,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid name"
-        raise InputError(f"{path} cannot be written ({reason}); choose another place.") from None
+        raise InputError(f"{path} cannot be written ({reason}); choose a different path.") from None
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from fedwad.ot import Floats, Summary
 __all__ = ["many_summaries", "one_summary", "rare_features"]
 
 _QUERIES = 60
-_SINGLE = 1e-6
+_SINGLE = 1e-6  # relative error up to which a feature deviates in one record only
 
 
 def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:

@@ -81,9 +81,12 @@ def private_schema(
     request = PrivateSchemaRequest(float(epsilon), float(delta), draft.to_toml())
     metered = MeteredFederation(federation)
     replies = metered.ask(dict.fromkeys(asked, request), PrivateSchemaReply)
-    found, used = [replies[name] for name in asked], metered.traffic
+    releases, used = [replies[name] for name in asked], metered.traffic
     schema = schema_from_sums(
-        draft, [one.count for one in found], [one.sums for one in found], [o.noise for o in found]
+        draft,
+        [one.count for one in releases],
+        [one.sums for one in releases],
+        [one.noise for one in releases],
     )
     return replace(schema, traffic=(used.up, used.down, used.messages))
 

@@ -71,21 +71,21 @@ def coreset_sections(
         raise InputError(
             "The coresets have different numbers of features; compare coresets of one dataset."
         )
-    everyone = {result.method: result} | dict(others)
+    coresets = {result.method: result} | dict(others)
     image = image_shape(features, shape)
-    drawn = scatter(everyone) if image is None else _images(everyone, image)
+    drawn = scatter(coresets) if image is None else _images(coresets, image)
     sections = [Section("The points", drawn)]
     numbers = points_table(result) if image is None else ""
     if numbers:
         sections.append(Section("The points in numbers", numbers))
     if others:
-        sections.append(Section("Method against method", _comparison(everyone)))
-    curves = _curves(everyone)
+        sections.append(Section("Method against method", _comparison(coresets)))
+    curves = _curves(coresets)
     if curves:
         sections.append(Section("The rounds", curves, "left"))
     if result.failed:
         sections.append(Section("Missing sites", missing_sites(result.failed), "right"))
-    sections.append(Section("How it was made", _made(result), "right"))
+    sections.append(Section("How it was made", _method_facts(result), "right"))
     sent = what_was_sent(result.traffic, len(result.sites), result.min_cell_size, ())
     sections += [Section("What was sent", sent, "right"), Section("How to read it", _how_to_read())]
     if result.history:
@@ -93,11 +93,11 @@ def coreset_sections(
     return sections
 
 
-def _images(everyone: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
-    first = next(iter(everyone.values())).points  # its range sets the grey levels of all
+def _images(coresets: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> str:
+    first = next(iter(coresets.values())).points  # its range sets the grey levels of all
     low, high = float(first.min()), float(first.max())
     figures = []
-    for name, one in everyone.items():
+    for name, one in coresets.items():
         order = np.argsort(-one.weights, kind="stable")
         columns = min(_COLUMNS, len(one))
         picture = sheet(one.points[order], shape, columns, low, high)
@@ -105,7 +105,7 @@ def _images(everyone: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> st
         style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
         alt = f"{name}: {counted(len(one), 'point')}, the heaviest first, as images"
         image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
-        caption = "" if len(everyone) == 1 else tag("figcaption", escape(name))
+        caption = "" if len(coresets) == 1 else tag("figcaption", escape(name))
         figures.append(tag("figure", image, caption, style="margin-bottom:1.2rem"))
     return "".join(figures)
 
@@ -125,9 +125,9 @@ def _png(picture: Floats) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
 
 
-def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
+def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
     rows = []
-    for name, one in everyone.items():
+    for name, one in coresets.items():
         digits = _digits(one)
         rows.append(
             [
@@ -152,9 +152,9 @@ def _comparison(everyone: Mapping[str, CoresetResult]) -> str:
     return tag("div", table(head, rows, "Coresets of the same data"), class_="scroller")
 
 
-def _curves(everyone: Mapping[str, CoresetResult]) -> str:
+def _curves(coresets: Mapping[str, CoresetResult]) -> str:
     parts: list[Part] = []
-    for number, (name, one) in enumerate(everyone.items()):
+    for number, (name, one) in enumerate(coresets.items()):
         points = [
             (record.number, record.loss) for record in one.history if math.isfinite(record.loss)
         ]
@@ -162,7 +162,7 @@ def _curves(everyone: Mapping[str, CoresetResult]) -> str:
             parts.append(Curve(f"{name}: its loss", points, _STYLES[number % len(_STYLES)]))
     if not parts:
         return ""
-    first = next(iter(everyone.values()))
+    first = next(iter(coresets.values()))
     parts.append(Band("certified interval at the end", first.lower, first.upper, "ours"))
     caption = (
         "The loss of each method. That of 'union' is the certified upper bound; those of the others"
@@ -171,7 +171,7 @@ def _curves(everyone: Mapping[str, CoresetResult]) -> str:
     return chart(parts, caption)
 
 
-def _made(result: CoresetResult) -> str:
+def _method_facts(result: CoresetResult) -> str:
     rows = [
         ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
         (
