@@ -1,4 +1,4 @@
-"""Columns of tables and the features that they became."""
+"""Columns of tables and the features that encode them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Column:
     def describe(self, moments: ColumnMoments) -> dict[str, float]:
         """The column at one site in its own units.
 
-        A number has its mean, its standard deviation and the share of missing values, where they
-        are known; a category has the share of each level.
+        A number has its mean, its standard deviation and the fraction of missing values, where
+        they are known; a category has the fraction of each level.
         """
         mean = moments.mean[self.feature_slice]
         std = None if moments.std is None else moments.std[self.feature_slice]
@@ -49,7 +49,7 @@ class Column:
             return {"mean": float(mean[0])} | ({} if std is None else {"std": float(std[0])})
         found = self.entry.describe(mean)
         if self.is_category:
-            return {level: min(max(share, 0.0), 1.0) for level, share in found.items()}
+            return {level: min(max(fraction, 0.0), 1.0) for level, fraction in found.items()}
         if std is not None and self.kind == "number":
             spread = _own_std(self.entry, mean, std)
             found = {"mean": found.pop("mean"), "std": spread} | found

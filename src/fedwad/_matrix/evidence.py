@@ -14,7 +14,7 @@ __all__ = ["any_difference", "distances_for_clusters", "sampled_again", "too_sma
 
 _LEVEL = 0.05
 _FEWEST_ROWS = 20  # a site with fewer cannot measure its noise on halves
-_BLOCK = 10  # rows of the smallest blocks of a test
+_BLOCK_ROWS = 10  # in the smallest blocks of a test
 _Z = NormalDist().inv_cdf(1 - _LEVEL / 2)
 
 
@@ -70,8 +70,8 @@ def too_small(rows: Sequence[int], tested: bool) -> list[int]:
     pairs = len(rows) * (len(rows) - 1) / 2
     found = []
     for index, count in enumerate(rows):
-        others = [other // _BLOCK for k, other in enumerate(rows) if k != index]
-        own = count // _BLOCK
+        others = [other // _BLOCK_ROWS for k, other in enumerate(rows) if k != index]
+        own = count // _BLOCK_ROWS
         best = min((math.comb(own + other, own) ** -1 for other in others), default=1.0)
         if count < _FEWEST_ROWS or (tested and pairs * best > _LEVEL):
             found.append(index)

@@ -48,7 +48,7 @@ class BlocksReply(Reply):
         )
         require(
             all(is_count(count) for count in self.counts) and sum(self.counts) == len(self.means),
-            "its blocks are not counted.",
+            "its counts do not sum to the number of blocks.",
         )
         require(
             is_finite(self.centre, 1)
@@ -85,13 +85,13 @@ class BlocksRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[BlocksReply, int]:
         data = context.data
-        found = block_means(data.measure, context.min_own_cell_size, data.keys)
+        blocks = block_means(data.measure, context.min_own_cell_size, data.keys)
         reply = BlocksReply(
-            found.rows,
-            found.counts,
-            found.means,
-            found.centre,
-            found.scale,
+            blocks.rows,
+            blocks.counts,
+            blocks.means,
+            blocks.centre,
+            blocks.scale,
             context.policy.keep,
         )
-        return reply, found.rows
+        return reply, blocks.rows
