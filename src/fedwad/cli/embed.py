@@ -44,7 +44,7 @@ def embed(
     files: Sources,
     tables: TableOptions,
     output: Output,
-    place: EngineOptions,
+    engine_options: EngineOptions,
     support: Annotated[int, typer.Option(help="Points of the shared support.")] = 10,
     rounds: Annotated[int, typer.Option(help="Rounds in which sites shape the support.")] = 3,
     clients_per_round: Annotated[
@@ -79,12 +79,14 @@ def embed(
     }
     data: dict[str, Dataset] = {}
     with progress_bar("Asking the sites") as bar:
-        if place.used:
-            outcome = place.run("embed", files, keywords, tables.columns, bar.line)
+        if engine_options.used:
+            outcome = engine_options.run("embed", files, keywords, tables.columns, bar.line)
             result = fedwad.EmbeddingResult.from_dict(outcome)
         else:
             data = read_sites(files, tables.columns)
-            with journalled(fedwad.local(data), place.checkpoint, place.resume) as fed:
+            with journalled(
+                fedwad.local(data), engine_options.checkpoint, engine_options.resume
+            ) as fed:
                 result = fedwad.embed(fed, callback=bar.progress, **keywords)
     found = _clustered(result, wanted, seed)
     if nearest is not None:
