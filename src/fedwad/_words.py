@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_in_words", "counted", "printable"]
+from datetime import date, timedelta
+
+__all__ = ["bytes_in_words", "counted", "day_in_words", "printable"]
 
 _LONGEST = 1000
+_LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -20,6 +23,17 @@ def bytes_in_words(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def day_in_words(days: float) -> str | None:
+    """A number of days from 1970 as a date; None if it is none of four-digit years.
+
+    >>> day_in_words(14600.2), day_in_words(float("nan"))
+    ('2009-12-22', None)
+    """
+    if not abs(days) < _LAST_DAY:
+        return None
+    return str(date(1970, 1, 1) + timedelta(days=round(days)))
 
 
 def printable(text: str) -> str:

@@ -172,6 +172,16 @@ def test_missing_values_belong_to_their_column_in_its_own_units():
     assert "missing" in e.text
 
 
+def test_the_mean_of_dates_is_a_date():
+    days = pd.to_datetime("2024-03-01") + pd.to_timedelta(np.arange(58) % 29, unit="D")
+    fed = fedwad.local(
+        {"a": pd.DataFrame({"seen": days}), "b": pd.DataFrame({"seen": days + pd.DateOffset(90)})}
+    )
+    e = fedwad.distance(fed["a"], fed["b"]).explain()
+    assert "mean 2024-03-15 and 2024-06-13" in e.text
+    assert "2024-03-15" in e._repr_html_()
+
+
 def test_a_result_that_was_saved_still_explains(tmp_path):
     fed = fedwad.local({"a": table(100, 0.3, 0.1, 0), "b": table(100, 0.7, 0.1, 1)})
     result = fedwad.distance(fed["a"], fed["b"])

@@ -30,6 +30,15 @@ def test_the_returncode_says_whether_sites_differ(files):
     assert run("test", files["one"], files["same"], "--alpha", "2").returncode == 2
 
 
+@pytest.mark.parametrize("command", ["test", "matrix"])
+def test_one_file_is_one_site_however_often_it_comes(files, command):
+    twice = run(command, files["one"], files["one"])
+    once = run(command, files["one"])
+    assert twice.returncode == once.returncode == 2
+    assert "more than once" in twice.stderr
+    assert "Only" in once.stderr
+
+
 def test_all_pairs_of_more_sites(files):
     done = run("test", *files.values(), "--json")
     assert done.returncode == 3

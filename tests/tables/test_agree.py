@@ -144,6 +144,14 @@ def test_what_differs_is_named(change):
     assert any(c.column == column and c.problem == problem for c in conflicts)
 
 
+def test_sites_with_the_same_other_codes_share_a_sentence():
+    here = clinic()
+    words = here.assign(sex=here.sex.map({"f": "woman", "m": "man"}))
+    _, conflicts = agreed({"oslo": words, "paris": here, "rome": clinic(180, 4)})
+    (found,) = [c for c in conflicts if c.problem == "coding"]
+    assert found.sites == ("oslo", "paris", "rome")
+
+
 @pytest.mark.parametrize("factor", [0.01, 0.1, 10.0, 1000.0])
 def test_units_of_a_column_around_zero(factor):
     rng = np.random.default_rng(0)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from fedwad._words import day_in_words
+
 if TYPE_CHECKING:
     from fedwad._explain.explanation import Explanation
 
@@ -86,7 +88,8 @@ def change_in_words(e: Explanation, k: int) -> str:
     if e.kinds[k] == "boolean":
         parts.append(f"true in {percent(here['mean'])} and {percent(there['mean'])}")
     elif e.location[k] >= e.scale[k] or "std" not in here or "std" not in there:
-        parts.append(f"mean {_number(here['mean'])} and {_number(there['mean'])}")
+        kind = e.kinds[k]
+        parts.append(f"mean {_mean(here['mean'], kind)} and {_mean(there['mean'], kind)}")
     else:
         parts.append(f"std {_number(here['std'])} and {_number(there['std'])}")
     if _changed_missing(here, there):
@@ -96,6 +99,11 @@ def change_in_words(e: Explanation, k: int) -> str:
 
 def _changed_missing(here: Mapping[str, float], there: Mapping[str, float]) -> bool:
     return _MISSING in here and _MISSING in there and abs(here[_MISSING] - there[_MISSING]) > 0.02
+
+
+def _mean(value: float, kind: str) -> str:
+    day = day_in_words(value) if kind == "date" else None
+    return day or _number(value)
 
 
 def _number(value: float) -> str:
@@ -135,10 +143,11 @@ def _site(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str
         return ", ".join(f"{level} {percent(share)}" for level, share in top)
     if e.kinds[k] == "boolean":
         return percent(values["mean"])
-    spread = f" ± {_number(values['std'])}" if "std" in values else ""
+    unit = " days" if e.kinds[k] == "date" else ""
+    spread = f" ± {_number(values['std'])}{unit}" if "std" in values else ""
     lost = values.get(_MISSING, 0.0)
     missing = f", {percent(lost)} missing" if lost > 0 else ""
-    return f"{_number(values['mean'])}{spread}{missing}"
+    return f"{_mean(values['mean'], e.kinds[k])}{spread}{missing}"
 
 
 def _kinds_of_change(e: Explanation, k: int) -> str:

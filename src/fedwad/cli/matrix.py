@@ -36,7 +36,7 @@ from fedwad.cli.health import health_in_json
 from fedwad.cli.matrix_table import show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
-from fedwad.cli.sites import conflict_sentences, read_sites, schema_of
+from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
 from fedwad.federation import Dataset
 from fedwad.methods import MATRIX_METHODS
 
@@ -91,7 +91,7 @@ def matrix(
             outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
-            data = read_sites(files, tables.columns)
+            data = read_files(find_several(files, "a matrix"), tables.columns)
             with journalled(
                 fedwad.local(data), engine_options.checkpoint, engine_options.resume
             ) as fed:

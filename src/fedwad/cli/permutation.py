@@ -17,7 +17,7 @@ from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import Json, Seed, Sources, grouped
-from fedwad.cli.sites import read_sites
+from fedwad.cli.sites import find_several, read_files
 from fedwad.errors import InputError
 
 __all__ = ["permutation"]
@@ -61,7 +61,7 @@ def permutation(
             outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             content = _all_pairs(fedwad.MatrixResult.from_dict(outcome))
         else:
-            data = read_sites(files, tables.columns)
+            data = read_files(find_several(files, "a test"), tables.columns)
             with journalled(
                 fedwad.local(data), engine_options.checkpoint, engine_options.resume
             ) as fed:

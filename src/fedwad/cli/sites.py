@@ -28,6 +28,7 @@ __all__ = [
     "agree_on_schema",
     "conflict_sentences",
     "find_files",
+    "find_several",
     "read_files",
     "read_sites",
     "schema_of",
@@ -48,6 +49,17 @@ def find_files(sources: Sequence[str]) -> dict[str, Path]:
     different = list({path.resolve(): path for path in found}.values())
     stems = Counter(map(_stem, different))
     return {_stem(path) if stems[_stem(path)] == 1 else str(path): path for path in different}
+
+
+def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
+    """Return files by the name of their site; InputError unless they are at least two."""
+    files = find_files(sources)
+    if len(files) < 2:
+        (path,) = files.values()
+        often = len([one for source in sources for one in _files_of(source)]) > 1
+        came = f"The file {path} came more than once" if often else f"Only {path} came"
+        raise InputError(f"{came}; {what} needs at least two different files, one for each site.")
+    return files
 
 
 def _stem(path: Path) -> str:

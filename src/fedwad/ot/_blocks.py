@@ -136,7 +136,9 @@ def block_means(
     while rows < min_cell_size:
         rows *= 2
     if len(measure) < rows:
-        raise InputError(f"There are {len(measure)} rows, and a block has {rows}; use more rows.")
+        count = len(measure)
+        came = "There is 1 row" if count == 1 else f"There are {count} rows"
+        raise InputError(f"{came}, and a block has {rows}; use more rows.")
     order, rng = data_order(measure, "blocks", keys)
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import date, timedelta
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.text import percent
 from fedwad._matrix.result import MatrixResult
+from fedwad._words import day_in_words
 from fedwad.errors import InputError
 from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_differ
 
@@ -106,9 +106,8 @@ def mean_in_words(mean: float, kind: str) -> str:
     """
     if not math.isfinite(mean):
         return "unknown"
-    if kind == "date" and abs(mean) < _LAST_DAY:
-        return str(date(1970, 1, 1) + timedelta(days=round(mean)))
-    return number_in_words(mean)
+    day = day_in_words(mean) if kind == "date" else None
+    return day or number_in_words(mean)
 
 
 def number_in_words(number: float) -> str:
@@ -120,5 +119,4 @@ def number_in_words(number: float) -> str:
     return f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
 
 
-_LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds
 _MUCH = 0.3  # difference in the share of missing values that is named before that of means

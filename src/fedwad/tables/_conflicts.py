@@ -20,7 +20,6 @@ _MIN_CONSTANT = 10  # equal values from which on a constant column gets a senten
 _MISSING_HERE, _MISSING_ELSEWHERE = 0.9, 0.5  # fractions of missing values, above and below
 _MIN_SENTINEL = 0.05  # fraction of a site's values from which on a sentinel is suspicious
 _OUTLYING = 2.0  # standard deviations of the sites without it
-_MAX_CODINGS = 20  # sites whose levels are compared with the first, once one agrees with it
 _POWERS = (10.0, 100.0, 1000.0, 1e4, 1e6)
 #: Ratios of units: pounds and kilograms, inches and centimetres, feet and metres, months and years,
 #: glucose, cholesterol, triglycerides and creatinine in mg/dl and mmol/l or umol/l, days and years,
@@ -258,26 +257,24 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
 
 
 def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Sites that share no level with the first site, or have its codes plus a constant.
-
-    With many sites it stops at the first beyond `_MAX_CODINGS` that agrees with the first one.
-    """
+    """Sites that share no level with the first site, or have its codes plus a constant."""
     full = {site: s for site, s in statistics.items() if len(s.levels) > 1}
-    sites = list(full)
-    for index, site in enumerate(sites[1:], 1):
-        here, there = sites[0], site
+    here = next(iter(full), "")
+    groups: dict[str, list[str]] = {}
+    for there in list(full)[1:]:
         one, two = set(full[here].levels), set(full[there].levels)
         moved = not (full[here].other or full[there].other) and _moved(one, two)
         if one.isdisjoint(two) or moved:
-            yield Conflict(
-                name,
-                (here, there),
-                "coding",
-                f"Column '{name}' has {_shown(full[here])} at {here} and {_shown(full[there])} at"
-                f" {there}; code it the same way at both.",
-            )
-        elif index > _MAX_CODINGS:
-            return
+            groups.setdefault(_shown(full[there]), []).append(there)
+    for levels, others in groups.items():
+        where = "both" if len(others) == 1 else "all of them"
+        yield Conflict(
+            name,
+            (here, *others),
+            "coding",
+            f"Column '{name}' has {_shown(full[here])} at {here} and {levels} at"
+            f" {listed(others)}; code it the same way at {where}.",
+        )
 
 
 def _moved(one: set[str], two: set[str]) -> bool:

@@ -82,6 +82,8 @@ def _numbers_in_text(found: StatisticsBySite) -> str:
     for site, s in found.items():
         if s.kind == "category" and s.numbers_in_text:
             return f", where {s.numbers_in_text} of {s.count} values of {site} are numbers"
+    if {s.kind for s in found.values()} == {"number", "category"}:
+        return "; a number with its unit, such as 70 kg, is text"
     return ""
 
 
