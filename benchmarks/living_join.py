@@ -12,7 +12,7 @@ from benchmarks.living_health import mnist_axes, shared
 
 Row = dict[str, Any]
 
-_GROUPS, _MEMBERS, _ROWS = 5, 3, 150
+_GROUPS, _MEMBERS, _ROWS = 3, 3, 150
 
 
 @cache
@@ -28,7 +28,7 @@ def _join(task: tuple[int, int, int]) -> list[tuple[bool, bool, bool]]:
     seed, newcomers, strangers = task
     rng = np.random.default_rng([seed, 5])
     X, y = _points("mnist", 0)
-    pools = [rng.permutation(np.flatnonzero(y // 2 == group)) for group in range(_GROUPS)]
+    pools = [rng.permutation(np.flatnonzero(y // 3 == group)) for group in range(_GROUPS)]
     taken = [0] * _GROUPS
 
     def deal(group: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def _join(task: tuple[int, int, int]) -> list[tuple[bool, bool, bool]]:
 
 
 def join(runs: int = 0, jobs: int = 1) -> list[Row]:
-    """Fifty newcomers of MNIST groups and as many FashionMNIST strangers join fifteen sites."""
+    """Fifty newcomers of MNIST groups and as many FashionMNIST strangers join nine sites."""
     each = 10
     count = runs or 50
     tasks = [(seed, each, each) for seed in range(-(-count // each))]

@@ -87,6 +87,17 @@ def test_levels_sum_to_alpha_and_half_is_spent_in_a_year():
     assert all(1 / (permutations_for(level) + 1) <= level for level in levels[:250])
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("number", [1, 3, 12])
+def test_one_column_far_off_is_drift_at_every_level(number, seed):
+    rng = np.random.default_rng([seed, number])
+    before, new = rng.normal(size=(150, 20)), rng.normal(size=(120, 20))
+    new[:, 4] += 100.0
+    level = level_at(0.01, number)
+    blocks = [block_means(Measure(points)) for points in (before, new)]
+    assert compare_blocks(*blocks, level, seed).pvalue <= level
+
+
 def test_a_history_spends_the_level_once_for_the_same_data(reference, tmp_path):
     log = tmp_path / "log.jsonl"
     first = reference.compare(SAME, history=log)

@@ -1,6 +1,7 @@
 """`fedwad train`."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def test_table_models_and_page(folder, tmp_path):
     assert "all together" in done.stdout
     assert "majority class" in done.stdout
     assert "Cluster 4: client8, client9" in done.stdout
+    assert re.search(r"client9.*?</td><td>4</td>", (tmp_path / "p.html").read_text())
     assert "there is no privacy guarantee" in done.stdout
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "all.json",

@@ -16,7 +16,9 @@ __all__ = ["HALF_AFTER", "level_at", "permutations_for"]
 #: The number of tests that spend half of alpha: a year of months.
 HALF_AFTER = 12
 _MOST_PERMUTATIONS = 1_000_000
-_PER_LEVEL = 1.25
+#: Permutations for one p-value of the level: so many can be as extreme as a real difference if that
+#: is the largest in one of the lighter statistics of the test alone.
+_PER_LEVEL = 20
 
 
 def level_at(alpha: float, test: int) -> float:

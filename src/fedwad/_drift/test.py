@@ -11,7 +11,7 @@ from fedwad.ot import Blocks, permutation_test
 __all__ = ["BlocksTest", "compare_blocks"]
 
 _FIRST_PERMUTATIONS = 499
-_FEW_EXTREMES = 10  # up to this many permutations as extreme as the data call for a longer test
+_FEW_EXTREMES = 20  # up to this many permutations as extreme as the data call for a longer test
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class BlocksTest:
 def compare_blocks(reference: Blocks, new: Blocks, level: float, seed: int = 0) -> BlocksTest:
     """Test whether both have one population, with enough permutations for this level.
 
-    A few hundred permutations come first. If at most ten of them are as extreme as the observed
+    A few hundred permutations come first. If at most twenty of them are as extreme as the observed
     statistic, a new test with ten times as many replaces it, and so on. The p-value stays valid.
     Let stage s be replaced at p-values up to t_s. A final p-value of at most a comes from the first
     stage with t_s < a or a later one, and in both cases the p-value of that stage is at most a.

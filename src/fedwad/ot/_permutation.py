@@ -20,6 +20,7 @@ __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 
 _ENUMERATED = 5000  # labellings of two sites that are all tried
 _CHUNK = 512
+_REMEMBERED = 20_000  # labellings of two sites that are kept for the next pair
 _USUAL = 20  # blocks of the smallest site, if it has so many
 #: Statistics and their weights: a rank counts as one so many times smaller.
 _WEIGHTS = {
@@ -121,7 +122,8 @@ def _same_labellings(counts: Sequence[int]) -> float:
 
 def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
     """Site of each block, the true labelling first, in groups of some hundred labellings."""
-    if len(counts) == 2:  # of a matrix, whose pairs often have as many blocks
+    few = _all_labellings(counts) <= _ENUMERATED or permutations <= _REMEMBERED
+    if len(counts) == 2 and few:  # pairs of a matrix often have as many blocks
         return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
     return _random_labellings(counts, permutations, seed)
 

@@ -108,7 +108,9 @@ def _attacks(result: AuditResult) -> str:
         _share(base.closest),
     ]
     return tag(
-        "div", table(head, [*rows, fresh], "What each attack got", names=4), class_="scroller"
+        "div",
+        table(head, [*rows, fresh], "What each attack got", names=4),
+        class_="scroller attacks",
     )
 
 

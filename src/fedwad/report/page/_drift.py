@@ -40,7 +40,8 @@ def write_drift(
     before, after = result.distance.sites
     sections = []
     if result.drift:
-        sections.append(Section("What has changed", result.explain()._repr_html_()))
+        changed = tag("div", result.explain()._repr_html_(), class_="scroller")
+        sections.append(Section("What has changed", changed))
     if len(lines) > 1:
         sections.append(Section("Over time", _over_time(lines)))
     sections += [
@@ -118,4 +119,5 @@ def _table(lines: Sequence[Line]) -> str:
         for line in lines
     ]
     head = ["new data", "comparison", "distance", "chance alone", "p", "level", ""]
-    return table(head, rows, "Comparisons with this reference", names=1)
+    shown = table(head, rows, "Comparisons with this reference", names=1)
+    return tag("div", shown, class_="scroller")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fedwad._audit import Samples
+from fedwad._words import day_in_words
 from fedwad.ot import Floats
 from fedwad.report.page._pairs import table
 from fedwad.report.page._text import escape, name, tag
@@ -87,7 +88,8 @@ def _shown(samples: Samples) -> Callable[[Floats], dict[str, str]]:
     schema = samples.schema
     if schema is not None:
         return lambda record: {
-            column: _in_units(values) for column, values in schema.describe(record).items()
+            column: _in_units(values, schema[column].kind)
+            for column, values in schema.describe(record).items()
         }
     names = samples.features or tuple(f"column {k + 1}" for k in range(samples.records.shape[1]))
     return lambda record: {
@@ -95,11 +97,12 @@ def _shown(samples: Samples) -> Callable[[Floats], dict[str, str]]:
     }
 
 
-def _in_units(values: Mapping[str, float]) -> str:
-    """A column in its own units: a number, `missing`, or the most likely level."""
+def _in_units(values: Mapping[str, float], kind: str) -> str:
+    """A column in its own units: a number, a day, `missing`, or the most likely level."""
     if "mean" in values:
         if values.get("missing", 0.0) > 0.5 or values["mean"] != values["mean"]:
             return "missing"
-        return f"{values['mean']:.4g}"
+        day = day_in_words(values["mean"]) if kind == "date" else None
+        return day or f"{values['mean']:.4g}"
     level, share = max(values.items(), key=lambda item: item[1])
     return level if share > 0.99 else f"{level} ({share:.0%})"

@@ -35,15 +35,14 @@ def write_training(
     path : the file; it is written completely or not at all
     """
     first = next(iter(results.values()))
-    best = max(results, key=lambda key: results[key].mean)
+    means = [f"{escape(key)} {result.mean:.1%}" for key, result in results.items()]
+    means.append(f"always the majority class {first.mean_baseline:.1%}")
     lead = tag(
         "p", f"Mean accuracy over {len(first.sites)} sites, each tested on its own samples: "
-    ) + tag(
-        "p", "; ".join(f"{escape(key)} {result.mean:.1%}" for key, result in results.items()) + "."
-    )
+    ) + tag("p", "; ".join(means) + ".")
     sections = [
         Section("Round by round", _curves(results)),
-        Section("Each site", _clients(results, best)),
+        Section("Each site", _clients(results)),
         Section("How it was made", _made(results)),
     ]
     write_page(
@@ -63,17 +62,21 @@ def _curves(results: Mapping[str, TrainingResult]) -> str:
     return chart(curves, "Mean accuracy over sites after each round.", zero=True)
 
 
-def _clients(results: Mapping[str, TrainingResult], best: str) -> str:
-    groups = dict(zip(results[best].sites, results[best].groups.tolist(), strict=True))
+def _clients(results: Mapping[str, TrainingResult]) -> str:
+    first = next(iter(results.values()))
+    finest = max(results.values(), key=lambda result: len(set(result.groups.tolist())))
+    groups = dict(zip(finest.sites, finest.groups.tolist(), strict=True))
+    majority = dict(zip(first.sites, first.baseline.tolist(), strict=True))
     tables = {
         key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
         for key, result in results.items()
     }
-    head = tag("tr", *(tag("th", text) for text in ("site", "cluster", *map(escape, results))))
+    words = ("site", "cluster", *map(escape, results), "majority class")
+    head = tag("tr", *(tag("th", text) for text in words))
     rows = []
     for site, group in sorted(groups.items(), key=lambda pair: pair[1]):
         cells = [
-            f"{tables[key][site]:.1%}" if site in tables[key] else "missing" for key in results
+            f"{own[site]:.1%}" if site in own else "missing" for own in (*tables.values(), majority)
         ]
         rows.append(
             tag(
@@ -83,7 +86,8 @@ def _clients(results: Mapping[str, TrainingResult], best: str) -> str:
                 *(tag("td", cell) for cell in cells),
             )
         )
-    return tag("table", tag("thead", head), tag("tbody", *rows))
+    shown = tag("table", tag("thead", head), tag("tbody", *rows))
+    return tag("div", shown, class_="scroller")
 
 
 def _made(results: Mapping[str, TrainingResult]) -> str:
