@@ -204,7 +204,7 @@ def test_the_name_of_a_site_is_ignored():
     for values in (("Paris", "Oslo"), ("North", "South", "West"), (12, 13, 1)):
         sites = ("paris", "oslo", "rome")[: len(values)]
         tables = {
-            site: clinic(50, k).assign(where=value)
+            site: clinic(50, k).assign(where=[value] * 45 + [None] * 5)
             for k, (site, value) in enumerate(zip(sites, values, strict=True))
         }
         schema, conflicts = agreed(tables)

@@ -154,6 +154,12 @@ def test_dates_with_one_meaning_only(tmp_path):
     assert found["either"][0] == "category"
 
 
+@pytest.mark.parametrize("codes", [["E11", "E78"], ["+E1", "e2"], ["E11", "1,5"], [",e1", "2,5"]])
+def test_codes_that_end_like_an_exponent_are_text(tmp_path, codes):
+    (tmp_path / "a.csv").write_text("icd;v\n" + "".join(f"{code};1\n" for code in codes))
+    assert contents(read_table(tmp_path / "a.csv"))["icd"] == ("category", codes)
+
+
 def test_blank_rows(tmp_path):
     (tmp_path / "a.csv").write_text("u,v\n1,2\n,\n3,4\n\n,\n,\n")
     table = read_table(tmp_path / "a.csv")

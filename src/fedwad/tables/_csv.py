@@ -230,7 +230,9 @@ def _without_blank_end(
     kept = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0
     notes = []
     if kept < rows:
-        notes.append(f"{path}: {rows - kept} blank rows at the end are left out.")
+        count = rows - kept
+        what = "1 blank row at the end is" if count == 1 else f"{count} blank rows at the end are"
+        notes.append(f"{path}: {what} left out.")
     inside = (np.flatnonzero(blank[:kept]) + 1).tolist()
     if inside:
         notes.append(

@@ -147,7 +147,7 @@ def _names_sites(found: StatisticsBySite) -> bool:
 
     So it is at two sites if the values are their names.
     """
-    if len(found) < 2 or any(s.distinct != 1 or s.missing for s in found.values()):
+    if len(found) < 2 or any(s.distinct != 1 or s.missing > s.count for s in found.values()):
         return False
     values = {site: s.levels[0] if s.levels else str(s.mean) for site, s in found.items()}
     if "nan" in values.values() or len(set(values.values())) < len(values):

@@ -31,7 +31,7 @@ MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "<na>", "nat", "missing"
 WEAK_MISSING = ("none", "-", "--", ".", "n.a.", "*")
 
 _POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?(,\d+)?([eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?((\d+|\d{1,3}(\.\d{3})+)(,\d+)?|,\d+)([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?|[+-]?\d+(\.\d+)?")
 _WHOLE = re.compile(r"-?\d+\.0+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -59,6 +59,8 @@ def number_in(text: str, decimal: str = "") -> float:
 
     >>> number_in("1.5"), number_in("1,000"), number_in("1,5"), number_in("1,000", ",")
     (1.5, 1000.0, 1.5, 1.0)
+    >>> number_in(",5"), number_in("1.000,5"), number_in("E11")
+    (0.5, 1000.5, nan)
     """
     word = text.strip()
     if is_number(word):

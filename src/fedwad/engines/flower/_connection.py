@@ -79,8 +79,8 @@ def _certificate_problem(code: int, host: str, root_certificates: str | Path | N
         )
     if root_certificates is None:
         return (
-            "its certificate is signed by an unknown authority; give the SuperLink's ca.crt with"
-            " --ca."
+            "its certificate is signed by an unknown authority; give the SuperLink's ca.crt"
+            " (root_certificates, --ca)."
         )
     name = Path(root_certificates).name
     return f"its certificate was not signed by {name}; use the ca.crt of this SuperLink."

@@ -89,7 +89,7 @@ def journal_path(job: Job, resume: bool) -> Path | None:
     digest = hashlib.sha256(job.to_json().encode()).hexdigest()[:24]
     path = Path(folder) / f"{digest}.journal" if folder else None
     if resume and (path is None or not path.exists()):
-        raise InputError("The SuperLink has no journal of this job; start it without --resume.")
+        raise InputError("The SuperLink has no journal of this job; start it without resume.")
     if path is not None and not resume:
         path.unlink(missing_ok=True)
     return path
