@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class SimulationFolder:
         self._sites.write_text(json.dumps(sites), encoding="utf-8")
 
     def sites(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._sites.read_text(encoding="utf-8")))
+        """The settings of all sites; a process reads the file once."""
+        return list(_read_once(self._sites, self._sites.stat().st_mtime_ns))
 
     def progress(self, sentence: str) -> None:
         """Report a sentence about the progress of the run."""
@@ -59,3 +61,8 @@ class SimulationFolder:
         if not self._outcome.exists():
             return None
         return dict(json.loads(self._outcome.read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: Path, modified: int) -> list[dict[str, Any]]:  # noqa: ARG001 - a part of the key
+    return list(json.loads(path.read_text(encoding="utf-8")))

@@ -1,6 +1,7 @@
 """A node's connection to a SuperLink: signed calls for messages, replies and heartbeats.
 
-This is the only module that imports internals of Flower. They are those of version 1.41.
+This module and `_objects` are the only ones that import internals of Flower. They are those of
+version 1.41.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedwad.engines.flower._connection import connection_problem
+from fedwad.engines.flower._objects import LONGEST_PAUSE, PATIENCE, SHORTEST_PAUSE
 from fedwad.errors import InputError
 
 __all__ = ["LostError", "RefusedError", "SuperLinkClient"]
@@ -146,6 +148,10 @@ class SuperLinkClient:
                     self._client.ConfirmMessageReceived, self._node, run
                 ),
                 return_type=Message,
+                max_time=PATIENCE,
+                max_tries_per_object=None,
+                initial_backoff=SHORTEST_PAUSE,
+                backoff_cap=LONGEST_PAUSE,
             )
         except httpx.TransportError as error:
             raise LostError(_reason(error)) from None

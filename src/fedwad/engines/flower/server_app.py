@@ -18,6 +18,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedwad.engines._outcome import error_outcome, internal_outcome
 from fedwad.engines.flower._discovery import find_sites
 from fedwad.engines.flower._log_codec import encode_progress, encode_result
+from fedwad.engines.flower._objects import shorten_pauses
 from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.grid import GridFederation
 from fedwad.engines.job import Job, run
@@ -25,6 +26,8 @@ from fedwad.errors import FedwadError, InputError
 from fedwad.federation import Description
 
 __all__ = ["app", "journal_path"]
+
+_NAMED = 20  # sites up to which the report names all that were found
 
 app = ServerApp()
 
@@ -47,6 +50,7 @@ class LogReport:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one job. The caller always receives a result or one sentence."""
+    shorten_pauses()
     settings = context.run_config
     report = SimulationFolder.current() or LogReport(str(settings["marker"]))
     report.finish(_outcome(grid, settings, report.progress))
@@ -60,7 +64,8 @@ def _outcome(
         names = json.loads(str(settings["sites"]))
         descriptions: dict[str, Description] = {}
         nodes = find_sites(grid, names, float(settings["patience"]), on_progress, descriptions)
-        on_progress(f"Found {', '.join(nodes)}.")
+        few = len(nodes) <= _NAMED
+        on_progress(f"Found {', '.join(nodes)}." if few else f"Found {len(nodes)} sites.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:
             on_progress(f"{replies} of {messages} sites answered in {seconds:.1f} s.")

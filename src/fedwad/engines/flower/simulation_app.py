@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from fedwad.federation import Client, Columns, FileLedger, Policy, load_site_dat
 
 __all__ = ["app", "client_of"]
 
+_CACHED_BYTES = 1 << 29  # of files whose clients one process keeps open
+
 app = ClientApp()
 
 
@@ -34,7 +36,7 @@ def handle(message: Message, context: Context) -> Message:
         folder = SimulationFolder.current()
         if folder is None:
             raise FederationError("This node is not part of a simulation; use the other app.")
-        client = _kept_client(folder.sites()[int(context.node_config["partition-id"])])
+        client = _clients.get(folder.sites()[int(context.node_config["partition-id"])])
     except Exception as error:
         print(f"fedwad cannot open this site: {error!r}", file=sys.stderr, flush=True)
         return failure_reply(message, CANNOT_OPEN)
@@ -54,11 +56,28 @@ def client_of(site: Mapping[str, Any]) -> Client:
     return Client(held, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
 
 
-def _kept_client(site: Mapping[str, Any]) -> Client:
-    """The client of one simulated site, which this process opens again only if the data change."""
-    return _opened_once(json.dumps(site), Path(site["data"]).stat().st_mtime_ns)
+class _ClientCache:
+    """Clients that this process has opened, by settings, time and size of the file.
+
+    The oldest make room when the files together exceed a size. A file that changed is read again.
+    """
+
+    def __init__(self, limit: int = _CACHED_BYTES) -> None:
+        self._limit, self._size = limit, 0
+        self._clients: OrderedDict[tuple[str, int, int], Client] = OrderedDict()
+
+    def get(self, site: Mapping[str, Any]) -> Client:
+        """The client of one simulated site."""
+        stat = Path(site["data"]).stat()
+        key = (json.dumps(site), stat.st_mtime_ns, stat.st_size)
+        if key not in self._clients:
+            self._clients[key] = client_of(site)
+            self._size += stat.st_size
+            while self._size > self._limit and len(self._clients) > 1:
+                (_, _, freed), _ = self._clients.popitem(last=False)
+                self._size -= freed
+        self._clients.move_to_end(key)
+        return self._clients[key]
 
 
-@lru_cache(maxsize=128)
-def _opened_once(site: str, modified: int) -> Client:  # noqa: ARG001 - a part of the cache's key
-    return client_of(json.loads(site))
+_clients = _ClientCache()

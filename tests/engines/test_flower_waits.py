@@ -1,0 +1,104 @@
+"""What Flower waits for, and what a simulation reads again."""
+
+import threading
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
+
+from flwr.supercore.inflatable import inflatable_utils
+from flwr.superlink.grid import http_grid
+
+from fedwad.engines.flower import _objects, _superlink, simulation_app
+
+
+class Pauses:
+    """The seconds that Flower would wait between two tries."""
+
+    def __init__(self):
+        self.seconds = []
+
+    def wait(self, seconds):
+        self.seconds.append(seconds)
+
+    def is_set(self):
+        return False
+
+    def set(self):
+        pass
+
+
+def unavailable_at_first(tries):
+    left = [tries]
+
+    def pull(object_id):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise inflatable_utils.ObjectUnavailableError(object_id)
+        return b"content"
+
+    return pull
+
+
+def test_the_grid_tries_again_soon(monkeypatch):
+    pauses = Pauses()
+    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # restored afterwards
+    threads = SimpleNamespace(Event=lambda: pauses, Lock=threading.Lock)
+    monkeypatch.setattr(inflatable_utils, "threading", threads)
+    _objects.shorten_pauses()
+    once = http_grid.pull_objects
+    _objects.shorten_pauses()
+    assert http_grid.pull_objects is once
+    assert isinstance(once, partial)
+    found = once(["one"], unavailable_at_first(8))
+    assert found == {"one": b"content"}
+    assert len(pauses.seconds) == 8
+    assert pauses.seconds[0] <= 1.2 * _objects.SHORTEST_PAUSE
+    assert max(pauses.seconds) <= 1.2 * _objects.LONGEST_PAUSE
+
+
+def test_the_node_tries_again_soon(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(
+        _superlink,
+        "pull_and_inflate_object_from_tree",
+        lambda *_, **options: asked.update(options) or SimpleNamespace(metadata=SimpleNamespace()),
+    )
+    link = object.__new__(_superlink.SuperLinkClient)
+    link._client, link._node = SimpleNamespace(PullObject=0, ConfirmMessageReceived=0), None
+    header = SimpleNamespace(metadata=SimpleNamespace(run_id=1))
+    assert link.fetch(header, _superlink.ObjectTree(object_id="one")) is not None
+    assert asked["initial_backoff"] == _objects.SHORTEST_PAUSE
+    assert asked["backoff_cap"] == _objects.LONGEST_PAUSE
+
+
+class TestClientCache:
+    @pytest.fixture
+    def site(self, tmp_path, monkeypatch):
+        path = tmp_path / "paris.npy"
+        np.save(path, np.zeros((3, 2)))
+        opened = []
+        monkeypatch.setattr(
+            simulation_app, "client_of", lambda site: opened.append(site["data"]) or object()
+        )
+        return {"data": str(path)}, opened
+
+    def test_a_file_is_read_once_and_again_after_a_change(self, site):
+        settings, opened = site
+        cache = simulation_app._ClientCache()
+        first = cache.get(settings)
+        assert cache.get(dict(settings)) is first
+        np.save(settings["data"], np.zeros((4, 2)))
+        assert cache.get(settings) is not first
+        assert len(opened) == 2
+
+    def test_the_oldest_make_room(self, site):
+        settings, opened = site
+        size = 128 + 3 * 2 * 8  # of the file
+        cache = simulation_app._ClientCache(limit=2 * size)
+        for name in ("a", "b", "a", "c", "a", "b"):
+            cache.get(settings | {"name": name})
+        assert len(opened) == 4  # a, b, c, and b again
