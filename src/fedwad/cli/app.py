@@ -25,6 +25,7 @@ from fedwad.cli.reference import reference
 from fedwad.cli.reproduce import reproduce
 from fedwad.cli.schema import schema
 from fedwad.cli.train import train
+from fedwad.cli.warm_up import warm_up
 from fedwad.cli.watch import watch
 
 __all__ = ["app"]
@@ -50,6 +51,7 @@ app.command()(plan)
 app.command()(audit)
 app.command()(train)
 app.command()(reproduce)
+app.command("warm-up")(warm_up)
 
 _node = typer.Typer(
     help="For data holders: check what a node would answer, and run one.", no_args_is_help=True

@@ -28,6 +28,7 @@ from fedwad import Round
 from fedwad._matrix.api import Progress as Step
 from fedwad._words import printable
 from fedwad.errors import DataWarning, FedwadError
+from fedwad.ot import announce_compiling
 
 __all__ = [
     "Bar",
@@ -57,6 +58,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        announce_compiling(_say_compiling)
         try:
             with warnings.catch_warnings():  # commands print what they warn about themselves
                 warnings.simplefilter("ignore", DataWarning)
@@ -71,6 +73,12 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
 
     wrapper.__doc__ = _unwrapped(command.__doc__)
     return wrapper
+
+
+def _say_compiling() -> None:
+    """Say on a terminal why the first run on a machine takes longer."""
+    if errors.is_terminal:
+        errors.print("Compiling for this machine: some seconds, once. (fedwad warm-up)")
 
 
 def with_options(sentence: str) -> str:

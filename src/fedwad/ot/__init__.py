@@ -24,6 +24,7 @@ from fedwad.ot._classes import (
     summarise_classes,
 )
 from fedwad.ot._columns import ColumnMoments, block_moments, column_moments
+from fedwad.ot._compiling import announce_compiling
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
@@ -62,6 +63,7 @@ from fedwad.ot._synthetic import (
     synthetic_distances,
     synthetic_transports,
 )
+from fedwad.ot._warm_up import warm_up
 
 __all__ = [
     "SMALLEST_BLOCK",
@@ -91,6 +93,7 @@ __all__ = [
     "Site",
     "Summary",
     "SyntheticSample",
+    "announce_compiling",
     "as_labels",
     "as_points",
     "as_weights",
@@ -140,5 +143,6 @@ __all__ = [
     "synthetic_transports",
     "upper_bound",
     "upper_bounds",
+    "warm_up",
     "wasserstein",
 ]

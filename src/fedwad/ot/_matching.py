@@ -4,9 +4,8 @@ paths."""
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from fedwad.ot._small.graph import MIN_SCAN
+from fedwad.ot._small.compiled import entry, inner, inner_scan
 from fedwad.ot._small.paths import first_at, least
 
 __all__ = ["match"]
@@ -14,7 +13,7 @@ __all__ = ["match"]
 NONE = -1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _match_zeros(cost, row_of, col_of):
     """Give each row a column of cost zero that is still free."""
     for i in range(len(cost)):
@@ -24,7 +23,7 @@ def _match_zeros(cost, row_of, col_of):
                 break
 
 
-@njit(nogil=True, cache=True, fastmath=MIN_SCAN)
+@inner_scan
 def _relax(row, base, price, dist, path, i):
     """Shorten the distances of columns over row i. Settled columns have price -inf and stay
     unchanged."""
@@ -35,7 +34,7 @@ def _relax(row, base, price, dist, path, i):
         path[j] = i if better else path[j]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def match(cost):
     """Optimal assignment for non-negative costs that hold many zeros: the column of each row, and
     both potentials.
@@ -45,8 +44,10 @@ def match(cost):
     them.
     """
     n = len(cost)
-    row_of, col_of = np.full(n, NONE), np.full(n, NONE)
+    row_of, col_of = np.empty(n, np.int64), np.empty(n, np.int64)
     u, v = np.zeros(n), np.zeros(n)
+    for k in range(n):
+        row_of[k], col_of[k] = NONE, NONE
     _match_zeros(cost, row_of, col_of)
     dist, price = np.empty(n), np.empty(n)
     path = np.empty(n, np.int64)
@@ -54,8 +55,8 @@ def match(cost):
     for free in range(n):
         if col_of[free] != NONE:
             continue
-        dist[:] = np.inf
-        price[:] = v
+        for k in range(n):  # array assignments take seconds to compile
+            dist[k], price[k] = np.inf, v[k]
         i, reached, count = free, 0.0, 0
         while True:
             _relax(cost[i], reached - u[i], price, dist, path, i)

@@ -7,6 +7,7 @@ second, then two, then four. Most of a round with large messages was this wait, 
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 
 __all__ = ["LONGEST_PAUSE", "PATIENCE", "SHORTEST_PAUSE", "shorten_pauses"]
 
@@ -17,16 +18,16 @@ PATIENCE = 600.0  # seconds for all tries
 def shorten_pauses() -> None:
     """Let the Grid of this process try again sooner. Versions that differ keep their own pauses."""
     try:
-        from flwr.superlink.grid import http_grid
-
+        http_grid = import_module("flwr.superlink.grid.http_grid")
         plain = http_grid.pull_objects
     except (ImportError, AttributeError):
         return
     if not isinstance(plain, partial):
-        http_grid.pull_objects = partial(
+        replacement = partial(
             plain,
             max_time=PATIENCE,
             max_tries_per_object=None,
             initial_backoff=SHORTEST_PAUSE,
             backoff_cap=LONGEST_PAUSE,
         )
+        http_grid.pull_objects = replacement  # type: ignore[attr-defined]

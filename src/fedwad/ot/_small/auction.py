@@ -10,10 +10,10 @@ so bids are capped and the rooms are approximate.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedwad.ot._small.cells import NONE
+from fedwad.ot._small.compiled import entry, inner
 from fedwad.ot._small.paths import first_at, least
 
 WIDE = 32  # sinks from which on it pays to pass over a row several times in vector instructions
@@ -30,7 +30,7 @@ class Bids(NamedTuple):
     kept: NDArray[np.float64]  # (S,) mass of the bids kept
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _meld(bids, i, j):
     """Join two heaps given by their roots; the new root."""
     if i == NONE:
@@ -44,7 +44,7 @@ def _meld(bids, i, j):
     return i
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _without_root(bids, root):
     """The heap without its root: meld the children in pairs, then the pairs from last to first."""
     pairs, i = NONE, bids.child[root]
@@ -62,7 +62,7 @@ def _without_root(bids, root):
     return heap
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _two_best_narrow(row, g):
     best = second = np.inf
     arg = 0
@@ -76,7 +76,7 @@ def _two_best_narrow(row, g):
     return arg, best, second
 
 
-@njit(nogil=True, cache=True)
+@inner
 def two_best(row, g, scratch):
     """The sink minimising c_is - g_s, the minimum, and the minimum over the other sinks."""
     if len(g) < WIDE:
@@ -89,7 +89,7 @@ def two_best(row, g, scratch):
     return arg, best, least(scratch)
 
 
-@njit(nogil=True, cache=True)
+@entry
 def auction(cost, weight, room, g, eps, max_bids):
     """Raise the prices -g of the sinks until all samples are placed; returns the number of bids."""
     n, n_sinks = cost.shape

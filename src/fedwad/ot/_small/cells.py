@@ -13,8 +13,9 @@ concern them.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedwad.ot._small.compiled import entry, inner
 
 NONE = -1
 
@@ -53,7 +54,7 @@ class Idle(NamedTuple):
     max_fall: NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def new_plan(sink_of, units, n_sinks):
     """One cell per sample, with all of its units in `sink_of`; no cell is on a member list yet."""
     n = len(sink_of)
@@ -71,7 +72,7 @@ def new_plan(sink_of, units, n_sinks):
     return Plan(cells, np.full(n_sinks, NONE), np.arange(n), np.full(1, n))
 
 
-@njit(nogil=True, cache=True)
+@entry
 def new_idle(sink_of, gap, n_sinks):
     """All samples idle, grouped by sink (counting sort)."""
     start = np.zeros(n_sinks + 1, np.int64)
@@ -87,7 +88,7 @@ def new_idle(sink_of, gap, n_sinks):
     return Idle(member, sorted_gap, start, stop, np.full(n_sinks, -1.0))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def link(plan, k, sink):
     """Put cell k on the member list of `sink`."""
     cells, head = plan.cells, plan.member[sink]
@@ -99,7 +100,7 @@ def link(plan, k, sink):
     plan.member[sink] = k
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _unlink(plan, k):
     """Take cell k off the member list of its sink."""
     cells = plan.cells
@@ -112,7 +113,7 @@ def _unlink(plan, k):
         cells[after].prev = before
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _retire(plan, k):
     """Make the emptied, unlinked cell k unused."""
     cells = plan.cells
@@ -130,7 +131,7 @@ def _retire(plan, k):
     plan.unused[0] = k
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _split(plan, k, sink, amount):
     """A new cell with `amount` units of cell k in `sink`; NONE when the cells are used up."""
     cells, new = plan.cells, plan.unused[0]
@@ -146,7 +147,7 @@ def _split(plan, k, sink, amount):
     return new
 
 
-@njit(nogil=True, cache=True)
+@inner
 def move(plan, k, sink, amount):
     """Move `amount` units of cell k to `sink`. Returns (ok, the cell that joined `sink` or
     NONE)."""
@@ -170,7 +171,7 @@ def move(plan, k, sink, amount):
     return new != NONE, new
 
 
-@njit(nogil=True, cache=True)
+@entry
 def collect(plan):
     """The plan as (sample, sink, units), sorted by sample."""
     cells = plan.cells

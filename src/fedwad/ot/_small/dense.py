@@ -6,13 +6,14 @@ of both sides and returns the cost of an optimal plan, its relative duality gap 
 error.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedwad.ot._matching import match
+from fedwad.ot._measure import Floats
+from fedwad.ot._small.compiled import entry, inner, inner_fused
 
 __all__ = ["prove"]
 
@@ -22,7 +23,7 @@ _SPLINTER = 2.0**-60  # of a total mass of one: less is rounding
 _STEPS = 50  # per point, far more than are needed
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@inner_fused
 def _square(x, y):
     """|x - y|^2 from the difference."""
     total = 0.0
@@ -31,7 +32,7 @@ def _square(x, y):
     return total
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _squares(product, x, y, x_norms, y_norms):
     """All |x_i - y_j|^2 from products and squared norms about a common centre, into `product`."""
     n, m = product.shape
@@ -42,21 +43,44 @@ def _squares(product, x, y, x_norms, y_norms):
             product[i, j] = square if square >= _CANCELLATION * norms else _square(x[i], y[j])
 
 
-@njit(nogil=True, cache=True)
+@inner
+def _smallest(row):
+    """The minimum of a row. Expressions of whole arrays would take seconds to compile."""
+    low = np.inf
+    for j in range(len(row)):
+        low = min(low, row[j])
+    return low
+
+
+@inner
+def _smallest_difference(row, g):
+    """The minimum of c_j - g_j."""
+    low = np.inf
+    for j in range(len(row)):
+        low = min(low, row[j] - g[j])
+    return low
+
+
+@inner
 def _assigned(cost):
     """Optimal assignment of n x n points of equal weight: the column of each row, and the
     potentials of columns."""
     n = len(cost)
-    reduced = np.empty((n, n))
+    reduced, least = np.empty((n, n)), np.empty(n)
+    for j in range(n):
+        least[j] = np.inf
     for i in range(n):
-        reduced[i] = cost[i] - cost[i].min()
-    least = reduced[0].copy()
-    for i in range(1, n):
-        least = np.minimum(least, reduced[i])
+        low = _smallest(cost[i])
+        for j in range(n):
+            reduced[i, j] = cost[i, j] - low
+            least[j] = min(least[j], reduced[i, j])
     for i in range(n):
-        reduced[i] -= least
+        for j in range(n):
+            reduced[i, j] -= least[j]
     cols, _, v = match(reduced)
-    return cols, least + v
+    for j in range(n):
+        least[j] += v[j]
+    return cols, least
 
 
 class _Tree(NamedTuple):
@@ -69,7 +93,7 @@ class _Tree(NamedTuple):
     came: NDArray[np.int64]  # (n,) column from which a row was reached
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _search(cost, flow, room, u, v, source, tree):
     """Dijkstra from row `source` to a column with room; returns it (NONE: none) and its distance.
 
@@ -78,8 +102,10 @@ def _search(cost, flow, room, u, v, source, tree):
     """
     n, m = cost.shape
     dist, parent, done, depth, came = tree
-    done[:] = False
-    depth[:] = np.inf
+    for j in range(m):
+        done[j] = False
+    for i in range(n):
+        depth[i] = np.inf
     depth[source], came[source] = 0.0, NONE
     for j in range(m):
         dist[j], parent[j] = max(cost[source, j] - u[source] - v[j], 0.0), source
@@ -97,7 +123,7 @@ def _search(cost, flow, room, u, v, source, tree):
                 _relax(cost[i], u[i], v, i, length, tree)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _relax(row, potential, v, i, length, tree):
     """Shorten the distances of columns over row i, which lies at `length`."""
     dist, parent, done = tree.dist, tree.parent, tree.done
@@ -107,7 +133,7 @@ def _relax(row, potential, v, i, length, tree):
             dist[j], parent[j] = through, i
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _lower(u, v, length, tree):
     """Move the potentials so that the path becomes tight and no reduced cost negative."""
     for j in range(len(v)):
@@ -118,7 +144,7 @@ def _lower(u, v, length, tree):
             u[i] += length - tree.depth[i]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _augment(flow, sink, most, tree):
     """Send at most `most` along the path that ends in `sink`; returns how much was sent."""
     parent, came = tree.parent, tree.came
@@ -138,7 +164,7 @@ def _augment(flow, sink, most, tree):
             flow[i, j] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _flows(cost, a, b):
     """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if the
     number of steps exceeds its bound.
@@ -152,7 +178,7 @@ def _flows(cost, a, b):
     left, room = a.copy(), b.copy()
     u, v = np.empty(n), np.zeros(m)
     for i in range(n):
-        u[i] = cost[i].min()
+        u[i] = _smallest(cost[i])
     tree = _Tree(
         np.empty(m),
         np.empty(m, np.int64),
@@ -176,7 +202,7 @@ def _flows(cost, a, b):
     return flow, v
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _exact(features, classes, i, j):
     """|x_i - y_j|^2 from differences, the class rows included; `between` holds exact squares."""
     _, x, y, _, _ = features
@@ -184,7 +210,7 @@ def _exact(features, classes, i, j):
     return _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
 
 
-@njit(nogil=True, cache=True)
+@entry
 def _fill_costs(features, classes):
     """Overwrite the products: costs of all pairs, and exact squares between rows of the tables."""
     cost, x, y, x_norms, y_norms = features
@@ -199,48 +225,63 @@ def _fill_costs(features, classes):
             between[i, j] = _square(x_table[i], y_table[j])
 
 
-@njit(nogil=True, cache=True)
-def _prove_assignment(cost, a, features, classes):
+@entry
+def _prove_assignment(a, features, classes):
+    cost = features[0]
     cols, g = _assigned(cost)
     primal, slack = 0.0, 0.0
     for i in range(len(cost)):
         j = cols[i]
         exact = _exact(features, classes, i, j)
         primal += a[i] * exact
-        slack += a[i] * (exact - (cost[i] - g).min() - g[j])
+        slack += a[i] * (exact - _smallest_difference(cost[i], g) - g[j])
     return primal, (slack / primal if primal > 0.0 else 0.0), 0.0
 
 
-@njit(nogil=True, cache=True)
-def _prove_flows(cost, a, b, features, classes):
+@inner
+def _total(values):
+    total = 0.0
+    for k in range(len(values)):
+        total += values[k]
+    return total
+
+
+@entry
+def _prove_flows(a, b, features, classes):
+    cost = features[0]
     n, m = cost.shape
     flow, g = _flows(cost, a, b)
     if flow.shape[0] < n:
         return np.inf, np.inf, np.inf
     primal, slack, error = 0.0, 0.0, 0.0
     for i in range(n):
-        f = (cost[i] - g).min()
-        error += abs(flow[i].sum() - a[i])
+        f = _smallest_difference(cost[i], g)
+        error += abs(_total(flow[i]) - a[i])
         for j in range(m):
             if flow[i, j] > 0.0:
                 exact = _exact(features, classes, i, j)
                 primal += flow[i, j] * exact
                 slack += flow[i, j] * (exact - f - g[j])
     for j in range(m):
-        error += abs(flow[:, j].sum() - b[j])
+        error += abs(_total(flow[:, j]) - b[j])
     return primal, (slack / primal if primal > 0.0 else 0.0), error
 
 
-@njit(nogil=True, cache=True)
-def prove(uniform, a, b, features, classes):
+def prove(
+    uniform: bool,
+    a: Floats,
+    b: Floats,
+    features: tuple[Any, ...],
+    classes: tuple[Any, ...],
+) -> tuple[float, float, float]:
     """(cost, relative duality gap, marginal error) of an optimal plan for the cost |x - y|^2.
 
     `features` and `classes` hold, for features and for the rows of class tables: products of both
     sides about a common centre (overwritten), the points of both, their squares about the centre;
     `classes` also the table row of each point. `uniform` says that both sides have equally many
-    points of equal weight.
+    points of equal weight. Each of the two solvers is compiled when it is first needed.
     """
     _fill_costs(features, classes)
     if uniform:
-        return _prove_assignment(features[0], a, features, classes)
-    return _prove_flows(features[0], a, b, features, classes)
+        return _prove_assignment(a, features, classes)  # type: ignore[no-any-return]
+    return _prove_flows(a, b, features, classes)  # type: ignore[no-any-return]

@@ -12,12 +12,11 @@ not depend on g, so `shift` changes only when members come and go.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedwad.ot._small.cells import NONE
+from fedwad.ot._small.compiled import inner, inner_scan
 
-MIN_SCAN = {"nnan", "nsz", "reassoc"}  # lets LLVM vectorise a minimum; costs are never NaN
 SHORTLIST = 16  # members remembered per edge, where there is memory for it
 SHORTLIST_ENTRIES = 4_000_000
 
@@ -40,7 +39,7 @@ class SinkGraph(NamedTuple):
     bound: NDArray[np.float64]  # (S, S)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def new_graph(n_sinks):
     """A graph without rows. Many sinks have few members each, to be scanned rather than listed."""
     shape = (n_sinks, n_sinks)
@@ -56,7 +55,7 @@ def new_graph(n_sinks):
     )
 
 
-@njit(nogil=True, cache=True, fastmath=MIN_SCAN)
+@inner_scan
 def _lower(cost, graph, s, sample, cell):
     """Lower shift[s, :] to what the member `cell` of s allows."""
     shift, best, row = graph.shift[s], graph.cell[s], cost[sample]
@@ -68,7 +67,7 @@ def _lower(cost, graph, s, sample, cell):
         best[r] = cell if better else best[r]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _shortlist(graph, s, r, key, cell):
     """Put a member with key < bound on the shortlist of (s, r); a full list drops its largest
     key."""
@@ -90,7 +89,7 @@ def _shortlist(graph, s, r, key, cell):
         graph.bound[s, r] = keys[0]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def offer(cost, graph, s, sample, cell):
     """Take note that `cell` of `sample` has become a member of s."""
     if not graph.filled[s]:
@@ -103,7 +102,7 @@ def offer(cost, graph, s, sample, cell):
                 _shortlist(graph, s, r, cost[sample, r] - base, cell)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def fill(cost, plan, graph, s):
     """Compute shift[s, :] from the members of s."""
     graph.shift[s, :] = np.inf
@@ -115,7 +114,7 @@ def fill(cost, plan, graph, s):
     graph.filled[s] = True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _is_current(cost, plan, s, r, cell, key):
     """Whether `cell` is a member of s with that key (a cell may have been re-used for another
     sample)."""
@@ -125,7 +124,7 @@ def _is_current(cost, plan, s, r, cell, key):
     return cost[i, r] - cost[i, s] == key
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _list_members(cost, plan, graph, s, r):
     """Make a new shortlist for (s, r) of all members of s."""
     graph.near_size[s, r] = 0
@@ -139,7 +138,7 @@ def _list_members(cost, plan, graph, s, r):
         k = plan.cells[k].next
 
 
-@njit(nogil=True, cache=True)
+@inner
 def refresh(cost, plan, graph, s, r):
     """Make shift[s, r] current; False: it already was."""
     if _is_current(cost, plan, s, r, graph.cell[s, r], graph.shift[s, r]):

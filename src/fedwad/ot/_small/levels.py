@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedwad.ot._small.auction import auction, two_best
 from fedwad.ot._small.cells import Plan, new_idle, new_plan
-from fedwad.ot._small.graph import MIN_SCAN
+from fedwad.ot._small.compiled import entry, entry_scan, inner
 from fedwad.ot._small.paths import DONE, balance
 
 GROWTH = 4  # samples of one subsample per sample of the subsample before
@@ -32,7 +31,7 @@ class Level(NamedTuple):
     plan: Plan | None
 
 
-@njit(nogil=True, cache=True, fastmath=MIN_SCAN)
+@entry_scan
 def sample_potentials(cost, g):
     """f_i = min over s of (c_is - g_s)."""
     f = np.empty(cost.shape[0])
@@ -45,7 +44,7 @@ def sample_potentials(cost, g):
     return f
 
 
-@njit(nogil=True, cache=True)
+@entry
 def assign(cost, units, capacity, g):
     """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of
     sinks."""
@@ -60,7 +59,7 @@ def assign(cost, units, capacity, g):
     return sink_of, gap, excess
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _spread_ties(cost, units, g, sink_of, gap, excess):
     """Send samples that are indifferent up to rounding from over-full sinks to tied ones with room.
 

@@ -9,11 +9,11 @@ stay idle.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedwad.ot._small.cells import NONE, link, move
-from fedwad.ot._small.graph import MIN_SCAN, fill, new_graph, offer, refresh
+from fedwad.ot._small.compiled import entry, inner, inner_scan
+from fedwad.ot._small.graph import fill, new_graph, offer, refresh
 
 DONE, TOO_MANY_STEPS, OUT_OF_CELLS = 0, 1, 2
 
@@ -32,7 +32,7 @@ class Search(NamedTuple):
     target: NDArray[np.int64]  # (S,) and where to
 
 
-@njit(nogil=True, cache=True)
+@inner
 def least(values):
     """The minimum, as four running minima, which compiles to vector instructions."""
     a = b = c = d = np.inf
@@ -45,7 +45,7 @@ def least(values):
     return min(min(a, b), min(c, d))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def first_at(values, value):
     """The first index with that value; it must occur."""
     k = 0
@@ -54,7 +54,7 @@ def first_at(values, value):
     return k
 
 
-@njit(nogil=True, cache=True, fastmath=MIN_SCAN)
+@inner_scan
 def _relax(shift, potential, s, length, search):
     """Relax all edges out of sink s, which has the given potential and was settled at `length`."""
     dist, price, parent = search.dist, search.price, search.parent
@@ -67,7 +67,7 @@ def _relax(shift, potential, s, length, search):
         parent[r] = s if better else parent[r]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _reroute(graph, g, search, count, r):
     """Recompute dist[r] over the settled sinks, after an edge into r proved longer than its
     bound."""
@@ -80,15 +80,15 @@ def _reroute(graph, g, search, count, r):
             search.parent[r] = s
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _search(cost, plan, graph, g, excess, floor, source, search):
     """Dijkstra from `source` until a sink with room is settled.
 
     Returns that sink (NONE: none can be reached), its distance and the number of sinks settled
     before it.
     """
-    search.dist[:] = np.inf
-    search.price[:] = g
+    for k in range(len(g)):  # array assignments take seconds to compile
+        search.dist[k], search.price[k] = np.inf, g[k]
     sink, length, count = source, 0.0, 0
     while excess[sink] >= -floor:
         search.settled[count] = sink
@@ -110,7 +110,7 @@ def _search(cost, plan, graph, g, excess, floor, source, search):
     return sink, length, count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _wake(cost, plan, graph, idle, s, max_fall):
     """Put the idle members of s that prefer s by at most `max_fall` on its member list."""
     k, stop = idle.start[s], idle.stop[s]
@@ -127,7 +127,7 @@ def _wake(cost, plan, graph, idle, s, max_fall):
     idle.max_fall[s] = max_fall if stop > idle.start[s] else np.inf
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
     """Wake idle samples that the pending fall of the potentials may concern; False if there are
     none.
@@ -147,7 +147,7 @@ def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
     return woken
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _trace(plan, graph, source, sink, search):
     """List the moves along the path found, last first; their number.
 
@@ -167,7 +167,7 @@ def _trace(plan, graph, source, sink, search):
     return count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _augment(cost, plan, graph, excess, source, sink, search, lump):
     """Move units along the path found; False when the cells are used up.
 
@@ -193,7 +193,7 @@ def _augment(cost, plan, graph, excess, source, sink, search, lump):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _new_search(n):
     """Scratch for n sinks."""
     return Search(
@@ -207,7 +207,7 @@ def _new_search(n):
     )
 
 
-@njit(nogil=True, cache=True)
+@inner
 def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
     """Push the excess of every sink along shortest paths to sinks with room.
 
@@ -236,7 +236,7 @@ def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
     return DONE, steps
 
 
-@njit(nogil=True, cache=True)
+@entry
 def balance(cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps):
     """Balance all sinks. At first, samples that prefer their sink by at most `max_fall` are awake.
 

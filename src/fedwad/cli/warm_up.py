@@ -1,0 +1,26 @@
+"""`fedwad warm-up`: compile beforehand, for installers and images."""
+
+from __future__ import annotations
+
+import time
+
+from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.groups import Json
+from fedwad.ot import warm_up as compile_all
+
+__all__ = ["warm_up"]
+
+
+@guarded
+def warm_up(as_json: Json = False) -> None:
+    """Compile everything now, so that the first distance on this machine does not wait.
+
+    For installers and images: numba keeps the result beside the package, or in NUMBA_CACHE_DIR.
+    """
+    since = time.perf_counter()
+    names = compile_all()
+    seconds = time.perf_counter() - since
+    if as_json:
+        print_json({"functions": list(names), "seconds": seconds})
+    else:
+        screen.print(f"{len(names)} functions are compiled ({seconds:.1f} s).")

@@ -1,0 +1,46 @@
+"""Compile everything beforehand, so that the first distance does not wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedwad.ot._measure import Measure
+
+__all__ = ["warm_up"]
+
+_PAIRS = 1000  # as many as are worth compiled code
+
+
+def warm_up() -> tuple[str, ...]:
+    """Compile all functions into numba's cache, and return their names.
+
+    The next process loads them. numba keeps the cache beside the package, in a folder of the user
+    where it may not write there, or in `NUMBA_CACHE_DIR`.
+    """
+    from fedwad.ot._many import pair_distances
+    from fedwad.ot._matching import match
+    from fedwad.ot._small import small_support
+
+    rng = np.random.default_rng(0)
+    match(rng.random((40, 40)))
+    for sizes in (20, 20), (20, 30):  # equal weights, and others
+        measures = {k: Measure(rng.random((sizes[k], 2))) for k in range(2)}
+        list(pair_distances(measures, [(0, 1)] * _PAIRS))
+    cost, even, uneven = rng.random((400, 5)), np.full(5, 0.2), np.arange(1.0, 6.0) / 15
+    for sinks in (even, uneven):
+        found = small_support(cost, np.full(400, 1 / 400), sinks)
+        small_support(cost, np.full(400, 1 / 400), sinks, found.g)
+    return tuple(sorted(_compiled()))
+
+
+def _compiled() -> list[str]:
+    """Names of the functions that Python calls, which are compiled now."""
+    from fedwad.ot import _matching
+    from fedwad.ot._small import auction, cells, dense, levels, paths
+
+    found: dict[str, Any] = {}
+    for module in (_matching, auction, cells, dense, levels, paths):
+        found |= vars(module)
+    return [name for name, one in found.items() if getattr(one, "signatures", None)]
