@@ -109,7 +109,10 @@ def _exact_interpolants_fail(mean: _Means) -> Claim:
     if not capped:
         return Claim(text, None, mean.too_small)
     found, rises, whole = [], False, True
-    for least, words in ((0.0, "as it comes"), (1e-5, "leaving out masses up to 1e-5, as they do")):
+    for least, words in (
+        (0.0, "as it comes"),
+        (1e-5, "without masses up to 1e-5, as in the authors' code,"),
+    ):
         own = pick(capped, least=least)
         rounds, errors = mean_by(own, "round", "to sample")
         supports = mean_by(own, "round", "support")[1]
