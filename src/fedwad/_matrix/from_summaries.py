@@ -26,9 +26,6 @@ from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
 __all__ = ["by_release", "by_summary"]
 
-#: Sites whose noise is measured with labels, which takes as long as some ten summaries.
-_MOST_LABELLED = 30
-
 
 def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> MatrixEstimates:
     """Ask each site for one summary; estimate all distances from those."""
@@ -39,7 +36,8 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
         task.p,
         task.seed,
         task.class_statistics,
-        task.class_statistics == "ignored" or len(task.names) <= _MOST_LABELLED,
+        # With labels, intervals of sites with few classes are too wide to find groups by.
+        calibration=task.class_statistics == "ignored",
     )
     replies = metered.ask(
         dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
