@@ -88,15 +88,15 @@ def test_other_orders_are_not_calibrated():
     assert not fedwad.distance(normal(11, 60, 2), normal(12, 60, 2), p=1.0).calibrated
 
 
-def two_classes(seed, n, d, shift=0.0):
+def two_classes(seed, n, d, shift=0.0, apart=0.7):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, n)
-    return rng.normal(size=(n, d)) + np.where(labels, 0.7, -0.7)[:, None] + shift, labels
+    return rng.normal(size=(n, d)) + np.where(labels, apart, -apart)[:, None] + shift, labels
 
 
 @pytest.mark.parametrize("class_covariance", ["diag", "full"])
 def test_labelled_samples_of_one_population_are_noise(class_covariance):
-    (x, y), (z, w) = two_classes(20, 240, 4), two_classes(21, 240, 4)
+    (x, y), (z, w) = (two_classes(seed, 240, 4, apart=3.0) for seed in (20, 21))
     r = fedwad.distance((x, y), (z, w), labels=True, class_covariance=class_covariance)
     exact = fedwad.ot.dataset_distance(x, y, z, w, class_covariance)
     assert r.calibrated
