@@ -302,7 +302,7 @@ def test_wrong_options_are_refused_at_fit(options, sentence):
     [
         (
             {"paris": (X[:50], Y[:50]), "oslo": (X[:50], Y[:50].astype(str))},
-            "oslo are words and those of paris are whole",
+            "oslo are strings and those of paris are integers",
         ),
         (
             {"paris": (X[:50], Y[:50]), "oslo": (X[:50, :7], Y[:50])},
