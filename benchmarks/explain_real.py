@@ -72,7 +72,9 @@ def cosine(a: Floats, b: Floats) -> float:
 
 
 def _by_source(values: Floats, schema: Schema) -> Floats:
-    return np.array([values[schema.places(column.name)].sum() for column in schema.used])
+    return np.array(
+        [values[schema.feature_slice(column.name)].sum() for column in schema.compared_columns]
+    )
 
 
 def _sites(name: str) -> tuple[dict[str, Table], Schema]:

@@ -313,7 +313,7 @@ def test_every_method_and_covariance_names_the_column(call, options):
         assert e.notes
 
 
-#: What a ready policy answers; the one of a classifier answers no distances.
+#: What an example policy answers; the one of a classifier answers no distances.
 ANSWERED = {
     "summary": {},
     "coreset": {},
