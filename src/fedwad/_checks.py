@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fedwad.errors import InputError
 
-__all__ = ["check_callback", "check_choice", "check_flag", "check_number", "check_whole", "shown"]
+__all__ = [
+    "check_callback",
+    "check_choice",
+    "check_flag",
+    "check_number",
+    "check_saved",
+    "check_whole",
+    "shown",
+]
+
+_MOST_ROWS = 10**15
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -58,3 +69,20 @@ def check_callback(callback: C | None) -> C | None:
 def shown(value: Any) -> str:
     """Return a value as an error shows it: scalars as they are, other objects by their type."""
     return repr(value) if np.isscalar(value) or value is None else f"a {type(value).__name__}"
+
+
+def check_saved(content: Mapping[str, Any], numbers: Sequence[str]) -> None:
+    """Raise ValueError unless these entries of saved content, where they are, are numbers or None,
+    and its rows are numbers of rows."""
+    if not isinstance(content, Mapping):
+        raise ValueError("not named entries")
+    for name in numbers:
+        if type(content.get(name)) not in (int, float, NoneType):
+            raise ValueError(f"{name} is not a number")
+    for name in ("rows", "covariance_types"):
+        if not isinstance(content.get(name, ()), list | tuple):
+            raise ValueError(f"{name} is not a list")
+    if not all(type(one) is int and 0 <= one < _MOST_ROWS for one in content.get("rows", [])):
+        raise ValueError("not numbers of rows")
+    if not all(type(one) is str for one in content.get("covariance_types", [])):
+        raise ValueError("not covariance types")

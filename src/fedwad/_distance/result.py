@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from fedwad._checks import check_saved
 from fedwad._distance.rounds import Round
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair, known_evidence
@@ -189,8 +190,10 @@ class DistanceResult(Saved):
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DistanceResult:
         try:
-            return cls._from_dict(dict(content))
-        except (KeyError, TypeError, ValueError, AttributeError):
+            result = cls._from_dict(dict(content))
+            repr(result), result._shown()  # they need all the rest
+            return result
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(
                 "This is not the content of a fedwad distance; parts are missing or were changed."
             ) from None
@@ -200,6 +203,8 @@ class DistanceResult(Saved):
         support = content.pop("support", None)
         interval = content.pop("population_interval", None)
         evidence = content.pop("evidence", None)
+        check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
+        check_saved(content, ("value", "lower", "upper", "noise", "population", "fedwad", "p"))
         if not content["lower"] <= content["value"] <= content["upper"]:
             raise ValueError("not a result of distance()")
         return cls(

@@ -41,6 +41,13 @@ from fedwad.tables import Schema
 __all__ = ["Reference"]
 
 
+#: What content that is not a reference's can raise.
+_WRONG: tuple[type[Exception], ...] = (
+    *(InputError, LookupError, TypeError, ValueError),
+    *(AttributeError, AssertionError, ArithmeticError),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Reference(Saved):
     """What one site's data were like: a summary, means over blocks of rows and the schema.
@@ -267,7 +274,7 @@ class Reference(Saved):
             )
             if found._reply.summary.dimension != len(found._means.centre):
                 raise ValueError("about different features")
-        except (InputError, KeyError, TypeError, ValueError, AttributeError, AssertionError):
+        except _WRONG:
             raise InputError(
                 "This is not the content of a reference; parts are missing or were changed."
             ) from None

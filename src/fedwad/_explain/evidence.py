@@ -147,9 +147,11 @@ class Evidence:
                 for one in listed
             }
         features = content["features"]
+        squares = {(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]}
+        _check_pairs(moments, squares, features)
         return cls(
             moments=moments,
-            squares={(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]},
+            squares=squares,
             correlations=correlations,
             features=None if features is None else tuple(map(str, features)),
             schema=None if schema is None else Schema.from_toml(schema),
@@ -236,6 +238,7 @@ def _rounded(values: Floats) -> Floats:
 
 
 _NUMBERS = ("count", "exponent", "heaviness")
+_LARGEST = 1e18  # number of rows
 _ARRAYS = ("mean", "std", "mean_error", "std_error", "noise")
 
 
@@ -255,8 +258,29 @@ def _listed(one: ColumnMoments) -> dict[str, Any]:
     return {name: getattr(one, name) for name in _NUMBERS} | listed
 
 
+def _check_pairs(
+    moments: Sequence[ColumnMoments], squares: Mapping[Pair, Floats], features: Any
+) -> None:
+    """Raise ValueError unless squares and names fit the moments."""
+    count = len(moments[0].mean)
+    if any(x.shape != (count,) for x in squares.values()):
+        raise ValueError("squares of other features")
+    if any(not 0 <= place < len(moments) for pair in squares for place in pair):
+        raise ValueError("pairs of other sites")
+    if features is not None and len(features) != count:
+        raise ValueError("names of other features")
+
+
 def _unlisted(content: Mapping[str, Any]) -> ColumnMoments:
     left = dict(content)
     arrays = {name: left.pop(name) for name in _ARRAYS}
     found = {name: None if x is None else np.array(x, float) for name, x in arrays.items()}
-    return ColumnMoments(**left, **found)  # type: ignore[arg-type]
+    moments = ColumnMoments(**left, **found)  # type: ignore[arg-type]
+    numbers = moments.count, moments.exponent, moments.heaviness
+    if not all(type(one) in (int, float) and 0 < one <= _LARGEST for one in numbers):
+        raise ValueError("not numbers of rows")
+    if moments.mean is None or moments.mean_error is None or moments.std_error is None:
+        raise ValueError("no means or errors")
+    if any(x is not None and x.shape != (len(moments.mean),) for x in found.values()):
+        raise ValueError("features differ")
+    return moments

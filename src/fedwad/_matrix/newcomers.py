@@ -67,7 +67,7 @@ def add_replies(
     """Return the matrix with one site more, which an engine has asked with `join_options`."""
     try:
         found = [Kept.from_dict(one) for one in replies]
-    except (KeyError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         raise InputError(f"The engine returned no replies of {name}.") from None
     return add_site(matrix, KeptFederation({name: found}, None, *_columns(matrix))[name], name)
 

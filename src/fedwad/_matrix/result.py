@@ -379,7 +379,8 @@ class MatrixResult(Saved):
         try:
             result = cls(**fields_from(dict(content)))
             check_matrix(result)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            repr(result), result._shown()  # they need all the rest
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(
                 "This is not the content of a fedwad matrix; parts are missing or were changed."
             ) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from fedwad._checks import check_saved
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.health import Health
 from fedwad._matrix.newcomers import kept_from, kept_to
@@ -58,6 +59,8 @@ def content_of(result: MatrixResult) -> dict[str, Any]:
 
 def fields_from(content: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a matrix from what was saved; `content` is used up."""
+    check_saved(content, ("p", "seed", "min_cell_size"))
+    check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
     tables: dict[str, Any] = {name: content.pop(name) for name in TABLES[:4]}
     tables |= {name: content.pop(name, None) for name in TABLES[4:]}
     interval, health = content.pop("population_interval", None), content.pop("health", None)

@@ -98,7 +98,7 @@ def ask_kept(
 def _asked(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
     try:
         request = _built(content)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, ArithmeticError):
         request = None
     if not isinstance(request, SummaryRequest | BlocksRequest):
         raise InputError("Only requests of a saved matrix can be asked again.")
