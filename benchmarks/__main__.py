@@ -22,6 +22,7 @@ from benchmarks import (
     ledger,
     matrices,
     messages,
+    new_messages,
     otdd_conversion,
     private,
     self_test,
@@ -52,6 +53,7 @@ TABLES = {
     "private_classifier": private.classifier,
     "attacks": attacks.measure,
     "self_test": self_test.measure,
+    "new_messages": new_messages.measure,
     "ledger": ledger.measure,
 }
 
