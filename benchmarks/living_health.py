@@ -15,7 +15,7 @@ from fedwad.datasets import partition
 Row = dict[str, Any]
 
 ALPHAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_SITES, _FEW_SITES = 10, 6
+_SITES = 10
 _ROWS = {"digits": 80, "mnist": 150}  # of a site; few enough for all partitions
 _ROUNDS = 10
 
@@ -124,7 +124,7 @@ def _odd(task: tuple[str, int]) -> list[tuple[str, float, bool, bool]]:
     found = []
     for alpha in _ALPHAS_OF_OTHERS:
         parts = partition.dirichlet(
-            X[rest], y[rest], clients=_FEW_SITES - 1, alpha=alpha, samples=_ROWS[name], seed=seed
+            X[rest], y[rest], clients=_SITES - 1, alpha=alpha, samples=_ROWS[name], seed=seed
         )
         m = fedwad.matrix({site: part[0] for site, part in parts.items()}, n_jobs=1)
         found.append(("none", alpha, False, bool(m.eccentricity.odd)))
@@ -137,7 +137,7 @@ def _odd(task: tuple[str, int]) -> list[tuple[str, float, bool, bool]]:
 
 
 def odd(runs: int = 0, jobs: int = 1, names: Sequence[str] = tuple(_ROWS)) -> list[Row]:
-    """How often a planted odd site is found among six, and how often another one is named."""
+    """How often a planted odd site is found among ten, and how often another one is named."""
     rows: list[Row] = []
     for name in names:
         tasks = [(name, seed) for seed in range(runs or 100)]
