@@ -236,7 +236,8 @@ def _products(x: Floats, y: Floats) -> Floats:
 
 def _standard_deviations(part: Measure) -> Floats:
     points = part.points - part.points.mean(axis=0)
-    return np.asarray(np.sqrt(part.weights @ points**2 - (part.weights @ points) ** 2))
+    variances = part.weights @ points**2 - (part.weights @ points) ** 2
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))  # rounding can leave less than zero
 
 
 def effective_count(weights: Floats) -> int:
