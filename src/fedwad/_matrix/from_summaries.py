@@ -52,10 +52,11 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
         summaries, task.p, task.n_jobs, counted("bounding distances", len(pairs), task)
     )
     lower = lower_bounds(summaries, task.p, task.n_jobs)
-    different = [pair for pair in pairs if not same(summaries[pair[0]], summaries[pair[1]])]
+    equal = [pair for pair in pairs if same(summaries[pair[0]], summaries[pair[1]])]
+    excluded = set(equal)
+    different = [pair for pair in pairs if pair not in excluded]
     value = lower.copy()
-    nothing = np.zeros(summaries[0].dimension)
-    columns = dict.fromkeys([pair for pair in pairs if pair not in set(different)], nothing)
+    columns = dict.fromkeys(equal, np.zeros(summaries[0].dimension))
     total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
     if different:
         count = counted("estimating distances", total, task)
