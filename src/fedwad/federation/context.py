@@ -89,6 +89,10 @@ class ClientContext:
     def _hold(self, data: Dataset | None) -> None:
         self._data = None if data is None else data.canonical()
         self.encoded_digest = "" if self._data is None else self._data.digest()
+        # Splits depend on the rows alone: labels that nobody asks for change no number.
+        self._rows_digest = self.encoded_digest
+        if self._data is not None and self._data.labels is not None:
+            self._rows_digest = replace(self._data, labels=None).digest()
         self._views: dict[ClassStatistics, Measure] = {}
         self._calibrations: dict[tuple[int, CovarianceType, ClassStatistics], Calibration] = {}
 
@@ -183,7 +187,7 @@ class ClientContext:
                 covariance_type,
                 fewest,
                 support=support,
-                digest=self.encoded_digest,
+                digest=self._rows_digest,
             )
         if key not in self._calibrations:
             smallest = max(1, min(fewest, count // (2 * cells)))  # a half has half the rows
@@ -192,7 +196,7 @@ class ClientContext:
                 cells,
                 covariance_type,
                 smallest,
-                digest=self.encoded_digest,
+                digest=self._rows_digest,
                 codes=None if class_statistics == "ignored" else self.data.require_class_codes(),
                 class_covariance="diag" if class_statistics == "ignored" else class_statistics,
             )
