@@ -128,7 +128,7 @@ def test_clusters_of_a_saved_matrix(sites, tmp_path):
         (["matrix", "missing.csv"], "There is no file at missing.csv"),
         (
             ["matrix", "SITES/paris.csv", "--label-column", "kind"],
-            "1 site came; a matrix needs at least two",
+            "a matrix needs at least two different files",
         ),
         (
             ["matrix", "SITES", "--k", "few", "--label-column", "kind"],

@@ -65,8 +65,8 @@ def embed(
     >>> import numpy as np, fedwad
     >>> rows = np.random.default_rng(0).normal(size=(60, 2))
     >>> e = fedwad.embed({"paris": rows, "oslo": rows + [3, 4], "rome": rows - [3, 4]}, support=4)
-    >>> e.embedded_distance("paris", "oslo").round(6), e.embedded_distance("rome", "oslo").round(6)
-    (5.0, 10.0)
+    >>> [round(e.embedded_distance(name, "oslo"), 6) for name in ("paris", "rome")]
+    [5.0, 10.0]
     """
     class_statistics = check_class_statistics(labels, class_covariance, 2.0)
     federation = as_federation(fed)

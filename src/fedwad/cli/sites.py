@@ -22,7 +22,7 @@ from fedwad.federation import (
     is_readable,
     read_raw,
 )
-from fedwad.tables import Schema
+from fedwad.tables import Schema, check_file
 
 __all__ = [
     "agree_on_schema",
@@ -56,6 +56,7 @@ def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
     files = find_files(sources)
     if len(files) < 2:
         (path,) = files.values()
+        check_file(path, FORMATS)
         often = len([one for source in sources for one in _files_of(source)]) > 1
         came = f"The file {path} came more than once" if often else f"Only {path} came"
         raise InputError(f"{came}; {what} needs at least two different files, one for each site.")

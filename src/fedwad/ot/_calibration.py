@@ -123,7 +123,7 @@ def calibrate(
     --------
     >>> rng = np.random.default_rng(0)
     >>> c = calibrate(Measure(rng.normal(size=(400, 10))))
-    >>> 4.5 < c.noise_at(400) < 6.5, c.synthetic_at(400) / c.noise_at(400) < 1.1
+    >>> 4.5 < c.noise_at(400) < 6.5, 0.9 < c.synthetic_at(400) / c.noise_at(400) < 1.2
     (True, True)
     """
     count = len(measure)

@@ -160,6 +160,7 @@ def test_names_are_harmless_everywhere(make_matrix, tmp_path):
     text, page = check(tmp_path / "report.html", 150_000)
     assert HOSTILE in page.text  # as words
     assert "<script>window" not in text
+    assert "\u202e" not in text  # nothing turns the direction of what follows
     assert "img" not in page.tags
     data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
     assert data["names"][0] == HOSTILE

@@ -17,7 +17,8 @@ __all__ = [
     "text_width",
 ]
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+# Besides control characters: line ends, and marks that turn the direction of what follows.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 
 
 def cleaned(text: object) -> str:
