@@ -14,7 +14,7 @@ warnings.simplefilter("ignore", fedwad.DataWarning)  # printed below instead
 
 # 1. What would each column become? One message from each hospital says.
 first = fedwad.schema(files, label_column="num")
-for line in first.summary():
+for line in first.description_lines():
     print(line)
 for conflict in first.conflicts:
     print("Warning:", conflict)
