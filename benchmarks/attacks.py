@@ -205,15 +205,15 @@ def labels(X: Floats) -> tuple[float, float]:
 
 @contextmanager
 def _without_floor_on_duals() -> Iterator[None]:
-    kept = atoms._shares
+    kept = atoms._fractions
 
-    def shares(*given: Any) -> Any:
+    def fractions(*given: Any) -> Any:
         return *kept(*given)[:3], False
 
     def dual(reduced: Floats, _: float, weights: Floats, __: int) -> float:
         return float(weights @ reduced.min(axis=1))
 
-    with patch.object(atoms, "_shares", shares), patch.object(atoms, "_dual", dual):
+    with patch.object(atoms, "_fractions", fractions), patch.object(atoms, "_dual", dual):
         yield
 
 
