@@ -59,7 +59,7 @@ def measure() -> list[dict[str, Any]]:
     for name, (x, y, clip_norm) in problems().items():
         exact = fedwad.wasserstein(x, y)
         for epsilon in EPSILONS:
-            guarantee = fedwad.DP(epsilon, 1e-5, clip_norm)
+            guarantee = fedwad.DP(epsilon, clip_norm=clip_norm)
             found = [
                 fedwad.distance(x, y, method="summary", privacy=guarantee, seed=k)
                 for k in range(RELEASES)
@@ -106,7 +106,7 @@ def clusters(samples: int = 1500, pairs: int = 20) -> list[dict[str, Any]]:
     exact = [fedwad.wasserstein(data[names[i]], data[names[j]]) for i, j in chosen]
     rows = []
     for epsilon in (1.0, 3.0, None):
-        guarantee = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 6.0)
+        guarantee = None if epsilon is None else fedwad.DP(epsilon, clip_norm=6.0)
         m = fedwad.matrix(data, privacy=guarantee)
         value = np.array([m.value[pair] for pair in chosen])
         rows.append(
@@ -134,7 +134,9 @@ def classifier(samples: int = 5000, releases: int = 3) -> list[dict[str, Any]]:
     for epsilon in (0.5, 1.0, 3.0, 10.0, None):
         scores = []
         for _ in range(releases if epsilon else 1):
-            guarantee = None if epsilon is None else fedwad.DP(epsilon, 1e-5, 9.0, labels=range(10))
+            guarantee = (
+                None if epsilon is None else fedwad.DP(epsilon, clip_norm=9.0, labels=range(10))
+            )
             model = fedwad.CoresetClassifier(size=2, privacy=guarantee).fit(parts)
             scores.append(model.score(test @ reduce, truth))
         rows.append(
