@@ -124,35 +124,55 @@ def _bars(found: Explanation, image: tuple[int, int] | None) -> list[int]:
 def why_data(reasons: Reasons) -> dict[str, Any]:
     """What the script needs: for each pair its bars, and what each site says of those columns."""
     first, second = (side.tolist() for side in reasons.subject.pairs)
-    listed = [
-        (reasons.of(i, j), reasons.may_differ(i, j)) for i, j in zip(first, second, strict=True)
-    ]
-    bars = [_bars(found, reasons.image) if may_differ else [] for found, may_differ in listed]
-    with_classes = len(listed) * len(listed[0][0].classes) <= _MOST_NUMBERS
-    names = listed[0][0].names
-    used = {k for some in bars for k in some} | set(reasons.standing)
-    if with_classes:
-        used |= {names.index(one) for found, _ in listed for one in class_columns(found)}
-    kept = sorted(used)
+    pairs = list(zip(first, second, strict=True))
+    found = [reasons.of(i, j) for i, j in pairs]
+    differ = [reasons.may_differ(i, j) for i, j in pairs]
+    bars = [_bars(e, reasons.image) if may else [] for e, may in zip(found, differ, strict=True)]
+    carried = _carried_columns(found)
+    kept = sorted({k for some in bars for k in some} | set(reasons.standing) | carried)
     at = {column: place for place, column in enumerate(kept)}
     content: dict[str, Any] = {
         "columns": [reasons.columns[k] for k in kept],
-        "pairs": [
-            [[at[k], round(1000 * float(e.excess[k])), int(e.significant[k])] for k in some]
-            for (e, _), some in zip(listed, bars, strict=True)
-        ],
+        "pairs": [_bar_numbers(e, some, at) for e, some in zip(found, bars, strict=True)],
         "sites": [[_at_site(reasons, site, k) for k in kept] for site in _sites(reasons)],
         "standing": [at[k] for k in reasons.standing],
-        "notes": {
-            str(place): text
-            for place, (e, may_differ) in enumerate(listed)
-            if may_differ and (text := _dependence(e, reasons.image))
-        },
+        "notes": _notes(reasons, found, differ),
     }
-    if with_classes and any(found.classes for found, _ in listed):
-        by_name = {names[k]: at[k] for k in kept}
-        content["classes"] = [class_data(found, by_name) for found, _ in listed]
-    return content | _where_data(reasons, [found for found, _ in listed])
+    return content | _classes_data(found, at) | _where_data(reasons, found)
+
+
+def _shows_classes(found: Sequence[Explanation]) -> bool:
+    return len(found) * len(found[0].classes) <= _MOST_NUMBERS
+
+
+def _carried_columns(found: Sequence[Explanation]) -> set[int]:
+    """The columns that the lines about classes name."""
+    names = found[0].names
+    some = found if _shows_classes(found) else ()
+    return {names.index(one) for e in some for one in class_columns(e)}
+
+
+def _bar_numbers(e: Explanation, bars: Sequence[int], at: Mapping[int, int]) -> list[list[int]]:
+    """For each bar its column, its thousandths of the excess, and whether it is significant."""
+    return [[at[k], round(1000 * float(e.excess[k])), int(e.significant[k])] for k in bars]
+
+
+def _notes(
+    reasons: Reasons, found: Sequence[Explanation], differ: Sequence[bool]
+) -> dict[str, str]:
+    """The sentences about dependence, by the number of the pair."""
+    texts = (
+        _dependence(e, reasons.image) if may else "" for e, may in zip(found, differ, strict=True)
+    )
+    return {str(place): text for place, text in enumerate(texts) if text}
+
+
+def _classes_data(found: Sequence[Explanation], at: Mapping[int, int]) -> dict[str, Any]:
+    """What carries each class, for all pairs, if there are classes and not too many."""
+    if not _shows_classes(found) or not any(e.classes for e in found):
+        return {}
+    by_name = {found[0].names[k]: place for k, place in at.items()}
+    return {"classes": [class_data(e, by_name) for e in found]}
 
 
 def _where_data(reasons: Reasons, listed: Sequence[Explanation]) -> dict[str, Any]:
