@@ -204,7 +204,7 @@ def labels(X: Floats) -> tuple[float, float]:
 
 
 @contextmanager
-def _without_floor_on_duals() -> Iterator[None]:
+def without_floor_on_duals() -> Iterator[None]:
     kept = atoms._fractions
 
     def fractions(*given: Any) -> Any:
@@ -248,7 +248,7 @@ def duals(X: Floats) -> tuple[float, float]:
             low, high = (low, cut) if slope < 1 else (cut, high)
         return float("nan")
 
-    with _without_floor_on_duals():
+    with without_floor_on_duals():
         before = outermost()
     return before, outermost()
 

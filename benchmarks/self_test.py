@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.attacks import without_floor_on_duals
 from fedwad._audit._score import Yardstick
 from fedwad._audit._session import AttackSession
 from fedwad._audit.api import _ATTACKS, _KINDS
 from fedwad.federation import Client, Dataset, Policy
-from fedwad.federation.requests import atoms
 from fedwad.ot import Measure
 from fedwad.privacy import _mechanism, _release
 
@@ -75,21 +75,7 @@ def _no_noise(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
 
 def _whole_dual(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
     """The dual value of a coreset is summed before small cells are closed."""
-    return policy, _patched_dual()
-
-
-@contextmanager
-def _patched_dual() -> Iterator[None]:
-    kept = atoms._fractions
-
-    def fractions(*given: Any) -> Any:
-        return *kept(*given)[:3], False
-
-    def dual(reduced: Floats, _: float, weights: Floats, __: int) -> float:
-        return float(weights @ reduced.min(axis=1))
-
-    with patch.object(atoms, "_fractions", fractions), patch.object(atoms, "_dual", dual):
-        yield
+    return policy, without_floor_on_duals()
 
 
 class Case(NamedTuple):

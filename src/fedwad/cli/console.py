@@ -175,6 +175,8 @@ def warn_small_cells(min_cell_size: int | None, method: str) -> None:
         advice = f"A site with fewer than {_FEW} samples has one cell; a policy can refuse that."
     elif method == "coreset":
         advice = "With real sites a policy keeps cells of few samples closed."
+    elif method == "embed":
+        advice = "With real sites take a smaller --support; a policy can refuse small cells."
     else:
         advice = (
             "With real sites take a smaller --support, or --method summary, which keeps at least"

@@ -30,7 +30,7 @@ from fedwad.cli.groups import (
     grouped,
     number_of_clusters,
 )
-from fedwad.cli.sites import conflict_sentences, read_sites, schema_of
+from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
 from fedwad.federation import Dataset
 
 __all__ = ["embed"]
@@ -83,7 +83,7 @@ def embed(
             outcome = engine_options.run("embed", files, keywords, tables.columns, bar.line)
             result = fedwad.EmbeddingResult.from_dict(outcome)
         else:
-            data = read_sites(files, tables.columns)
+            data = read_files(find_several(files, "an embedding"), tables.columns)
             with journalled(
                 fedwad.local(data), engine_options.checkpoint, engine_options.resume
             ) as fed:
@@ -167,7 +167,7 @@ def _show(
         print_failed(name, reason)
     if len(result.failed) > _MOST_FAILED:
         screen.print(f"Without {len(result.failed) - _MOST_FAILED} more sites; --json names them.")
-    warn(result.min_cell_size, "hub")
+    warn(result.min_cell_size, "embed")
 
 
 def _show_nearest(result: fedwad.EmbeddingResult, name: str) -> None:

@@ -147,7 +147,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
         if self.privacy is not None:
             return self._release(federation, DP.of(self.privacy))
-        request = PrototypesRequest(size, self.atoms_per, self.masses, seed)  # type: ignore[arg-type]
+        per: Any = self.atoms_per
+        masses: Any = self.masses  # the request checks both
+        request = PrototypesRequest(size, per, masses, seed)
         metered = MeteredFederation(federation)
         names = sorted(federation.names)  # the order in which sites are listed has no effect
         came = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)

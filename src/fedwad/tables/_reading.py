@@ -113,7 +113,7 @@ def _read_file(
 
 
 def file_suffix(path: Path) -> str:
-    """Return the ending of a file in small letters, without the `.gz` of a compressed text."""
+    """Return the ending of a file in lower case, without the `.gz` of a compressed text."""
     endings = [suffix.lower() for suffix in path.suffixes]
     if endings[-1:] == [".gz"]:
         return endings[-2] if len(endings) > 1 and endings[-2] in _TEXT else ".csv"

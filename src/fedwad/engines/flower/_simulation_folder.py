@@ -64,5 +64,6 @@ class SimulationFolder:
 
 
 @lru_cache(maxsize=1)
-def _read_once(path: Path, modified: int) -> list[dict[str, Any]]:  # noqa: ARG001 - a part of the key
+def _read_once(path: Path, modified: int) -> list[dict[str, Any]]:  # noqa: ARG001
+    """Return the sites; `modified` is a part of the key under which they are kept."""
     return list(json.loads(path.read_text(encoding="utf-8")))
