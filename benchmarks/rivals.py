@@ -1,4 +1,4 @@
-"""Beside what people would use instead: `python -m benchmarks rivals [GROUP ...] [--runs N]`.
+"""Beside what people would use instead: `python -m benchmarks rivals [GROUP ...]`.
 
 Each group has tables of its own, which docs/comparison.md shows. Packages that have to be in
 environments of their own are named with `--peer NAME=PYTHON`; what is not there is left out.
@@ -20,6 +20,7 @@ class Given(NamedTuple):
 
     runs: int
     peers: Mapping[str, str]
+    jobs: int = 1
 
 
 Table = Callable[[Given], list[Row]]
@@ -51,11 +52,13 @@ def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks rivals", description=__doc__)
     parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help="all when left out")
     parser.add_argument("--runs", type=int, default=0, help="repetitions; each table has a default")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, where draws are shared")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--markdown", action="store_true", help="print tables for a page")
     options = parser.parse_args(words)
-    given = Given(options.runs, dict(one.split("=", 1) for one in options.peer))
+    peers = dict(one.split("=", 1) for one in options.peer)
+    given = Given(options.runs, peers, options.jobs)
     found = {
         f"{group}: {title}": table(given)
         for group in options.groups or GROUPS

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import fedwad
 import ot
+from benchmarks.living_health import shared
 from benchmarks.rivals import Given
 from benchmarks.rivals_sites import SETTINGS, deal
 from benchmarks.rivals_training import (
@@ -166,41 +167,52 @@ def _after(found: Found, sites: Sequence[Site], seed: int) -> float:
 
 
 def measure(given: Given) -> list[Row]:
-    """One row for each setting and method, means over seeds."""
+    """One row for each setting and method, means over draws."""
+    draws = range(given.runs or 3)
+    tasks = [(setting, seed) for setting in SETTINGS for seed in draws]
+    found = dict(zip(tasks, shared(_draw, tasks, given.jobs), strict=True))
     rows = []
     for setting in SETTINGS:
-        many = [deal(setting, seed) for seed in range(given.runs or 3)]
-        truth = [np.array([site.group for site in sites]) for sites in many]
-        nobody = [np.zeros(len(sites), dtype=np.int64) for sites in many]
-        for name, labels in (("no clusters", nobody), ("true groups", truth)):
-            after = [
-                accuracies(sites, own, TRAINING_ROUNDS, seed).mean()
-                for seed, (sites, own) in enumerate(zip(many, labels, strict=True))
-            ]
-            share = 100 * float(np.mean(after))
-            rows.append({"setting": setting, "method": name, "accuracy %": share})
-        rows += [_row(setting, name, many, truth) for name in METHODS]
-        print(f"{setting}: done", file=sys.stderr)
+        own = [found[setting, seed] for seed in draws]
+        rows += [_row(setting, name, [one[name] for one in own]) for name in own[0]]
     return rows
 
 
-def _row(setting: str, name: str, many: Sequence[Sequence[Site]], truth: Sequence[Labels]) -> Row:
+def _draw(task: tuple[str, int]) -> dict[str, Row]:
+    """What each method gives on the sites of one draw."""
+    setting, seed = task
+    sites = deal(setting, seed)
+    truth = np.array([site.group for site in sites])
+    nobody = np.zeros(len(sites), dtype=np.int64)
+    rows: dict[str, Row] = {
+        name: {"accuracy %": 100 * float(accuracies(sites, labels, TRAINING_ROUNDS, seed).mean())}
+        for name, labels in (("no clusters", nobody), ("true groups", truth))
+    }
+    rows |= {name: _found(name, sites, truth, seed) for name in METHODS}
+    print(f"{setting}, draw {seed}: done", file=sys.stderr)
+    return rows
+
+
+def _found(name: str, sites: Sequence[Site], truth: Labels, seed: int) -> Row:
     from sklearn.metrics import adjusted_rand_score
 
-    begin, found = time.process_time(), []
-    for seed, sites in enumerate(many):
-        found.append(METHODS[name](sites, len(np.unique(truth[seed])), seed))
-    seconds = (time.process_time() - begin) / len(many)
-    pairs = zip(found, truth, strict=True)
-    rand = [adjusted_rand_score(groups, own.labels) for own, groups in pairs]
-    after = [_after(own, many[seed], seed) for seed, own in enumerate(found)]
+    begin = time.process_time()
+    found = METHODS[name](sites, len(np.unique(truth)), seed)
+    seconds = time.process_time() - begin
     return {
-        "setting": setting,
-        "method": name,
-        "Rand index": float(np.mean(rand)),
-        "worst": float(min(rand)),
-        "accuracy %": float(100 * np.mean(after)),
-        "rounds before": found[0].rounds,
-        "kB a site": float(np.mean([own.sent for own in found]) / 1000),
+        "Rand index": float(adjusted_rand_score(truth, found.labels)),
+        "accuracy %": 100 * _after(found, sites, seed),
+        "rounds before": found.rounds,
+        "kB a site": found.sent / 1000,
         "s": seconds,
     }
+
+
+def _row(setting: str, name: str, draws: Sequence[Row]) -> Row:
+    """Means over draws, and the smallest Rand index of a draw."""
+    means = {key: float(np.mean([one[key] for one in draws])) for key in draws[0]}
+    row = {"setting": setting, "method": name, "draws": len(draws), **means}
+    if "Rand index" in row:
+        row["worst"] = float(min(one["Rand index"] for one in draws))
+        row["rounds before"] = draws[0]["rounds before"]
+    return row

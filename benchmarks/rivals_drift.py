@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import fedwad
+from benchmarks.living_health import shared
 from benchmarks.living_watch import halves, ours, peer
 from benchmarks.rivals import Given
 
@@ -47,7 +48,7 @@ def _tested(task: tuple[int, float]) -> bool:
 def measure(given: Given) -> list[Row]:
     """Share of pairs of halves in which something is flagged, by shift of two of 13 columns."""
     runs = given.runs or RUNS
-    rows = [flagged_by_us(name, runs) for name in _OURS]
+    rows = [flagged_by_us(name, runs, given.jobs) for name in _OURS]
     return rows + [flagged_by(*peer, runs) for peer in given.peers.items() if peer[0] in PACKAGES]
 
 
@@ -61,9 +62,9 @@ def _tasks(runs: int) -> list[tuple[int, float]]:
     return [(seed, shift) for shift in SHIFTS for seed in range(runs)]
 
 
-def flagged_by_us(name: str, runs: int) -> Row:
+def flagged_by_us(name: str, runs: int, jobs: int = 1) -> Row:
     """A row of ours: the watch against a reference, or the test between two sites."""
-    found = np.array([float(_OURS[name](task)) for task in _tasks(runs)])
+    found = np.array(shared(_OURS[name], _tasks(runs), jobs), dtype=float)
     return _row(name, fedwad.__version__, found)
 
 
@@ -76,7 +77,7 @@ def flagged_by(name: str, python: str, runs: int) -> Row:
 
 
 def _row(name: str, version: str, found: np.ndarray) -> Row:
-    row: Row = {"tool": name, "version": version}
+    row: Row = {"tool": name, "version": version, "halves": len(found) // len(SHIFTS)}
     for shift, flagged in zip(SHIFTS, found.reshape(len(SHIFTS), -1), strict=True):
         title = f"+{shift:g} sd" if shift else "same"
         row[title] = float((flagged > 0).mean())
