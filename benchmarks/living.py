@@ -1,7 +1,7 @@
 """Living with a federation, measured: `python -m benchmarks.living NAME [--runs N] [--jobs N]`.
 
-Names: health, odd, join, speed, alarms, delay, peers; `watch` is the last four. Peers need
-environments of their own: `--peer Evidently=/path/to/python --peer NannyML=/path/to/python`.
+Names: health, odd, false_odd, join, speed, alarms, delay, peers; `watch` is the last four.
+Peers need environments of their own: `--peer Evidently=/path/to/python`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks.__main__ import show
 TABLES = {
     "health": living_health.dirichlet,
     "odd": living_health.odd,
+    "false_odd": living_health.false_odd,
     "join": living_join.join,
     "speed": living_watch.speed,
     "alarms": living_watch.alarms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,12 @@ def _planted_rows(kind: str, X: np.ndarray, rng: np.random.Generator) -> np.ndar
     return points
 
 
-def _odd(task: tuple[str, int]) -> list[tuple[str, float, bool, bool]]:
+def _odd(task: tuple[str, int, int]) -> list[tuple[str, float, bool, bool]]:
     """For what was planted: whether it, and whether another one, is called the odd one out.
 
     The other sites are the same for each kind of odd site. They are asked once.
     """
-    name, seed = task
+    name, sites, seed = task
     X, y = data(name)
     rng = np.random.default_rng([seed, 3])
     own = {kind: rng.choice(len(y), _ROWS[name], replace=False) for kind in _PLANTED[1:]}
@@ -124,7 +125,7 @@ def _odd(task: tuple[str, int]) -> list[tuple[str, float, bool, bool]]:
     found = []
     for alpha in _ALPHAS_OF_OTHERS:
         parts = partition.dirichlet(
-            X[rest], y[rest], clients=_SITES - 1, alpha=alpha, samples=_ROWS[name], seed=seed
+            X[rest], y[rest], clients=sites - 1, alpha=alpha, samples=_ROWS[name], seed=seed
         )
         m = fedwad.matrix({site: part[0] for site, part in parts.items()}, n_jobs=1)
         found.append(("none", alpha, False, bool(m.eccentricity.odd)))
@@ -137,15 +138,46 @@ def _odd(task: tuple[str, int]) -> list[tuple[str, float, bool, bool]]:
 
 
 def odd(runs: int = 0, jobs: int = 1, names: Sequence[str] = tuple(_ROWS)) -> list[Row]:
-    """How often a planted odd site is found among ten, and how often another one is named."""
+    """How often a planted odd site is found among ten and six, and how often another is named."""
     rows: list[Row] = []
-    for name in names:
-        tasks = [(name, seed) for seed in range(runs or 100)]
+    for name, sites in product(names, (10, 6)):
+        tasks = [(name, sites, seed) for seed in range(runs or 100)]
         found = shared(_odd, tasks, jobs)
         for conditions in zip(*found, strict=True):
             planted, alpha = conditions[0][:2]
-            row: Row = {"data": name, "planted": planted, "others: alpha": str(alpha)}
+            row: Row = {"data": name, "sites": sites - (planted == "none")}
+            row |= {"planted": planted, "others: alpha": str(alpha)}
             if planted != "none":
                 row["found"] = float(np.mean([one[2] for one in conditions]))
             rows.append(row | {"false": float(np.mean([one[3] for one in conditions]))})
+    return rows
+
+
+_SIZES = {
+    "80 each": (80,) * 10,
+    "40 to 800": (40, 60, 80, 100, 150, 200, 300, 400, 600, 800),
+    "one of 30, others 400": (30, *(400,) * 9),
+}
+_DRAWS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "normal": lambda rng, n: rng.normal(size=(n, 10)),
+    "t with 3 degrees of freedom": lambda rng, n: rng.standard_t(3, (n, 10)),
+    "log-normal and rare flags": lambda rng, n: np.concatenate(
+        [np.exp(rng.normal(size=(n, 5))), rng.random((n, 5)) < 0.05], axis=1
+    ),
+}
+
+
+def _false(task: tuple[str, str, int]) -> bool:
+    draw, sizes, seed = task
+    rng = np.random.default_rng([seed, 13])
+    sites = {f"site{k}": _DRAWS[draw](rng, n) for k, n in enumerate(_SIZES[sizes])}
+    return bool(fedwad.matrix(sites, n_jobs=1).eccentricity.odd)
+
+
+def false_odd(runs: int = 0, jobs: int = 1) -> list[Row]:
+    """How often one of ten sites with the same population is called the odd one out."""
+    rows: list[Row] = []
+    for draw, sizes in product(_DRAWS, _SIZES):
+        found = shared(_false, [(draw, sizes, seed) for seed in range(runs or 100)], jobs)
+        rows.append({"data": draw, "rows": sizes, "false": float(np.mean(found))})
     return rows

@@ -9,7 +9,9 @@ import fedwad
 from command_line import run
 from fedwad._matrix.health import Health
 from fedwad._matrix.odd import mean_error, odd_pvalues
+from fedwad._matrix.odd_moments import moment_pvalues
 from fedwad.errors import InputError
+from fedwad.ot import Measure, calibrate, column_moments, summarise
 
 
 def squares(points):
@@ -75,6 +77,49 @@ def test_the_level_holds_when_sites_are_drawn_from_one_distribution(directions):
         for _ in range(400)
     ]
     assert np.mean(false) < 0.08
+
+
+def planted(kind, sites, seed, n=80, d=20):
+    """Sites with one population, and the last of them another; correlated columns."""
+    rng = np.random.default_rng([seed, 1])
+    mix = rng.normal(size=(d, d)) / np.sqrt(d)
+    found = [rng.normal(size=(n, d)) @ mix for _ in range(sites)]
+    if kind == "units":
+        found[-1][:, 0] *= 4
+    elif kind == "shift":
+        found[-1][:, :3] += 1.0
+    elif kind == "tails":
+        found = [rng.standard_t(3, (n, d)) @ mix for _ in range(sites)]
+    return [sent(points) for points in found]
+
+
+def sent(points):
+    """Moments as a server knows them; how heavy tails are comes from a site's splits."""
+    measure = Measure(points)
+    return column_moments(summarise(measure), calibrate(measure))
+
+
+@pytest.mark.parametrize("kind", ["units", "shift"])
+def test_few_sites_suffice_to_find_one_with_other_means_or_spreads(kind):
+    for seed in range(3):
+        found = 6 * moment_pvalues(planted(kind, 6, seed))
+        assert found[-1] < 0.05 < found[:-1].min()
+
+
+def test_small_sites_and_heavy_tails_are_not_taken_for_odd_ones():
+    rng = np.random.default_rng(0)
+    sizes = [sent(rng.normal(size=(n, 5))) for n in (30, 400, 400, 400, 400, 400)]
+    assert 6 * moment_pvalues(sizes).min() > 0.05
+    false = [6 * moment_pvalues(planted("tails", 6, seed)).min() <= 0.05 for seed in range(3)]
+    assert not any(false)
+
+
+def test_equal_constants_are_not_odd_and_another_one_is():
+    moments = [sent(np.full((20, 2), value)) for value in (0.1, 0.1, 0.1, 0.1, 0.1, 0.3)]
+    assert moment_pvalues(moments[:5]).tolist() == [1.0] * 5
+    assert moment_pvalues(moments)[-1] < 1e-9
+    zeros = [sent(np.zeros((20, 2)))] * 4
+    assert moment_pvalues(zeros).tolist() == [1.0] * 4
 
 
 def test_the_error_of_a_mean_is_that_of_errors_by_site():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from fedwad._matrix.odd import mean_error, odd_pvalues
 from fedwad.errors import InputError
-from fedwad.ot import Floats
+from fedwad.ot import ColumnMoments, Floats
 
 __all__ = ["Eccentricity", "Health", "Heterogeneity"]
 
@@ -119,8 +120,10 @@ class Health:
         weights = (1 - np.eye(count)) / (count * (count - 1))
         return Heterogeneity(value, mean_error(weights, self.error), value / 2 / self._total)
 
-    def eccentricity(self, sites: tuple[str, ...]) -> Eccentricity:
-        """Return the means over the pairs of each site."""
+    def eccentricity(
+        self, sites: tuple[str, ...], moments: Sequence[ColumnMoments] | None = None
+    ) -> Eccentricity:
+        """Return the means over the pairs of each site; `moments` are those of its features."""
         count = len(sites)
         value = self.square.sum(axis=1) / (count - 1)
         errors = []
@@ -129,7 +132,7 @@ class Health:
             weights[site] = weights[:, site] = 0.5 / (count - 1)
             weights[site, site] = 0.0
             errors.append(mean_error(weights, self.error))
-        pvalue = odd_pvalues(self.square, self.error)
+        pvalue = odd_pvalues(self.square, self.error, moments)
         fraction = np.asarray(value / 2 / self._total)
         return Eccentricity(sites, np.asarray(value), np.array(errors), fraction, pvalue)
 

@@ -4,6 +4,9 @@ Chance has two sources. Rows are samples, so squared distances have errors. Site
 one of them is always the farthest. A site is the odd one out if its squared distance from the rest
 exceeds what a further site of the same kind would have, after both.
 
+There are two tests: one of means and spreads (`odd_moments`), which are known precisely, and one of
+the whole distances between populations, which follows. Both count with a weight.
+
 If sites are drawn from one distribution with variance s^2 in k directions, a further site has
 A / s^2 ~ F(k, k (n - 1)), where n sites estimate s^2 and A is its squared distance from their
 centre. Half the mean squared distance between n sites is an estimate of s^2, and the eigenvalues of
@@ -13,14 +16,17 @@ their Gram matrix give an effective k.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedwad.ot import Floats
+from fedwad._matrix.odd_moments import moment_pvalues
+from fedwad.ot import ColumnMoments, Floats
 
-__all__ = ["mean_error", "odd_pvalues"]
+__all__ = ["mean_error", "odd_pvalues", "site_pvalues"]
 
+_OF_MOMENTS, _OF_DISTANCES = 0.8, 0.2  # parts of the level
 _SMALLEST = 1e-12  # p-values below are not distinguished
 
 
@@ -60,7 +66,9 @@ class _Contrast:
         return self.own > max(usual * spread, chance)
 
 
-def odd_pvalues(square: Floats, error: Floats) -> Floats:
+def odd_pvalues(
+    square: Floats, error: Floats, moments: Sequence[ColumnMoments] | None = None
+) -> Floats:
     """P-values of "this site is of one kind with the rest", adjusted for the number of sites.
 
     Parameters
@@ -69,6 +77,8 @@ def odd_pvalues(square: Floats, error: Floats) -> Floats:
         Squared distances between populations, which may be negative by chance.
     error : array (N, N)
         Their standard deviations.
+    moments : N of ColumnMoments, optional
+        Means and spreads of the sites; without them, distances alone are tested.
 
     Examples
     --------
@@ -77,11 +87,21 @@ def odd_pvalues(square: Floats, error: Floats) -> Floats:
     >>> odd_pvalues(square, np.full((7, 7), 1e-4)).round(2).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
     """
+    return np.asarray(np.minimum(site_pvalues(square, error, moments) * len(square), 1.0))
+
+
+def site_pvalues(
+    square: Floats, error: Floats, moments: Sequence[ColumnMoments] | None = None
+) -> Floats:
+    """The same for each site alone; one for fewer than three sites."""
     count = len(square)
     if count < 3:
         return np.ones(count)
-    found = [_pvalue(_contrast(square, site), error) for site in range(count)]
-    return np.asarray(np.minimum(np.array(found) * count, 1.0))
+    found = np.array([_pvalue(_contrast(square, site), error) for site in range(count)])
+    if moments is None:
+        return found
+    both = np.minimum(moment_pvalues(moments) / _OF_MOMENTS, found / _OF_DISTANCES)
+    return np.asarray(np.clip(both, _SMALLEST, 1.0))
 
 
 def _contrast(square: Floats, site: int) -> _Contrast:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedwad._explain.explanation import Explanation
-from fedwad._matrix.odd import odd_pvalues
+from fedwad._matrix.odd import site_pvalues
 from fedwad.errors import InputError
 from fedwad.federation import BlocksReply
 from fedwad.ot import Blocks, Floats, permutation_test
@@ -127,9 +127,11 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
     pvalue, tested = _difference(matrix, row, members)
     oddness = float("nan")
     if len(members) >= _FEWEST_FOR_ODDNESS:
-        chosen = np.ix_([*members, row], [*members, row])
-        oddness = float(odd_pvalues(health.square[chosen], health.error[chosen])[-1])
-        oddness = oddness / (len(members) + 1) if oddness < 1 else 1.0  # one site, not all, is new
+        places = [*members, row]
+        chosen, evidence = np.ix_(places, places), matrix.evidence
+        moments = None if evidence is None else [evidence.moments[i] for i in places]
+        # One site, not all, is new, so there is nothing to adjust for.
+        oddness = float(site_pvalues(health.square[chosen], health.error[chosen], moments)[-1])
     by_population = sorted(matrix.nearest(name), key=lambda one: _population(matrix, row, one.site))
     return Placement(
         site=name,

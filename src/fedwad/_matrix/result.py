@@ -204,7 +204,8 @@ class MatrixResult(Saved):
     @property
     def eccentricity(self) -> Eccentricity:
         """How far each site lies from the rest, and which does so by more than chance."""
-        return known(self.health).eccentricity(self.sites)
+        moments = None if self.evidence is None else self.evidence.moments
+        return known(self.health).eccentricity(self.sites, moments)
 
     def explain(
         self, a: str | None = None, b: str | None = None, *, names: Sequence[str] | None = None

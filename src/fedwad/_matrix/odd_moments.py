@@ -1,0 +1,95 @@
+"""Whether the means or the spreads of one site lie further from the rest than theirs do.
+
+A site is a point: its means, feature by feature, or its standard deviations. Squared distances of
+such points are the parts of a squared Wasserstein distance that have the least sampling noise. A
+site's squared distance from the centre of the n others, over what a further site of the same kind
+would have on average, is about F(k, k (n - 1)) distributed, where k is the effective number of
+directions in which sites vary. The average is the variance between the others, which contains their
+sampling noise, and the part of it that is noise is adjusted to the number of rows of the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.ot import ColumnMoments, Floats
+
+__all__ = ["moment_pvalues"]
+
+_MOST_DIRECTIONS = 200.0
+_ROUNDING = 1e-18  # squared relative differences of constants
+
+
+def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
+    """P-values of "this site is of one kind with the rest", one for each of three or more sites.
+
+    They are adjusted for the two tests, of means and of spreads, not for the number of sites.
+
+    Examples
+    --------
+    >>> from fedwad.ot import Measure, column_moments, summarise
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [rng.normal(k == 6, 1, (100, 3)) for k in range(7)]
+    >>> found = moment_pvalues([column_moments(summarise(Measure(x))) for x in sites])
+    >>> found[6] < 1e-4, found[:6].min() > 0.01
+    (np.True_, np.True_)
+    """
+    rows = np.array([one.count for one in moments])
+    means = np.array([one.mean for one in moments])
+    found = _pvalues(means, np.array([one.mean_error.sum() for one in moments]), rows)
+    stds = [one.std for one in moments if one.std is not None]
+    if len(stds) < len(moments):
+        return found
+    of_stds = np.array([one.std_error.sum() for one in moments])
+    found = np.minimum(found, _pvalues(np.array(stds), of_stds, rows))
+    return np.asarray(np.minimum(2 * found, 1.0))
+
+
+def _pvalues(points: Floats, errors: Floats, rows: Floats) -> Floats:
+    """The same from one point (d,) of each site and its summed squared standard errors."""
+    unit = float(np.abs(points).max())
+    if not unit > 0:
+        return np.ones(len(points))
+    points = points / unit
+    points = points - points.mean(axis=0)
+    noise = np.maximum(errors / unit**2, _ROUNDING) * rows  # of one row
+    return np.array([_pvalue(points, noise, rows, site) for site in range(len(points))])
+
+
+def _pvalue(points: Floats, noise: Floats, rows: Floats, site: int) -> float:
+    from scipy.special import fdtrc
+
+    rest = np.arange(len(points)) != site
+    n = len(points) - 1
+    others = points[rest]
+    centre = others.mean(axis=0)
+    spread = float(((others - centre) ** 2).sum()) / (n - 1)
+    of_others = float((noise[rest] / rows[rest]).mean())
+    # A small site may not show how heavy its tails are, so the others' noise counts if larger.
+    own_noise = max(float(noise[site]), float(noise[rest].mean())) / rows[site]
+    usual = max(spread - of_others, 0.0) + own_noise + max(spread, of_others) / n
+    ratio = float(((points[site] - centre) ** 2).sum()) / usual
+    k = _directions(others - centre)
+    return float(fdtrc(k, k * (n - 1), ratio))
+
+
+def _directions(deviations: Floats) -> float:
+    """Effective number of directions in which sites with these deviations vary.
+
+    Few sites show few directions, so the participation ratio of their Gram matrix is too small. The
+    unbiased estimate of its denominator (Bai and Saranadasa) varies much for few sites. The
+    geometric mean of both keeps the level.
+    """
+    n = len(deviations)
+    gram = deviations @ deviations.T / (n - 1)
+    trace, squares = float(np.trace(gram)), float((gram**2).sum())
+    if not squares > 0:
+        return 1.0
+    seen = trace**2 / squares
+    if n < 3:
+        return seen
+    unbiased = (n - 1) ** 2 / ((n - 2) * (n + 1)) * (squares - trace**2 / (n - 1))
+    corrected = trace**2 / max(unbiased, trace**2 / _MOST_DIRECTIONS)
+    return float(np.sqrt(seen * np.clip(corrected, seen, _MOST_DIRECTIONS)))
