@@ -12,6 +12,7 @@ import pytest
 from fedwad.datasets import load
 from fedwad.errors import InputError
 from fedwad.experiments import _boosting_setting, boosting, experiment
+from fedwad.experiments._authors_draws import authors_draws
 from fedwad.experiments._boosting_claims import draw, judge
 from fedwad.experiments._boosting_paper import PAPERS
 from fedwad.experiments._boosting_setting import Setting, divided
@@ -99,6 +100,24 @@ class TestTasks:
             InputError, match=r"needs PyTorch; run: pip install 'fedwad\[learn\]'\.$"
         ):
             boosting.EXPERIMENT.measure(**boosting.EXPERIMENT.tasks(True)[0])
+
+
+class TestTheAuthorsDraws:
+    @needs_torch
+    def test_their_clients_train_on_their_rows(self, digits):
+        from fedwad.experiments import _boosting_training as training
+
+        setting = Setting("mnist", 20, "groups", 1)
+        run = training.Run(setting, (0,) * 20, "fedavg", "draws")
+        labels = digits["train"][1], digits["test"][1]
+        drawn = authors_draws(*labels, 20, "groups", 1)
+        steps = list(training._steps(run, list(training.rows_of(run)[0]), 0))
+        assert [step.ranking[: step.count] for step in steps] == [
+            tuple(f"client{client:03d}" for client in own) for own in drawn.rounds
+        ]
+        for own, rows in zip((drawn.train, drawn.test), training.rows_of(run), strict=True):
+            assert all(np.array_equal(own[int(name[6:])], rows[name]) for name in rows)
+        training._drawn.cache_clear()
 
 
 class TestDealing:

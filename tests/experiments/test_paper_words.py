@@ -37,7 +37,7 @@ def test_the_approximation_rises_less(end, verdict):
 @pytest.mark.parametrize(("classes", "verdict"), [(8, True), (6, False)])
 def test_the_support_covers_as_many_classes(classes, verdict):
     rows = [
-        {"data": "mnist", "K": 8, "method": f"fedwad, support {s}", "classes": n}
+        {"data": "mnist", "K": 8, "method": f"fedwad, support {s}", "epochs": 40, "classes": n}
         for s, n in ((10, 8), (100, classes))
     ]
     assert rule("coresets", "The support")(rows) is verdict

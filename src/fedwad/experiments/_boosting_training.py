@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedwad.experiments._authors_draws import AuthorsDraws, authors_draws
 from fedwad.experiments._boosting_setting import Setting, divided, pixels
 from fedwad.learning import Algorithm, TrainingOptions
 from fedwad.learning._schedule import Step, client_seed, schedule
@@ -31,12 +33,15 @@ from fedwad.learning.local.descent import (
 )
 from fedwad.learning.local.networks import Network, build, mlp
 
-__all__ = ["Run", "Training", "run_all", "softmax_mlp"]
+__all__ = ["Run", "Training", "rows_of", "run_all", "softmax_mlp"]
+
+Rows = dict[str, NDArray[np.int64]]
 
 #: "ours": networks that give logits; a client's own layer starts from its first weights. "softmax":
 #: the authors' MLP. "authors": their MLP, and a client that has not trained yet takes the mean of
-#: the others' own layers, as in their code, where first weights are not copied.
-Training = Literal["ours", "softmax", "authors"]
+#: the others' own layers, as in their code, where first weights are not copied. "draws": the same,
+#: with the rows of each client and the clients of each round that their code draws.
+Training = Literal["ours", "softmax", "authors", "draws"]
 
 _IMAGE_SIDE, _PADDING = 32, 4
 _MOST = 5000  # networks at once
@@ -62,7 +67,7 @@ class _Group:
     steps: Iterator[Step]
     weights: Tensor
     heads: dict[str, Tensor] | None  # the own layers of clients, where they have some
-    train: dict[str, NDArray[np.int64]]
+    train: Rows
 
 
 def run_all(runs: Sequence[Run], device: torch.device) -> None:
@@ -72,18 +77,49 @@ def run_all(runs: Sequence[Run], device: torch.device) -> None:
     dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)
     network = build(word, dataset.X.shape[1], 10)
     marks = torch.as_tensor(network.personal_mask, device=device)
-    dealt = {run.setting: divided(run.setting) for run in runs}
-    groups = [
-        group
-        for run in runs
-        for group in _groups(run, dealt[run.setting][0].indices, word, device, marks)
-    ]
+    groups = [group for run in runs for group in _groups(run, rows_of(run)[0], word, device, marks)]
     augment = _cropped if data == "cifar10" else None
     while waiting := _next_steps(groups):
         for some in _portions(waiting):
             _advance(network, dataset, marks, some, augment)
     for group in groups:
-        _judge(group, network, tests, marks, dealt[group.run.setting][1].indices)
+        _judge(group, network, tests, marks, rows_of(group.run)[1])
+
+
+def rows_of(run: Run) -> tuple[Rows, Rows]:
+    """The training and test rows of each client."""
+    if run.training == "draws":
+        drawn = _drawn(run.setting)
+        train, test = (
+            {_name(client): rows for client, rows in own.items()}
+            for own in (drawn.train, drawn.test)
+        )
+        return train, test
+    dealt = divided(run.setting)
+    return dealt[0].indices, dealt[1].indices
+
+
+@lru_cache(maxsize=8)
+def _drawn(setting: Setting) -> AuthorsDraws:
+    train, test = (pixels(setting.data, split)[1] for split in _SPLITS)
+    structure: Literal["groups", "drawn"] = "groups" if setting.structure == "groups" else "drawn"
+    return authors_draws(train, test, setting.clients, structure, setting.seed)
+
+
+def _name(client: int) -> str:
+    return f"client{client:03d}"
+
+
+def _steps(run: Run, members: Sequence[str], label: int) -> Iterator[Step]:
+    """The rounds of a group; those of "draws" have the clients that the authors' code chooses."""
+    options = TrainingOptions(run.algorithm, rounds=run.rounds, seed=run.setting.seed)
+    steps = schedule(options, members, label)
+    if run.training != "draws":
+        return steps
+    chosen = [tuple(map(_name, own)) for own in _drawn(run.setting).rounds]
+    return (
+        step if step.closing else replace(step, ranking=chosen[step.number - 1]) for step in steps
+    )
 
 
 def _word(run: Run) -> str:
@@ -93,7 +129,7 @@ def _word(run: Run) -> str:
 
 
 def _groups(
-    run: Run, rows: dict[str, NDArray[np.int64]], word: str, device: torch.device, marks: Tensor
+    run: Run, rows: Rows, word: str, device: torch.device, marks: Tensor
 ) -> Iterator[_Group]:
     names = list(rows)
     seed, features = run.setting.seed, pixels(run.setting.data, "train")[0].shape[1]
@@ -101,12 +137,12 @@ def _groups(
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
         members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
-        options = TrainingOptions(run.algorithm, rounds=run.rounds, seed=seed)
         heads: dict[str, Tensor] | None = None
         if run.algorithm != "fedavg":
-            heads = {} if run.training == "authors" else dict.fromkeys(members, start[marks])
+            copied = run.training in ("ours", "softmax")
+            heads = dict.fromkeys(members, start[marks]) if copied else {}
         places = {name: names.index(name) for name in members}
-        yield _Group(run, places, schedule(options, members, label), start, heads, rows)
+        yield _Group(run, places, _steps(run, members, label), start, heads, rows)
 
 
 def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, Step]]:
@@ -170,7 +206,7 @@ def _judge(
     network: Network,
     tests: TensorDataset,
     marks: Tensor,
-    rows: dict[str, NDArray[np.int64]],
+    rows: Rows,
 ) -> None:
     for name, place in group.names.items():
         weights = group.weights.clone()

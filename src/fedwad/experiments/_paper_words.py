@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedwad.experiments._boosting_claims import average_uplifts, largest_uplift
+from fedwad.experiments._coreset_claims import PAPER_METHODS, longest
 from fedwad.experiments._experiment import Row, mean_by, pick
 from fedwad.experiments._otdd_claims import orders
 from fedwad.experiments._otdd_rows import COMPARED, compared_settings, exact_beside, over_pairs
@@ -111,8 +112,8 @@ def _slower_everywhere(rows: Sequence[Row]) -> bool:
 def _classes_stay(rows: Sequence[Row]) -> bool:
     """A support of 100 covers as many classes as one of 10, everywhere."""
     found: dict[tuple[str, int], set[int]] = {}
-    for row in rows:
-        if row["method"].startswith("fedwad, support"):
+    for row in longest(rows):
+        if row["method"] in PAPER_METHODS:
             found.setdefault((row["data"], row["K"]), set()).add(row["classes"])
     return all(len(numbers) == 1 for numbers in found.values())
 

@@ -44,9 +44,11 @@ _SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the fir
 #: structure.
 _AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
     ("mnist", (20,), "softmax", "groups"),
-    ("mnist", (20,), "authors", "groups"),
-    ("mnist", (20,), "authors", "drawn"),
-    ("cifar10", (20, 40, 100), "authors", "drawn"),
+    ("mnist", (10, 20), "authors", "groups"),
+    ("mnist", (10, 20), "authors", "drawn"),
+    ("cifar10", (10, 20, 40, 100), "authors", "drawn"),
+    ("mnist", _CLIENTS, "draws", "groups"),
+    ("mnist", _CLIENTS, "draws", "drawn"),
 )
 
 
@@ -97,7 +99,7 @@ def _clusterings(
     """Labels of clients by the name of each way: those to train in, and others that are only held
     against the truth."""
     ways = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
-    if training == "softmax":
+    if training in ("softmax", "draws"):
         return ways, {}
     paper: Distances = "paper 10" if support == 10 else "paper 100"
     found = clusterings(setting, paper, distances(setting, paper, at_once))
@@ -117,7 +119,7 @@ def _trained(
     setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: Training, rounds: int
 ) -> list[Row]:
     """A row for each way and algorithm; equal clusterings are trained once."""
-    from fedwad.experiments._boosting_training import Run, run_all
+    from fedwad.experiments._boosting_training import Run, rows_of, run_all
     from fedwad.learning.local.networks import device
 
     runs: dict[tuple[tuple[int, ...], Algorithm], Run] = {}
@@ -130,8 +132,8 @@ def _trained(
             )
             named.append((way, algorithm, run))
     run_all(list(runs.values()), device())
-    sizes = divided(setting)[1].sizes
-    grouped = setting.structure == "groups"
+    sizes = np.array([len(rows) for rows in rows_of(named[0][2])[1].values()])
+    grouped = setting.structure == "groups" and training != "draws"
     return [
         {
             "way": way,
