@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -11,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._classes import LabelledSummary
-from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import in_threads, pair_distances
 from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._nearly import near_squares
 from fedwad.ot._summary import Summary
+from fedwad.ot._synthetic_samples import LabelledSyntheticSample, SyntheticSample
 
 __all__ = [
     "LabelledSyntheticSample",
@@ -27,11 +27,15 @@ __all__ = [
 #: Largest synthetic sample that is transported; results for larger ones are extrapolated.
 CAP = 1500
 _SAMPLE_SIZES = (250, 500, 1000, CAP)
-_POINTS = 4000  # drawn in all for each size and pair; sets the number of draws
+# Points drawn in all for each size and pair set the number of draws: at the size of the data, and
+# at each of the sizes from which larger ones are extrapolated.
+_POINTS, _LADDER_POINTS = 4000, 2000
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 # Beyond so many pairs, most are transported with few points, and a sample of pairs shows what more
 # points change.
 _MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 100, 24
+# SciPy, which loads faster than compiled code, transports fewer points of fewer pairs.
+_MANY_POINTS, _WORTH_COMPILING = 256, 500
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
 
 Pair = tuple[int, int]
@@ -39,79 +43,6 @@ Pair = tuple[int, int]
 
 class _Drawing(Protocol):
     def draw(self, size: int, rng: np.random.Generator) -> Measure: ...
-
-
-@dataclass(frozen=True, eq=False)
-class SyntheticSample:
-    """Synthetic samples with the cells of a summary: Gaussians around its cell means, with
-    covariance factors^T factors + diag(deviations^2)."""
-
-    summary: Summary
-    deviations: Floats | None  # (d,)
-    factors: Floats | None  # (k, d)
-
-    @classmethod
-    def of(cls, summary: Summary) -> SyntheticSample:
-        if summary.covariance_type != "full":
-            return cls(
-                summary,
-                np.sqrt(np.broadcast_to(summary.covariance, summary.dimension)),
-                summary.factors,
-            )
-        values, vectors = np.linalg.eigh(summary.covariance)
-        return cls(summary, None, np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-    def draw(self, size: int, rng: np.random.Generator) -> Measure:
-        """`size` points, distributed over cells by weight, with exact cell means."""
-        summary = self.summary
-        counts = _shares(summary.weights, size)
-        occupied = np.flatnonzero(counts)
-        counts = counts[occupied]
-        points: Floats = np.zeros((size, summary.dimension))
-        for part in (self.deviations, self.factors):
-            if part is not None:
-                noise = _centred(rng.standard_normal((size, len(part))), counts)
-                points += noise @ part if part.ndim == 2 else noise * part
-        if size > len(occupied):  # fixing the means removed this fraction of the variance
-            points *= np.sqrt(size / (size - len(occupied)))
-        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledSyntheticSample:
-    """Synthetic samples class by class, with the statistics of the real classes."""
-
-    summary: LabelledSummary
-    parts: tuple[SyntheticSample, ...]
-    table: Floats
-
-    @classmethod
-    def of(cls, summary: LabelledSummary) -> LabelledSyntheticSample:
-        return cls(summary, tuple(map(SyntheticSample.of, summary.parts)), summary.table.points)
-
-    def draw(self, size: int, rng: np.random.Generator) -> LabelledMeasure:
-        counts = _shares(self.summary.weights, size)
-        drawn = [
-            synthetic.draw(int(count), rng).points
-            for synthetic, count in zip(self.parts, counts, strict=True)
-            if count > 0
-        ]
-        return LabelledMeasure(
-            np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts), self.table
-        )
-
-
-def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
-    """Integers in proportion to the weights that sum to `size`."""
-    ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
-    return np.asarray(np.diff(ends, prepend=0))
-
-
-def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Noise whose mean over each group of rows is zero."""
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
-    return noise
 
 
 def synthetic_distance(
@@ -153,7 +84,9 @@ def synthetic_distances(
     p = 2, unless there are so many pairs that plans are not formed.
     """
     keys = range(len(summaries)) if keys is None else keys
-    drawing = _Draws(summaries, seed, keys, p, n_jobs, on_pair or _nothing)
+    drawing = _Draws(
+        summaries, seed, keys, p, n_jobs, on_pair or _nothing, total_pairs or len(pairs)
+    )
     sizes = drawing.sizes
     many = len(pairs) > _MANY_PAIRS and int(sizes.max()) > _FEW_POINTS
     chosen = _sample(pairs, seed) if many else pairs
@@ -190,7 +123,9 @@ class _Draws:
         p: float,
         n_jobs: int,
         on_pair: Callable[[], None],
+        total_pairs: int,
     ) -> None:
+        self._total_pairs = total_pairs
         self.sizes = np.array([summary.count for summary in summaries])
         self._summaries = summaries
         self._synthetic: dict[int, _Drawing] = {}
@@ -228,14 +163,32 @@ class _Draws:
                     partial(self._drawn, cap=cap, draw=draw), involved, self._threads
                 )
                 drawn = dict(zip(involved, synthetic, strict=True))
-                each = pair_distances(
-                    drawn, pairs, self._p, self._threads, partial(self._add_columns, cap)
-                )
-                for pair, distance in each:
-                    totals[pair] += distance**self._p / draws
+                for pair, power in self._transported(drawn, pairs, cap):
+                    totals[pair] += power / draws
                     self._on_pair()
             found.setdefault(cap, {}).update(totals)
         return found
+
+    def _transported(
+        self, drawn: Mapping[int, Measure], pairs: Sequence[Pair], cap: int
+    ) -> Iterator[tuple[Pair, float]]:
+        """W_p^p of these pairs, nearly for p = 2."""
+        if self._p == 2 and next(iter(drawn.values())).dimension > 1:
+            report = partial(self._add_columns, cap)
+            return near_squares(drawn, pairs, self._threads, report, self._is_compiled)
+        return (
+            (pair, distance**self._p)
+            for pair, distance in pair_distances(
+                drawn, pairs, self._p, self._threads, partial(self._add_columns, cap)
+            )
+        )
+
+    def _is_compiled(self, pair: Pair) -> bool:
+        """Whether compiled code is worth loading for this pair."""
+        return (
+            self._total_pairs >= _WORTH_COMPILING
+            or int(self.sizes[list(pair)].max()) > _MANY_POINTS
+        )
 
     def _drawn(self, index: int, cap: int, draw: int) -> Measure:
         if index not in self._synthetic:
@@ -307,17 +260,22 @@ def _steps(
         by_draws: dict[int, list[Pair]] = {}
         for pair in chosen:
             largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
-            by_draws.setdefault(_draws(largest, total_pairs), []).append(pair)
+            extrapolated = max(sizes[pair[0]], sizes[pair[1]]) > CAP
+            by_draws.setdefault(_draws(largest, total_pairs, extrapolated), []).append(pair)
         for draws, some in by_draws.items():
             yield cap, draws, some
 
 
-def _draws(size: int, pairs: int) -> int:
+def _draws(size: int, pairs: int, extrapolated: bool) -> int:
     if pairs > _MANY_PAIRS:  # only a subset of them is drawn, which must be accurate
         return 2
     if pairs > _SOME_PAIRS:
         return 1
-    return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
+    if pairs > _FEW_PAIRS:
+        return 2
+    if extrapolated:
+        return int(np.clip(_LADDER_POINTS // size, 1, 8))
+    return int(np.clip(_POINTS // size, 2, 16))
 
 
 def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:

@@ -1,0 +1,99 @@
+"""Synthetic samples with the cells of a summary: normal distributions around its cell means."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad.ot._classes import LabelledSummary
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._summary import Summary
+
+__all__ = ["LabelledSyntheticSample", "SyntheticSample"]
+
+_MANY_FEATURES = 100  # from which on Cholesky's factor is worth a try before eigenvectors
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticSample:
+    """Synthetic samples with the cells of a summary: Gaussians around its cell means, with
+    covariance factors^T factors + diag(deviations^2)."""
+
+    summary: Summary
+    deviations: Floats | None  # (d,)
+    factors: Floats | None  # (k, d)
+
+    @classmethod
+    def of(cls, summary: Summary) -> SyntheticSample:
+        if summary.covariance_type != "full":
+            return cls(
+                summary,
+                np.sqrt(np.broadcast_to(summary.covariance, summary.dimension)),
+                summary.factors,
+            )
+        return cls(summary, None, _factor(summary.covariance))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Measure:
+        """`size` points, distributed over cells by weight, with exact cell means."""
+        summary = self.summary
+        counts = _shares(summary.weights, size)
+        occupied = np.flatnonzero(counts)
+        counts = counts[occupied]
+        points: Floats = np.zeros((size, summary.dimension))
+        for part in (self.deviations, self.factors):
+            if part is not None:
+                noise = _centred(rng.standard_normal((size, len(part))), counts)
+                points += noise @ part if part.ndim == 2 else noise * part
+        if size > len(occupied):  # fixing the means removed this fraction of the variance
+            points *= np.sqrt(size / (size - len(occupied)))
+        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSyntheticSample:
+    """Synthetic samples class by class, with the statistics of the real classes."""
+
+    summary: LabelledSummary
+    parts: tuple[SyntheticSample, ...]
+    table: Floats
+
+    @classmethod
+    def of(cls, summary: LabelledSummary) -> LabelledSyntheticSample:
+        return cls(summary, tuple(map(SyntheticSample.of, summary.parts)), summary.table.points)
+
+    def draw(self, size: int, rng: np.random.Generator) -> LabelledMeasure:
+        counts = _shares(self.summary.weights, size)
+        drawn = [
+            synthetic.draw(int(count), rng).points
+            for synthetic, count in zip(self.parts, counts, strict=True)
+            if count > 0
+        ]
+        return LabelledMeasure(
+            np.concatenate(drawn), np.repeat(np.arange(len(counts)), counts), self.table
+        )
+
+
+def _factor(covariance: Floats) -> Floats:
+    """A matrix F with F^T F = covariance."""
+    if len(covariance) >= _MANY_FEATURES:
+        with suppress(np.linalg.LinAlgError):  # singular matrices need eigenvectors
+            return np.asarray(np.linalg.cholesky(covariance).T)
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
+    """Integers in proportion to the weights that sum to `size`."""
+    ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
+    return np.asarray(np.diff(ends, prepend=0))
+
+
+def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Noise whose mean over each group of rows is zero."""
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
+    return noise
