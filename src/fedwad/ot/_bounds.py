@@ -20,6 +20,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 # Up to this work each pair is bounded by itself. Work is pairs times features for diagonals, and
 # pairs times their cube for matrices.
 _WORK = {1: 1e5, 2: 5e9}
+_ENTRIES = 1 << 20  # of matrices at a time
 
 
 AnySummary = Summary | LabelledSummary
@@ -88,10 +89,44 @@ def _feature_bounds(
         bounds = _along_shared_directions(summaries, least)
         np.fill_diagonal(bounds, 0.0)
         return bounds
+    if len({s.within.ndim for s in summaries}) == 1:
+        return _row_by_row(summaries, p)
     bounds = np.zeros((len(summaries), len(summaries)))
     for i, j in pairs:
         bounds[i, j] = bounds[j, i] = lower_bound(summaries[i], summaries[j], p)
     return bounds
+
+
+def _row_by_row(summaries: Sequence[Summary], p: float) -> Floats:
+    """`lower_bound` of all pairs of summaries that know the same part of their covariances."""
+    means = np.array([s.mean for s in summaries])
+    errors = np.array([_rounding_error(s.means) for s in summaries])
+    totals = np.array([s.total_covariance() for s in summaries])
+    roots = np.array([_root(total) for total in totals]) if totals.ndim == 3 else None
+    bounds = np.zeros((len(summaries), len(summaries)))
+    for i in range(1, len(summaries)):
+        shifts = np.linalg.norm(means[:i] - means[i], axis=1)
+        row = np.maximum(shifts - errors[:i] - errors[i], 0.0)
+        if p >= 2:
+            spreads = _spread_distances(totals, roots, i, summaries[0].dimension)
+            row = np.hypot(row, np.sqrt(spreads))
+        bounds[i, :i] = bounds[:i, i] = row
+    return bounds
+
+
+def _spread_distances(totals: Floats, roots: Floats | None, i: int, dimension: int) -> Floats:
+    """`_covariance_distance` of covariance i and all before it."""
+    if roots is None:
+        return _variance_distances(totals[:i], totals[i], dimension)
+    traces = np.trace(totals[:i], axis1=1, axis2=2) + np.trace(totals[i])
+    step = max(1, _ENTRIES // dimension**2)
+    fidelity = np.concatenate(
+        [
+            np.linalg.svd(roots[i] @ roots[start : min(i, start + step)], compute_uv=False)
+            for start in range(0, i, step)
+        ]
+    ).sum(axis=1)
+    return np.asarray(np.maximum(traces * (1 - 8 * dimension * _EPSILON) - 2 * fidelity, 0.0))
 
 
 def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats:
@@ -183,11 +218,17 @@ def _covariance_distance(a: Summary, b: Summary) -> float:
     first, second = reduce_covariance(first, least), reduce_covariance(second, least)
     if first.ndim == 2:
         return bures(first, second)
-    scale = a.dimension if first.ndim == 0 else 1
+    return float(_variance_distances(first[None], second, a.dimension)[0])
+
+
+def _variance_distances(first: Floats, second: Floats, dimension: int) -> Floats:
+    """Lower bounds on squared Bures distances from variances (k, d) and (d,), or their means."""
+    scale = dimension if second.ndim == 0 else 1
     squares = scale * (np.sqrt(first) - np.sqrt(second)) ** 2
     # (sqrt u - sqrt v)^2 has an error of a few roundings of max(u, v).
     rounding_error = 8 * _EPSILON * scale * np.maximum(first, second)
-    return float(np.maximum(squares - rounding_error, 0.0).sum())
+    kept = np.maximum(squares - rounding_error, 0.0)
+    return np.asarray(kept if second.ndim == 0 else kept.sum(axis=1))
 
 
 def bures(first: Floats, second: Floats) -> float:
@@ -200,10 +241,13 @@ def bures(first: Floats, second: Floats) -> float:
     trace = float(np.trace(first) + np.trace(second))
     if trace == 0:
         return 0.0
-    roots = []
-    for covariance in (first, second):
-        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-        rounding_error = 4 * len(values) * _EPSILON * float(np.abs(values).max())
-        roots.append((vectors * np.sqrt(np.maximum(values, 0.0) + rounding_error)) @ vectors.T)
-    fidelity = float(np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum())
+    product = _root(first) @ _root(second)
+    fidelity = float(np.linalg.svd(product, compute_uv=False).sum())
     return max(0.0, trace * (1 - 8 * len(first) * _EPSILON) - 2 * fidelity)
+
+
+def _root(covariance: Floats) -> Floats:
+    """The root of a covariance with the possible rounding error added to its eigenvalues."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    rounding_error = 4 * len(values) * _EPSILON * float(np.abs(values).max())
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0) + rounding_error)) @ vectors.T)

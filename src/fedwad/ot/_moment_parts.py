@@ -11,6 +11,7 @@ from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
 
 _MIN_RELIABILITY = 0.4  # below, there is too little to divide by
+_ENTRIES = 1 << 20  # of covariances at a time
 
 __all__ = ["MomentParts", "Site", "moment_parts"]
 
@@ -79,17 +80,22 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
     means = np.array([s.mean for s in sites])
     stds = np.sqrt(np.maximum(np.array([s.variances for s in sites]), 0.0))
     totals = (stds**2).sum(axis=1)
-    of_means = [s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)]
+    of_means = np.array([s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)])
     count = len(sites)
     shift, scale, shift_variance, near = (np.zeros((count, count)) for _ in range(4))
+    step = max(1, _ENTRIES // of_means[0].size)
     for i in range(count):
-        for j in range(i):
-            gap = means[i] - means[j]
-            shift[i, j] = shift[j, i] = gap @ gap
-            scale[i, j] = scale[j, i] = float(((stds[i] - stds[j]) ** 2).sum())
-            both = of_means[i] + of_means[j]
-            near[i, j] = near[j, i] = 2 * float((both**2).sum())
-            shift_variance[i, j] = shift_variance[j, i] = _shift_variance(gap, both)
+        for start in range(0, i, step):
+            others = slice(start, min(i, start + step))
+            gaps, both = means[i] - means[others], of_means[i] + of_means[others]
+            found = (
+                (gaps**2).sum(axis=1),
+                ((stds[i] - stds[others]) ** 2).sum(axis=1),
+                2 * (both**2).reshape(len(gaps), -1).sum(axis=1),
+                _shift_variances(gaps, both),
+            )
+            for table, row in zip((shift, scale, near, shift_variance), found, strict=True):
+                table[i, others] = table[others, i] = row
     at_mean = totals / (counts - 1)
     scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
     spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
@@ -115,13 +121,14 @@ def _between_classes(sites: Sequence[Site]) -> Floats:
     return np.asarray(np.array(stds) @ np.array(stds).T)
 
 
-def _shift_variance(gap: Floats, covariance: Floats) -> float:
-    """Variance of |gap|^2 when gap has this covariance, its own noise taken away."""
-    if covariance.ndim == 1:
-        far, near = float(gap**2 @ covariance), float((covariance**2).sum())
+def _shift_variances(gaps: Floats, covariances: Floats) -> Floats:
+    """Variance of |gap|^2 for each gap with its covariance, its own noise taken away."""
+    near = (covariances**2).reshape(len(gaps), -1).sum(axis=1)
+    if covariances.ndim == 2:
+        far = (gaps**2 * covariances).sum(axis=1)
     else:
-        far, near = float(gap @ covariance @ gap), float((covariance**2).sum())
-    return max(4 * far - 2 * near, 2 * near)
+        far = ((covariances @ gaps[:, :, None])[:, :, 0] * gaps).sum(axis=1)
+    return np.asarray(np.maximum(4 * far - 2 * near, 2 * near))
 
 
 def _at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:

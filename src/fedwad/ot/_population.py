@@ -161,8 +161,9 @@ def _null(
     curve: Callable[[Calibration, float], float],
 ) -> Floats:
     """Squares of one population at the sizes of each pair, geometric mean of both clients."""
-    table = np.array([[curve(c, n) for n in counts] for c in calibrations])  # of i at the size of j
-    own = np.diag(table)
+    sizes, which = np.unique(counts, return_inverse=True)
+    table = np.array([[curve(c, n) for n in sizes.tolist()] for c in calibrations])[:, which]
+    own = np.diag(table)  # the table has the curve of i at the size of j
     pair = (own[:, None] + table) / 2  # of i at both sizes
     return np.asarray(np.sqrt(pair * pair.T))
 

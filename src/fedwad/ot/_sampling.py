@@ -9,6 +9,7 @@ import numpy as np
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._solve import solve
@@ -84,9 +85,12 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
     work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
+    noises = weight_noises([summary for summary, _ in known])
     return [
-        Site(one.count, one.mean, covariance, calibration, weight_noise(summary), _stds_of(summary))
-        for (summary, calibration), one, covariance in zip(known, plain, covariances, strict=True)
+        Site(one.count, one.mean, covariance, calibration, noise, _stds_of(summary))
+        for (summary, calibration), one, covariance, noise in zip(
+            known, plain, covariances, noises, strict=True
+        )
         if calibration is not None
     ]
 
@@ -133,16 +137,26 @@ def weight_noise(summary: AnySummary) -> float:
     >>> 1.0 < weight_noise(summarise(Measure(clusters), cells=2)) < 4.0
     True
     """
-    cells = summary.cells
-    if len(cells) < 2:
-        return 0.0
-    rng = np.random.default_rng(0)
-    shares = cells.weights / cells.weights.sum()
-    found = []
-    for _ in range(_DRAWS):
-        one, two = (rng.multinomial(summary.count, shares) / summary.count for _ in range(2))
-        found.append(solve(_reweighted(cells, one), _reweighted(cells, two)).cost)
-    return float(np.mean(found))
+    return weight_noises([summary])[0]
+
+
+def weight_noises(summaries: Sequence[AnySummary]) -> list[float]:
+    """`weight_noise` of each summary."""
+    drawn: dict[int, Measure] = {}
+    for index, summary in enumerate(summaries):
+        cells = summary.cells
+        if len(cells) < 2:
+            continue
+        rng = np.random.default_rng(0)
+        shares = cells.weights / cells.weights.sum()
+        for number in range(2 * _DRAWS):
+            weights = rng.multinomial(summary.count, shares) / summary.count
+            drawn[2 * _DRAWS * index + number] = _reweighted(cells, weights)
+    pairs = [(number, number + 1) for number in drawn if number % 2 == 0]
+    found = [0.0] * len(summaries)
+    for (number, _), distance in pair_distances(drawn, pairs):
+        found[number // (2 * _DRAWS)] += distance**2 / _DRAWS
+    return found
 
 
 def _reweighted(cells: Measure, weights: Floats) -> Measure:
