@@ -258,3 +258,20 @@ def many() -> list[dict[str, Any]]:
             row["whole matrix s"] = seconds(lambda fed=fed: fedwad.matrix(fed, cells=4))[0]
         rows.append(row)
     return rows
+
+
+def all_pairs() -> list[dict[str, Any]]:
+    """All pairs of 100 to 1000 small clients (60 samples, d = 8), without what clients take."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for count in (50, 100, 300, 1000):
+        fed = fedwad.local(
+            {f"c{k}": rng.standard_normal((60, 8)) + 0.2 * (k % 5) for k in range(count)}
+        )
+        request = SummaryRequest(4, "auto", 2.0, 0)
+        fed.ask(dict.fromkeys(fed.names, request))  # replies are kept
+        with threadpool_limits(1):
+            taken, _ = seconds(lambda fed=fed: fedwad.matrix(fed, cells=4, n_jobs=1))
+        pairs = count * (count - 1) / 2
+        rows.append({"clients": count, "s": taken, "ms a pair": 1000 * taken / pairs})
+    return rows
