@@ -91,7 +91,7 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
         for (summary, calibration), one, covariance, noise in zip(
             known, plain, covariances, noises, strict=True
         )
-        if calibration is not None and isinstance(summary, Summary)
+        if calibration is not None
     ]
 
 
