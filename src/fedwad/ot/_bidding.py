@@ -91,8 +91,8 @@ def auctions(cost, g, cols, first, shrink, tolerance, f):
 
 
 @njit(nogil=True, cache=True)
-def whole_costs(product, x_norms, y_norms, factor, table, x_codes, y_codes):
-    """|x_i - y_j|^2 times `factor` in whole numbers, from products and squared norms.
+def whole_costs(product, cross, rows, cols, table, row_codes, col_codes):
+    """rows_i + cols_j - cross * product_ij in whole numbers, none below zero.
 
     With codes, the entry of `table` for both classes is added.
     """
@@ -100,12 +100,11 @@ def whole_costs(product, x_norms, y_norms, factor, table, x_codes, y_codes):
     cost = np.empty((n, m), np.int32)
     zero = np.float32(0.0)
     for i in range(n):
-        row, out, norm = product[i], cost[i], x_norms[i]
+        row, out, own = product[i], cost[i], rows[i]
         for j in range(m):
-            square = (norm + y_norms[j] - np.float32(2.0) * row[j]) * factor
-            out[j] = np.int32(max(square, zero))
-        if len(x_codes) > 0:
-            extra = table[x_codes[i]]
+            out[j] = np.int32(max(own + cols[j] - cross * row[j], zero))
+        if len(row_codes) > 0:
+            extra = table[row_codes[i]]
             for j in range(m):
-                out[j] += np.int32(extra[y_codes[j]])
+                out[j] += np.int32(extra[col_codes[j]])
     return cost

@@ -46,9 +46,7 @@ def near_squares(
     each feature in a pair's squared distance unless there are very many pairs; it may be called
     from several threads.
     """
-    centre = np.mean([_features(measure).mean(axis=0) for measure in measures.values()], axis=0)
-    length = max(_reach(measure, centre) for measure in measures.values()) or 1.0
-    sides = {index: _Side.of(measure, centre, length) for index, measure in measures.items()}
+    sides = {index: _Side.of(measure) for index, measure in measures.items()}
     report = on_columns if len(pairs) < _MANY_PAIRS else None
 
     def square(pair: Pair) -> float:
@@ -62,7 +60,7 @@ def near_squares(
             return plan.cost
         cols, cost = found
         if report is None:
-            return cost * length**2
+            return cost
         columns = pair_columns(
             a.measure, b.measure, np.arange(len(a)), cols, np.full(len(a), 1 / len(a))
         )
@@ -74,96 +72,117 @@ def near_squares(
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """A sample in single precision about a common centre, with squared norms, in units of a common
-    length."""
+    """A sample in single precision about its own mean, in units of its own length, with squared
+    norms."""
 
     measure: Measure
     uniform: bool
+    mean: Floats
+    length: float
     near: Singles
-    norms: Singles
-    largest: float
+    norms: Floats
     table: Floats | None
     codes: Indices
 
     @classmethod
-    def of(cls, measure: Measure, centre: Floats, length: float) -> _Side:
-        near = (_features(measure) - centre) / length
-        norms = np.einsum("id,id->i", near, near)
-        table, codes = None, np.zeros(0, dtype=np.int64)
+    def of(cls, measure: Measure) -> _Side:
+        table, codes, features = None, np.zeros(0, dtype=np.int64), measure.points
         if isinstance(measure, LabelledMeasure):
-            table, codes = measure.table / length, measure.codes
+            table, codes, features = measure.table, measure.codes, measure.features
+        mean = features.mean(axis=0)
+        length = max_abs(features, mean) or 1.0
+        near = (features - mean) / length
+        norms = np.einsum("id,id->i", near, near)
         return cls(
-            measure,
-            measure.is_uniform,
-            near.astype(np.float32),
-            norms.astype(np.float32),
-            float(norms.max()),
-            table,
-            codes,
+            measure, measure.is_uniform, mean, length, near.astype(np.float32), norms, table, codes
         )
 
     def __len__(self) -> int:
         return len(self.norms)
 
 
-def _features(measure: Measure) -> Floats:
-    return measure.features if isinstance(measure, LabelledMeasure) else measure.points
+@dataclass(frozen=True, eq=False)
+class _Costs:
+    """Squared distances between two samples, rows_i + cols_j - cross * product_ij, in units of a
+    squared length, and between their classes.
 
+    They depend on these two samples alone, so that a pair's distance has the same bits whatever
+    the others are.
+    """
 
-def _reach(measure: Measure, centre: Floats) -> float:
-    """Largest distance of a coordinate from the centre, or of a class from another."""
-    reach = max_abs(_features(measure), centre)
-    if isinstance(measure, LabelledMeasure):
-        reach = max(reach, float(np.ptp(measure.table, axis=0).max()))
-    return reach
+    length: float
+    product: Singles
+    cross: float
+    rows: Floats
+    cols: Floats
+    between: Floats
+
+    @classmethod
+    def of(cls, a: _Side, b: _Side) -> _Costs:
+        gap = a.mean - b.mean
+        length = max(a.length, b.length, float(np.abs(gap).max()))
+        left, right, apart = a.length / length, b.length / length, gap / length
+        # |x - y + gap|^2 for x and y about their own means
+        rows = left**2 * a.norms + 2 * left * (a.near @ apart.astype(np.float32))
+        cols = right**2 * b.norms - 2 * right * (b.near @ apart.astype(np.float32))
+        between = np.zeros((1, 1))
+        if a.table is not None and b.table is not None:
+            from scipy.spatial.distance import cdist
+
+            between = np.asarray(cdist(a.table / length, b.table / length, "sqeuclidean"))
+        return cls(
+            length,
+            a.near @ b.near.T,
+            2 * left * right,
+            rows + float(apart @ apart),
+            cols,
+            between,
+        )
+
+    @property
+    def largest(self) -> float:
+        """A bound on them."""
+        reach = float(self.cross) * float(np.abs(self.product).max())
+        return float(self.rows.max() + self.cols.max()) + reach + float(self.between.max())
+
+    @property
+    def mean_size(self) -> float:
+        """The size of the terms that are added up."""
+        return float(np.abs(self.rows).mean() + np.abs(self.cols).mean())
 
 
 def _near(a: _Side, b: _Side, compiled: bool) -> tuple[Indices, float] | None:
     """The column of each row and the mean cost, or None if that is not resolved."""
-    between = _between(a, b)
-    found = _by_auctions(a, b, between) if compiled else _by_scipy(a, b, between)
-    if found is None:
+    costs = _Costs.of(a, b)
+    find = _by_auctions if compiled else _by_scipy
+    found = find(costs, a.codes, b.codes)
+    if found is None or found[1] < _RESOLVED * costs.mean_size:
         return None
-    scale = float(a.norms.mean() + b.norms.mean())
-    return found if found[1] >= _RESOLVED * scale else None
+    return found[0], found[1] * costs.length**2
 
 
-def _by_auctions(a: _Side, b: _Side, between: Floats) -> tuple[Indices, float] | None:
+def _by_auctions(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, float] | None:
     from fedwad.ot._bidding import whole_costs
 
-    largest = (np.sqrt(a.largest) + np.sqrt(b.largest)) ** 2 + float(between.max())
-    if largest == 0:
+    if costs.largest == 0:
         return None
-    unit = largest / _UNITS
-    table = (between / unit).astype(np.float32)
-    factor = np.float32(1 / unit)
-    cost = whole_costs(a.near @ b.near.T, a.norms, b.norms, factor, table, a.codes, b.codes)
-    cols, paid = _nearly_assigned(cost)
-    return (cols, paid * unit) if paid >= _FEWEST_UNITS else None
+    unit = costs.largest / _UNITS
+    singles = ((part / unit).astype(np.float32) for part in (costs.rows, costs.cols, costs.between))
+    cost = whole_costs(costs.product, np.float32(costs.cross / unit), *singles, rows, cols)
+    chosen, paid = _nearly_assigned(cost)
+    return (chosen, paid * unit) if paid >= _FEWEST_UNITS else None
 
 
-def _by_scipy(a: _Side, b: _Side, between: Floats) -> tuple[Indices, float]:
+def _by_scipy(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, float]:
     from scipy.optimize import linear_sum_assignment
 
-    cost = (a.norms[:, None] + b.norms) - 2 * (a.near @ b.near.T)
-    if len(a.codes):
-        cost += between[a.codes][:, b.codes]
-    cost -= cost.min(axis=1)[:, None]
-    cost -= cost.min(axis=0)
-    cols = np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
-    paid = float(((a.near - b.near[cols]) ** 2).sum(dtype=np.float64)) / len(a)
-    if len(a.codes):
-        paid += float(between[a.codes, b.codes[cols]].mean())
-    return cols, paid
-
-
-def _between(a: _Side, b: _Side) -> Floats:
-    """Squared distances between rows of class tables; one zero without labels."""
-    if a.table is None or b.table is None:
-        return np.zeros((1, 1))
-    from scipy.spatial.distance import cdist
-
-    return np.asarray(cdist(a.table, b.table, "sqeuclidean"))
+    cost = costs.rows[:, None] + costs.cols - costs.cross * costs.product
+    if len(rows):
+        cost += costs.between[rows][:, cols]
+    reduced = cost - cost.min(axis=1)[:, None]
+    reduced -= reduced.min(axis=0)
+    chosen = np.asarray(linear_sum_assignment(reduced)[1], dtype=np.int64)
+    return chosen, float(cost[np.arange(len(cost)), chosen].mean())
 
 
 def _nearly_assigned(cost: Any) -> tuple[Indices, float]:

@@ -27,9 +27,7 @@ __all__ = [
 #: Largest synthetic sample that is transported; results for larger ones are extrapolated.
 CAP = 1500
 _SAMPLE_SIZES = (250, 500, 1000, CAP)
-# Points drawn in all for each size and pair set the number of draws: at the size of the data, and
-# at each of the sizes from which larger ones are extrapolated.
-_POINTS, _LADDER_POINTS = 4000, 2000
+_POINTS = 4000  # drawn in all for each size and pair; sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 # Beyond so many pairs, most are transported with few points, and a sample of pairs shows what more
 # points change.
@@ -260,22 +258,17 @@ def _steps(
         by_draws: dict[int, list[Pair]] = {}
         for pair in chosen:
             largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
-            extrapolated = max(sizes[pair[0]], sizes[pair[1]]) > CAP
-            by_draws.setdefault(_draws(largest, total_pairs, extrapolated), []).append(pair)
+            by_draws.setdefault(_draws(largest, total_pairs), []).append(pair)
         for draws, some in by_draws.items():
             yield cap, draws, some
 
 
-def _draws(size: int, pairs: int, extrapolated: bool) -> int:
+def _draws(size: int, pairs: int) -> int:
     if pairs > _MANY_PAIRS:  # only a subset of them is drawn, which must be accurate
         return 2
     if pairs > _SOME_PAIRS:
         return 1
-    if pairs > _FEW_PAIRS:
-        return 2
-    if extrapolated:
-        return int(np.clip(_LADDER_POINTS // size, 1, 8))
-    return int(np.clip(_POINTS // size, 2, 16))
+    return 2 if pairs > _FEW_PAIRS else int(np.clip(_POINTS // size, 2, 16))
 
 
 def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
