@@ -167,8 +167,11 @@ def _by_auctions(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, 
     if costs.largest == 0:
         return None
     unit = costs.largest / _UNITS
-    singles = ((part / unit).astype(np.float32) for part in (costs.rows, costs.cols, costs.between))
-    cost = whole_costs(costs.product, np.float32(costs.cross / unit), *singles, rows, cols)
+    own, other, table = (
+        (part / unit).astype(np.float32) for part in (costs.rows, costs.cols, costs.between)
+    )
+    cross = np.float32(costs.cross / unit)
+    cost = whole_costs(costs.product, cross, own, other, table, rows, cols)
     chosen, paid = _nearly_assigned(cost)
     return (chosen, paid * unit) if paid >= _FEWEST_UNITS else None
 

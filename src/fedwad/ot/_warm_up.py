@@ -21,6 +21,7 @@ def warm_up() -> tuple[str, ...]:
     """
     from fedwad.ot._many import pair_distances
     from fedwad.ot._matching import match
+    from fedwad.ot._nearly import near_squares
     from fedwad.ot._small import small_support
 
     rng = np.random.default_rng(0)
@@ -28,6 +29,7 @@ def warm_up() -> tuple[str, ...]:
     for sizes in (20, 20), (20, 30):  # equal weights, and others
         measures = {k: Measure(rng.random((sizes[k], 2))) for k in range(2)}
         list(pair_distances(measures, [(0, 1)] * _PAIRS))
+    list(near_squares({k: Measure(rng.random((90, 2))) for k in range(2)}, [(0, 1)]))
     cost, even, uneven = rng.random((400, 5)), np.full(5, 0.2), np.arange(1.0, 6.0) / 15
     for sinks in (even, uneven):
         found = small_support(cost, np.full(400, 1 / 400), sinks)
@@ -37,10 +39,10 @@ def warm_up() -> tuple[str, ...]:
 
 def _compiled() -> list[str]:
     """Names of the functions that Python calls, which are compiled now."""
-    from fedwad.ot import _matching
+    from fedwad.ot import _bidding, _matching
     from fedwad.ot._small import auction, cells, dense, levels, paths
 
     found: dict[str, Any] = {}
-    for module in (_matching, auction, cells, dense, levels, paths):
+    for module in (_bidding, _matching, auction, cells, dense, levels, paths):
         found |= vars(module)
     return [name for name, one in found.items() if getattr(one, "signatures", None)]
