@@ -41,7 +41,10 @@ GROUPS: dict[str, dict[str, Table]] = {
         "records of 200 reconstructed exactly": _of("rivals_distances", "attacks"),
         "all pairs of twelve sites": _of("rivals_distances", "ranks"),
     },
-    "datasets": {"and transfer": _of("rivals_datasets", "measure")},
+    "datasets": {
+        "and transfer": _of("rivals_datasets", "measure"),
+        "microsoft/otdd itself": _of("rivals_otdd", "measure"),
+    },
     "drift": {"flagged in halves of one hospital": _of("rivals_drift", "measure")},
     "attribution": {"symmetric relevance gain": _of("rivals_attribution", "measure")},
     "clusters": {"before training": _of("rivals_clusters", "measure")},
