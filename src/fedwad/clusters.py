@@ -28,12 +28,14 @@ class Suggestion:
     """A number of clusters, and the smallest eigenvalues of the graph's normalised Laplacian.
 
     k well-separated clusters make k small eigenvalues, then a gap. `too_small` names the sites that
-    have too few rows to be judged.
+    have too few rows to be judged. `by_distance` is the number that distances alone suggest, where
+    `k` is 1 because nothing differs by more than chance; else it is `k`.
     """
 
     k: int
     eigenvalues: Floats
     too_small: tuple[str, ...] = ()
+    by_distance: int = 1
 
     def __repr__(self) -> str:
         return f"<{self.k} clusters suggested>"
@@ -120,7 +122,8 @@ def suggest(distances: ArrayLike) -> Suggestion:
         if gaps.max() > best:
             best = float(gaps.max())
             clear = best >= (_CLEAR if count > 3 else 1 + _CLEAR)
-            found = Suggestion(int(gaps.argmax()) + 2 if clear else 1, eigenvalues)
+            number = int(gaps.argmax()) + 2 if clear else 1
+            found = Suggestion(number, eigenvalues, by_distance=number)
     return found
 
 

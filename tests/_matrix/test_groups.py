@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fedwad
+from command_line import run
 from fedwad._matrix.evidence import any_difference, sampled_again, too_small
 
 
@@ -21,6 +24,19 @@ def test_planted_groups_are_stable_and_chance_is_not():
     chance = fedwad.matrix(sites((0, 0, 0, 0, 0, 0)))
     assert chance.suggest().k == 1
     assert chance.stability(2) < 0.7
+
+
+def test_groups_that_chance_could_make_are_one_and_the_output_says_why(tmp_path):
+    planted = fedwad.matrix(sites((0, 0, 0, 4, 4, 4)))
+    untested = replace(planted, pvalue=np.ones((6, 6)))
+    found = untested.suggest()
+    assert (found.k, found.by_distance) == (1, 2)
+    assert planted.suggest().by_distance == 2
+    untested.save(tmp_path / "m.json")
+    shown = run("cluster", tmp_path / "m.json", "--report", tmp_path / "page.html").stdout
+    assert "no difference between sites is more than chance" in shown
+    assert "alone suggest 2" in shown
+    assert "more than chance" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_small_sites_are_named():

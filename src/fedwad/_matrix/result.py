@@ -172,12 +172,15 @@ class MatrixResult(Saved):
         groups in at most 2.5% of cases. `too_small` names sites with too few rows to be judged.
         """
         found = clusters.suggest(self._distances("kernel"))
-        differs = any_difference(
-            self.pvalue, self.population, self.population_interval, _GROUPS_LEVEL
-        )
         small = too_small(self.rows, self.pvalue is not None) if self.rows else []
         names = tuple(self.sites[index] for index in small)
-        return clusters.Suggestion(1 if differs is False else found.k, found.eigenvalues, names)
+        return replace(found, k=found.k if self.may_have_groups else 1, too_small=names)
+
+    @property
+    def may_have_groups(self) -> bool:
+        """Whether some difference between sites is more than chance at 2.5%, or chance unknown."""
+        known = self.pvalue, self.population, self.population_interval
+        return any_difference(*known, _GROUPS_LEVEL) is not False
 
     @property
     def differs(self) -> bool | None:

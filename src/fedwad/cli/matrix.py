@@ -149,6 +149,7 @@ def _clustered(
         "k": number,
         "labels": found.tolist(),
         "suggested": suggestion.k,
+        "suggested_by_distance": suggestion.by_distance,
         "eigenvalues": suggestion.eigenvalues.tolist(),
         "too_small": list(suggestion.too_small),
         "stability": result.stability(number, affinity, n_neighbors, seed=seed),

@@ -139,6 +139,17 @@ def _headings(
     return (), result.sites
 
 
+def _suggested(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> str:
+    """Return the suggested number, and why it is not that of the distances."""
+    if clusters["suggested"] == clusters["suggested_by_distance"]:
+        return str(clusters["suggested"])
+    sharper = "" if result.pvalue is not None else "; fedwad matrix --test tests more sharply"
+    return (
+        f"{clusters['suggested']}, because no difference between sites is more than chance (at the"
+        f" 2.5% level; distances alone suggest {clusters['suggested_by_distance']}{sharper})"
+    )
+
+
 def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None:
     """Print the members of each cluster, the suggested number, and how stable they are."""
     for number in sorted(set(clusters["labels"])):
@@ -151,7 +162,7 @@ def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None
         title = f"Cluster {shown}" if shown else "A single site"
         screen.print(f"{title}: {', '.join(members)}", markup=False, soft_wrap=True)
     screen.print(
-        f"Suggested number: {clusters['suggested']}. Clusters of other samples of the same sites"
+        f"Suggested number: {_suggested(result, clusters)}. Clusters of other samples of the same sites"
         f" would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
         soft_wrap=True,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedwad._words import counted
-from fedwad.clusters import Suggestion, suggest
+from fedwad.clusters import suggest
 from fedwad.report.next_steps import next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
 from fedwad.report.page._figures import marker_path
@@ -153,17 +153,17 @@ def _eigenvalues(subject: Subject) -> str:
     """The Laplacian eigenvalues, whose largest gap suggests the number of clusters."""
     # The unit does not matter; in this one squares stay finite.
     found = suggest(subject.placed / (subject.placed.max() or 1.0))
-    if subject.matrix.differs is False:
-        found = Suggestion(1, found.eigenvalues)
+    number = found.k if subject.matrix.may_have_groups else 1
     points = [
         (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
     ]
     caption = (
         "Eigenvalues of the similarity graph's Laplacian. Well separated clusters give one small"
-        f" eigenvalue each, then a gap. The largest gap suggests {counted(found.k, 'cluster')}."
+        f" eigenvalue each, then a gap. The largest gap suggests {counted(found.k, 'cluster')}"
+        + ("." if number == found.k else ", but no difference between sites is more than chance.")
     )
     curve = Curve("eigenvalue", points, "ours")
-    figure = chart([curve, Mark(found.k + 0.5)], caption, "eigenvalue number", zero=True)
+    figure = chart([curve, Mark(number + 0.5)], caption, "eigenvalue number", zero=True)
     return folded("eigenvalues", "Show the eigenvalues behind the number of clusters", figure)
 
 
