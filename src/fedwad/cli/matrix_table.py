@@ -162,8 +162,8 @@ def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None
         title = f"Cluster {shown}" if shown else "A single site"
         screen.print(f"{title}: {', '.join(members)}", markup=False, soft_wrap=True)
     screen.print(
-        f"Suggested number: {_suggested(result, clusters)}. Clusters of other samples of the same sites"
-        f" would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
+        f"Suggested number: {_suggested(result, clusters)}. Clusters of other samples of the same"
+        f" sites would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
         soft_wrap=True,
     )
     if clusters["too_small"]:
