@@ -83,6 +83,8 @@ class _Side:
 
     @classmethod
     def of(cls, rows: Floats, centre: Floats) -> _Side:
+        rows = np.ascontiguousarray(rows).view()
+        rows.flags.writeable = False  # compiled code is compiled again for other kinds of arrays
         near = rows - centre
         return cls(rows, near, np.einsum("id,id->i", near, near))
 
@@ -120,7 +122,7 @@ def _compiled(
             measures[index].is_uniform,
             _Side.of(x, centres[0]),
             _Side.of(table, centres[1]),
-            codes,
+            np.array(codes, dtype=np.int64),
         )
         for index, (x, table, codes) in parts.items()
     }

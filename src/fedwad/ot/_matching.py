@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedwad.ot._measure import Floats
+from fedwad.ot._plan import Indices
 from fedwad.ot._small.compiled import entry, inner, inner_scan
 from fedwad.ot._small.paths import first_at, least
 
@@ -34,8 +36,7 @@ def _relax(row, base, price, dist, path, i):
         path[j] = i if better else path[j]
 
 
-@entry
-def match(cost):
+def match(cost: Floats) -> tuple[Indices, Floats, Floats]:
     """Optimal assignment for non-negative costs that hold many zeros: the column of each row, and
     both potentials.
 
@@ -43,15 +44,19 @@ def match(cost):
     a search, so costs reduced by good potentials are solved in little more than the time to read
     them.
     """
+    indices, floats = np.full((4, len(cost)), NONE), np.zeros((5, len(cost)))
+    _match(cost, indices, floats)
+    return indices[0], floats[0], floats[1]
+
+
+@entry
+def _match(cost, indices, floats):
+    """The assignment, into the first row of `indices` (NONE at first) and the first two of `floats`
+    (zero at first); the others are scratch."""
     n = len(cost)
-    row_of, col_of = np.empty(n, np.int64), np.empty(n, np.int64)
-    u, v = np.zeros(n), np.zeros(n)
-    for k in range(n):
-        row_of[k], col_of[k] = NONE, NONE
+    col_of, row_of, path, settled = indices[0], indices[1], indices[2], indices[3]
+    u, v, dist, price, length = floats[0], floats[1], floats[2], floats[3], floats[4]
     _match_zeros(cost, row_of, col_of)
-    dist, price = np.empty(n), np.empty(n)
-    path = np.empty(n, np.int64)
-    settled, length = np.empty(n, np.int64), np.empty(n)
     for free in range(n):
         if col_of[free] != NONE:
             continue
@@ -79,4 +84,3 @@ def match(cost):
             col_of[i], j = j, col_of[i]
             if i == free:
                 break
-    return col_of, u, v

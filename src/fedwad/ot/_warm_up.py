@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Measure
 
 __all__ = ["warm_up"]
@@ -27,7 +28,10 @@ def warm_up() -> tuple[str, ...]:
     rng = np.random.default_rng(0)
     match(rng.random((40, 40)))
     for sizes in (20, 20), (20, 30):  # equal weights, and others
-        measures = {k: Measure(rng.random((sizes[k], 2))) for k in range(2)}
+        measures: dict[int, Measure] = {
+            k: LabelledMeasure(rng.random((size, 2)), np.zeros(size, int), np.ones((1, 1)))
+            for k, size in enumerate(sizes)
+        }
         list(pair_distances(measures, [(0, 1)] * _PAIRS))
     list(near_squares({k: Measure(rng.random((90, 2))) for k in range(2)}, [(0, 1)]))
     cost, even, uneven = rng.random((400, 5)), np.full(5, 0.2), np.arange(1.0, 6.0) / 15
@@ -45,4 +49,4 @@ def _compiled() -> list[str]:
     found: dict[str, Any] = {}
     for module in (_bidding, _matching, auction, cells, dense, levels, paths):
         found |= vars(module)
-    return [name for name, one in found.items() if getattr(one, "signatures", None)]
+    return [name.strip("_") for name, one in found.items() if getattr(one, "signatures", None)]

@@ -54,10 +54,11 @@ def _without_root(bids, root):
         pair = _meld(bids, i, j)
         bids.sibling[pair] = pairs
         pairs, i = pair, after
-    heap = NONE
+    heap = pairs
     while pairs != NONE:
         after = bids.sibling[pairs]
-        heap = _meld(bids, heap, pairs)
+        if heap != pairs:
+            heap = _meld(bids, heap, pairs)
         pairs = after
     return heap
 
@@ -89,8 +90,14 @@ def two_best(row, g, scratch):
     return arg, best, least(scratch)
 
 
-@entry
-def auction(cost, weight, room, g, eps, max_bids):
+def auction(
+    cost: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    room: NDArray[np.float64],
+    g: NDArray[np.float64],
+    eps: float,
+    max_bids: int,
+) -> int:
     """Raise the prices -g of the sinks until all samples are placed; returns the number of bids."""
     n, n_sinks = cost.shape
     bids = Bids(
@@ -100,8 +107,13 @@ def auction(cost, weight, room, g, eps, max_bids):
         np.full(n_sinks, NONE),
         np.zeros(n_sinks),
     )
-    scratch = np.empty(n_sinks)
-    waiting, n_waiting, count = np.arange(n), n, 0
+    return int(_bid(cost, weight, room, g, eps, max_bids, bids, np.arange(n), np.empty(n_sinks)))
+
+
+@entry
+def _bid(cost, weight, room, g, eps, max_bids, bids, waiting, scratch):
+    """The auction itself: samples bid one after the other, outbid ones again."""
+    n_waiting, count = len(waiting), 0
     while n_waiting > 0 and count < max_bids:
         count += 1
         n_waiting -= 1

@@ -1,9 +1,9 @@
 """Compiled primal side of the small-support solver: which units of which sample lie in which sink.
 
-A *cell* says that `units` of `sample` lie in `sink`. Units are integers, so every sum of masses is
-exact and no loop can stall on rounding. Two linked lists thread the cells: the members of a sink
-(doubly linked, as cells come and go) and the cells of one sample (`sibling`; nearly always a list
-of one, because an optimal plan splits fewer samples than there are sinks).
+A *cell* says that some units of a sample lie in a sink. Units are integers, so every sum of masses
+is exact and no loop can stall on rounding. Two linked lists thread the cells: the members of a sink
+(doubly linked, as cells come and go) and the cells of one sample (nearly always a list of one,
+because an optimal plan splits fewer samples than there are sinks).
 
 Most samples sit deep inside the territory of their sink and never move. They stay *idle*, off the
 member lists that the searches scan, until the potential of their sink has fallen far enough to
@@ -19,22 +19,15 @@ from fedwad.ot._small.compiled import entry, inner
 
 NONE = -1
 
-CELL = np.dtype(
-    [
-        ("sample", np.int64),
-        ("sink", np.int64),  # NONE in unused cells
-        ("units", np.int64),
-        ("next", np.int64),  # next member of the sink, or next unused cell
-        ("prev", np.int64),  # previous member of the sink
-        ("sibling", np.int64),  # next cell of the sample
-    ]
-)
+# Columns of a cell: its sample, its sink (NONE in unused cells) and its units; the next member of
+# the sink, or the next unused cell; the previous member of the sink; the next cell of the sample.
+SAMPLE, SINK, UNITS, NEXT, PREV, SIBLING = range(6)
 
 
 class Plan(NamedTuple):
     """The cells and the heads of their lists."""
 
-    cells: NDArray[np.void]  # of dtype CELL; cell i < n starts as the one cell of sample i
+    cells: NDArray[np.int64]  # (cells, 6); cell i < n starts as the one cell of sample i
     member: NDArray[np.int64]  # (S,) first member of each sink
     of_sample: NDArray[np.int64]  # (n,) first cell of each sample
     unused: NDArray[np.int64]  # (1,) first unused cell
@@ -54,49 +47,54 @@ class Idle(NamedTuple):
     max_fall: NDArray[np.float64]
 
 
-@entry
-def new_plan(sink_of, units, n_sinks):
-    """One cell per sample, with all of its units in `sink_of`; no cell is on a member list yet."""
+def new_plan(
+    sink_of: NDArray[np.int64], units: NDArray[np.int64], gap: NDArray[np.float64], n_sinks: int
+) -> tuple[Plan, Idle]:
+    """One cell per sample, with all of its units in `sink_of`, on no member list: all are idle."""
     n = len(sink_of)
-    cells = np.empty(n + 8 * n_sinks + 1024, CELL)
-    for k in range(len(cells)):
-        cells[k].sink = NONE
-        cells[k].units = 0
-        cells[k].next = k + 1
-        cells[k].sibling = NONE
-    cells[len(cells) - 1].next = NONE
-    for i in range(n):
-        cells[i].sample = i
-        cells[i].sink = sink_of[i]
-        cells[i].units = units[i]
-    return Plan(cells, np.full(n_sinks, NONE), np.arange(n), np.full(1, n))
+    plan = Plan(
+        np.empty((n + 8 * n_sinks + 1024, 6), np.int64),
+        np.full(n_sinks, NONE),
+        np.arange(n),
+        np.full(1, n),
+    )
+    stop = np.cumsum(np.bincount(sink_of, minlength=n_sinks))
+    start = np.concatenate(([0], stop[:-1]))
+    idle = Idle(np.empty(n, np.int64), np.empty(n), start, start.copy(), np.full(n_sinks, -1.0))
+    _place(plan, idle, sink_of, units, gap)
+    return plan, idle
 
 
 @entry
-def new_idle(sink_of, gap, n_sinks):
-    """All samples idle, grouped by sink (counting sort)."""
-    start = np.zeros(n_sinks + 1, np.int64)
-    for s in sink_of:
-        start[s + 1] += 1
-    start = np.cumsum(start)[:n_sinks]
-    stop = start.copy()
-    member, sorted_gap = np.empty(len(sink_of), np.int64), np.empty(len(sink_of))
-    for i in range(len(sink_of)):
-        k = stop[sink_of[i]]
-        member[k], sorted_gap[k] = i, gap[i]
-        stop[sink_of[i]] += 1
-    return Idle(member, sorted_gap, start, stop, np.full(n_sinks, -1.0))
+def _place(plan, idle, sink_of, units, gap):
+    """Write the cells, and the idle samples grouped by sink (counting sort)."""
+    cells, stop = plan.cells, idle.stop
+    n, size = len(sink_of), len(cells)
+    for k in range(size):
+        cells[k, SINK] = NONE
+        cells[k, UNITS] = 0
+        cells[k, NEXT] = k + 1 if k + 1 < size else NONE
+        cells[k, SIBLING] = NONE
+    for i in range(n):
+        s = sink_of[i]
+        cells[i, SAMPLE] = i
+        cells[i, SINK] = s
+        cells[i, UNITS] = units[i]
+        k = stop[s]
+        idle.member[k] = i
+        idle.gap[k] = gap[i]
+        stop[s] = k + 1
 
 
 @inner
 def link(plan, k, sink):
     """Put cell k on the member list of `sink`."""
     cells, head = plan.cells, plan.member[sink]
-    cells[k].sink = sink
-    cells[k].next = head
-    cells[k].prev = NONE
+    cells[k, SINK] = sink
+    cells[k, NEXT] = head
+    cells[k, PREV] = NONE
     if head != NONE:
-        cells[head].prev = k
+        cells[head, PREV] = k
     plan.member[sink] = k
 
 
@@ -104,46 +102,45 @@ def link(plan, k, sink):
 def _unlink(plan, k):
     """Take cell k off the member list of its sink."""
     cells = plan.cells
-    after, before = cells[k].next, cells[k].prev
+    after, before = cells[k, NEXT], cells[k, PREV]
     if before == NONE:
-        plan.member[cells[k].sink] = after
+        plan.member[cells[k, SINK]] = after
     else:
-        cells[before].next = after
+        cells[before, NEXT] = after
     if after != NONE:
-        cells[after].prev = before
+        cells[after, PREV] = before
 
 
 @inner
 def _retire(plan, k):
     """Make the emptied, unlinked cell k unused."""
-    cells = plan.cells
-    sample = cells[k].sample
-    if plan.of_sample[sample] == k:
-        plan.of_sample[sample] = cells[k].sibling
+    cells, of_sample = plan.cells, plan.of_sample
+    sample, after = cells[k, SAMPLE], cells[k, SIBLING]
+    before = of_sample[sample]
+    if before == k:
+        of_sample[sample] = after
     else:
-        before = plan.of_sample[sample]
-        while cells[before].sibling != k:
-            before = cells[before].sibling
-        cells[before].sibling = cells[k].sibling
-    cells[k].units = 0
-    cells[k].sink = NONE
-    cells[k].next = plan.unused[0]
+        while cells[before, SIBLING] != k:
+            before = cells[before, SIBLING]
+        cells[before, SIBLING] = after
+    cells[k, UNITS] = 0
+    cells[k, SINK] = NONE
+    cells[k, NEXT] = plan.unused[0]
     plan.unused[0] = k
 
 
 @inner
-def _split(plan, k, sink, amount):
-    """A new cell with `amount` units of cell k in `sink`; NONE when the cells are used up."""
+def _split(plan, k, amount):
+    """A new cell with `amount` units of cell k; NONE when the cells are used up."""
     cells, new = plan.cells, plan.unused[0]
     if new != NONE:
-        plan.unused[0] = cells[new].next
-        sample = cells[k].sample
-        cells[k].units -= amount
-        cells[new].sample = sample
-        cells[new].units = amount
-        cells[new].sibling = plan.of_sample[sample]
+        plan.unused[0] = cells[new, NEXT]
+        sample = cells[k, SAMPLE]
+        cells[k, UNITS] -= amount
+        cells[new, SAMPLE] = sample
+        cells[new, UNITS] = amount
+        cells[new, SIBLING] = plan.of_sample[sample]
         plan.of_sample[sample] = new
-        link(plan, new, sink)
     return new
 
 
@@ -152,43 +149,41 @@ def move(plan, k, sink, amount):
     """Move `amount` units of cell k to `sink`. Returns (ok, the cell that joined `sink` or
     NONE)."""
     cells = plan.cells
-    target = plan.of_sample[cells[k].sample]
-    while target != NONE and cells[target].sink != sink:
-        target = cells[target].sibling
-    whole = amount == cells[k].units
-    if target != NONE:
-        cells[target].units += amount
-        cells[k].units -= amount
-        if whole:
-            _unlink(plan, k)
-            _retire(plan, k)
-        return True, NONE
+    target = plan.of_sample[cells[k, SAMPLE]]
+    while target != NONE and cells[target, SINK] != sink:
+        target = cells[target, SIBLING]
+    whole = amount == cells[k, UNITS]
     if whole:
         _unlink(plan, k)
-        link(plan, k, sink)
-        return True, k
-    new = _split(plan, k, sink, amount)
-    return new != NONE, new
+    if target != NONE:
+        cells[target, UNITS] += amount
+        cells[k, UNITS] -= amount
+        if whole:
+            _retire(plan, k)
+        return True, NONE
+    joined = k if whole else _split(plan, k, amount)
+    if joined != NONE:
+        link(plan, joined, sink)
+    return joined != NONE, joined
+
+
+def collect(plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The plan as (sample, sink, units), sorted by sample."""
+    found = np.empty((3, np.count_nonzero(plan.cells[:, UNITS])), np.int64)
+    _collect(plan, found)
+    return found[0], found[1], found[2]
 
 
 @entry
-def collect(plan):
-    """The plan as (sample, sink, units), sorted by sample."""
-    cells = plan.cells
-    total = 0
-    for k in range(len(cells)):
-        total += cells[k].units > 0
-    rows, cols, units = (
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-    )
-    e = 0
+def _collect(plan, found):
+    """Write the cells that hold units, sample by sample."""
+    cells, e = plan.cells, 0
     for i in range(len(plan.of_sample)):
         k = plan.of_sample[i]
         while k != NONE:
-            if cells[k].units > 0:
-                rows[e], cols[e], units[e] = i, cells[k].sink, cells[k].units
+            if cells[k, UNITS] > 0:
+                found[0, e] = i
+                found[1, e] = cells[k, SINK]
+                found[2, e] = cells[k, UNITS]
                 e += 1
-            k = cells[k].sibling
-    return rows, cols, units
+            k = cells[k, SIBLING]

@@ -1,7 +1,12 @@
 """How functions are compiled.
 
 `entry` is for functions that Python calls, `inner` for those that only compiled functions call:
-code that converts arguments from Python took a third of the time to compile them.
+code that converts arguments from Python took a third of the time to compile them. Only entries are
+kept on disk; they contain the code of the functions they call.
+
+What compiles quickly: loops over elements of arrays that Python allocates. Expressions of whole
+arrays, allocations and slices each bring in functions of numba that are compiled as well.
+Those need no rewriting of expressions, no counting of references and no check of divisors.
 """
 
 from __future__ import annotations
@@ -16,8 +21,15 @@ from fedwad.ot._compiling import compiling_began
 __all__ = ["MIN_SCAN", "entry", "entry_scan", "inner", "inner_fused", "inner_scan"]
 
 MIN_SCAN = {"nnan", "nsz", "reassoc"}  # lets LLVM vectorise a minimum; costs are never NaN
-_ENTRY: dict[str, Any] = {"nogil": True, "cache": True}
-_INNER: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_LEAN: dict[str, Any] = {
+    "nogil": True,
+    "no_cfunc_wrapper": True,
+    "no_rewrites": True,
+    "error_model": "numpy",
+    "_nrt": False,
+}
+_ENTRY: dict[str, Any] = {**_LEAN, "cache": True}
+_INNER: dict[str, Any] = {**_LEAN, "no_cpython_wrapper": True}
 
 entry = njit(**_ENTRY)
 entry_scan = njit(**_ENTRY, fastmath=MIN_SCAN)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedwad.ot._matching import match
 from fedwad.ot._measure import Floats
+from fedwad.ot._plan import Indices
 from fedwad.ot._small.compiled import entry, inner, inner_fused
 
 __all__ = ["prove"]
@@ -32,7 +33,7 @@ def _square(x, y):
     return total
 
 
-@inner
+@entry
 def _squares(product, x, y, x_norms, y_norms):
     """All |x_i - y_j|^2 from products and squared norms about a common centre, into `product`."""
     n, m = product.shape
@@ -41,6 +42,18 @@ def _squares(product, x, y, x_norms, y_norms):
             norms = x_norms[i] + y_norms[j]
             square = norms - 2.0 * product[i, j]
             product[i, j] = square if square >= _CANCELLATION * norms else _square(x[i], y[j])
+
+
+@entry
+def _add_classes(cost, between, x_table, y_table, x_codes, y_codes):
+    """Add the squares between class rows to the costs; then make them exact."""
+    n, m = cost.shape
+    for i in range(n):
+        for j in range(m):
+            cost[i, j] += between[x_codes[i], y_codes[j]]
+    for i in range(len(x_table)):
+        for j in range(len(y_table)):
+            between[i, j] = _square(x_table[i], y_table[j])
 
 
 @inner
@@ -61,26 +74,20 @@ def _smallest_difference(row, g):
     return low
 
 
-@inner
-def _assigned(cost):
-    """Optimal assignment of n x n points of equal weight: the column of each row, and the
-    potentials of columns."""
-    n = len(cost)
-    reduced, least = np.empty((n, n)), np.empty(n)
-    for j in range(n):
+@entry
+def _reduce(cost, reduced, least):
+    """Subtract the smallest cost of each row, then of each column, which go into `least`."""
+    n, m = cost.shape
+    for j in range(m):
         least[j] = np.inf
     for i in range(n):
         low = _smallest(cost[i])
-        for j in range(n):
+        for j in range(m):
             reduced[i, j] = cost[i, j] - low
             least[j] = min(least[j], reduced[i, j])
     for i in range(n):
-        for j in range(n):
+        for j in range(m):
             reduced[i, j] -= least[j]
-    cols, _, v = match(reduced)
-    for j in range(n):
-        least[j] += v[j]
-    return cols, least
 
 
 class _Tree(NamedTuple):
@@ -164,34 +171,24 @@ def _augment(flow, sink, most, tree):
             flow[i, j] = 0.0
 
 
-@inner
-def _flows(cost, a, b):
-    """Optimal plan (n, m) for any weights, and the potentials of columns; an empty plan if the
-    number of steps exceeds its bound.
+@entry
+def _flows(cost, flow, left, room, u, v, tree):
+    """Optimal plan for any weights, into `flow`, and the potentials of columns, into `v`; False if
+    the number of steps exceeds its bound.
 
     Successive shortest paths: the rest of each row is sent along shortest paths to columns with
     room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
-    are zero.
+    are zero. `left` and `room`, the weights at first, are used up.
     """
     n, m = cost.shape
-    flow = np.zeros((n, m))
-    left, room = a.copy(), b.copy()
-    u, v = np.empty(n), np.zeros(m)
     for i in range(n):
         u[i] = _smallest(cost[i])
-    tree = _Tree(
-        np.empty(m),
-        np.empty(m, np.int64),
-        np.empty(m, np.bool_),
-        np.empty(n),
-        np.empty(n, np.int64),
-    )
     steps = 0
     for source in range(n):
         while left[source] > _SPLINTER:
             steps += 1
             if steps > _STEPS * (n + m):
-                return np.zeros((0, 0)), v
+                return False
             sink, length = _search(cost, flow, room, u, v, source, tree)
             if sink == NONE:  # the room that is left is rounding
                 break
@@ -199,72 +196,21 @@ def _flows(cost, a, b):
             amount = _augment(flow, sink, min(left[source], room[sink]), tree)
             left[source] -= amount
             room[sink] -= amount
-    return flow, v
-
-
-@inner
-def _exact(features, classes, i, j):
-    """|x_i - y_j|^2 from differences, the class rows included; `between` holds exact squares."""
-    _, x, y, _, _ = features
-    between, _, _, _, _, x_codes, y_codes = classes
-    return _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
+    return True
 
 
 @entry
-def _fill_costs(features, classes):
-    """Overwrite the products: costs of all pairs, and exact squares between rows of the tables."""
-    cost, x, y, x_norms, y_norms = features
-    between, x_table, y_table, x_table_norms, y_table_norms, x_codes, y_codes = classes
-    _squares(cost, x, y, x_norms, y_norms)
-    _squares(between, x_table, y_table, x_table_norms, y_table_norms)
-    for i in range(len(cost)):
-        for j in range(cost.shape[1]):
-            cost[i, j] += between[x_codes[i], y_codes[j]]
-    for i in range(len(x_table)):
-        for j in range(len(y_table)):
-            between[i, j] = _square(x_table[i], y_table[j])
-
-
-@entry
-def _prove_assignment(a, features, classes):
-    cost = features[0]
-    cols, g = _assigned(cost)
-    primal, slack = 0.0, 0.0
-    for i in range(len(cost)):
-        j = cols[i]
-        exact = _exact(features, classes, i, j)
-        primal += a[i] * exact
-        slack += a[i] * (exact - _smallest_difference(cost[i], g) - g[j])
-    return primal, (slack / primal if primal > 0.0 else 0.0), 0.0
-
-
-@inner
-def _total(values):
-    total = 0.0
-    for k in range(len(values)):
-        total += values[k]
-    return total
-
-
-@entry
-def _prove_flows(a, b, features, classes):
-    cost = features[0]
-    n, m = cost.shape
-    flow, g = _flows(cost, a, b)
-    if flow.shape[0] < n:
-        return np.inf, np.inf, np.inf
-    primal, slack, error = 0.0, 0.0, 0.0
-    for i in range(n):
-        f = _smallest_difference(cost[i], g)
-        error += abs(_total(flow[i]) - a[i])
-        for j in range(m):
-            if flow[i, j] > 0.0:
-                exact = _exact(features, classes, i, j)
-                primal += flow[i, j] * exact
-                slack += flow[i, j] * (exact - f - g[j])
-    for j in range(m):
-        error += abs(_total(flow[:, j]) - b[j])
-    return primal, (slack / primal if primal > 0.0 else 0.0), error
+def _prove(cost, x, y, between, x_codes, y_codes, rows, cols, mass, g):
+    """Cost and slack of a plan, sorted by rows; the squares are taken from differences."""
+    primal, slack, row, f = 0.0, 0.0, NONE, 0.0
+    for e in range(len(rows)):
+        i, j = rows[e], cols[e]
+        if i != row:
+            row, f = i, _smallest_difference(cost[i], g)
+        exact = _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
+        primal += mass[e] * exact
+        slack += mass[e] * (exact - f - g[j])
+    return primal, slack
 
 
 def prove(
@@ -279,9 +225,45 @@ def prove(
     `features` and `classes` hold, for features and for the rows of class tables: products of both
     sides about a common centre (overwritten), the points of both, their squares about the centre;
     `classes` also the table row of each point. `uniform` says that both sides have equally many
-    points of equal weight. Each of the two solvers is compiled when it is first needed.
+    points of equal weight. Each function is compiled when it is first needed.
     """
-    _fill_costs(features, classes)
-    if uniform:
-        return _prove_assignment(a, features, classes)  # type: ignore[no-any-return]
-    return _prove_flows(a, b, features, classes)  # type: ignore[no-any-return]
+    cost, x, y, _, _ = features
+    between, x_table, y_table, x_norms, y_norms, x_codes, y_codes = classes
+    _squares(*features)
+    if x_table.shape[1]:
+        _squares(between, x_table, y_table, x_norms, y_norms)
+        _add_classes(cost, between, x_table, y_table, x_codes, y_codes)
+    rows, cols, mass, g, error = _assigned(cost, a) if uniform else _flowing(cost, a, b)
+    primal, slack = _prove(cost, x, y, between, x_codes, y_codes, rows, cols, mass, g)
+    return primal, (slack / primal if primal > 0.0 else 0.0), error
+
+
+_Found = tuple[Indices, Indices, Floats, Floats, float]
+
+
+def _assigned(cost: Floats, a: Floats) -> _Found:
+    """Optimal assignment of n x n points of equal weight: the plan, the potentials of columns, and
+    the marginal error."""
+    n = len(cost)
+    reduced, least = np.empty((n, n)), np.empty(n)
+    _reduce(cost, reduced, least)
+    cols, _, v = match(reduced)
+    return np.arange(n), cols, a.copy(), least + v, 0.0
+
+
+def _flowing(cost: Floats, a: Floats, b: Floats) -> _Found:
+    """The same for any weights; the error is infinite if the number of steps exceeds its bound."""
+    n, m = cost.shape
+    flow, v = np.zeros((n, m)), np.zeros(m)
+    tree = _Tree(
+        np.empty(m),
+        np.empty(m, np.int64),
+        np.empty(m, np.bool_),
+        np.empty(n),
+        np.empty(n, np.int64),
+    )
+    done = _flows(cost, flow, a.copy(), b.copy(), np.empty(n), v, tree)
+    places = np.flatnonzero(flow)
+    rows, cols = np.divmod(places, m)
+    error = np.abs(flow.sum(axis=1) - a).sum() + np.abs(flow.sum(axis=0) - b).sum()
+    return rows, cols, flow.ravel()[places], v, float(error) if done else np.inf

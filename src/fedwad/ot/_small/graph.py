@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.cells import NONE
+from fedwad.ot._small.cells import NEXT, NONE, SAMPLE, SINK
 from fedwad.ot._small.compiled import inner, inner_scan
 
 SHORTLIST = 16  # members remembered per edge, where there is memory for it
@@ -39,8 +39,7 @@ class SinkGraph(NamedTuple):
     bound: NDArray[np.float64]  # (S, S)
 
 
-@inner
-def new_graph(n_sinks):
+def new_graph(n_sinks: int) -> SinkGraph:
     """A graph without rows. Many sinks have few members each, to be scanned rather than listed."""
     shape = (n_sinks, n_sinks)
     k = SHORTLIST if SHORTLIST * n_sinks * n_sinks <= SHORTLIST_ENTRIES else 1
@@ -48,8 +47,8 @@ def new_graph(n_sinks):
         np.empty(shape),
         np.empty(shape, np.int32),
         np.zeros(n_sinks, np.bool_),
-        np.empty((n_sinks, n_sinks, k), np.int32),
-        np.empty((n_sinks, n_sinks, k)),
+        np.empty((*shape, k), np.int32),
+        np.empty((*shape, k)),
         np.zeros(shape, np.int64),
         np.full(shape, -np.inf),
     )
@@ -95,9 +94,10 @@ def offer(cost, graph, s, sample, cell):
     if not graph.filled[s]:
         return
     _lower(cost, graph, s, sample, cell)
-    if graph.near_key.shape[2] > 1:
+    _, n_sinks, listed = graph.near_key.shape
+    if listed > 1:
         base = cost[sample, s]
-        for r in range(cost.shape[1]):
+        for r in range(n_sinks):
             if cost[sample, r] - base < graph.bound[s, r]:
                 _shortlist(graph, s, r, cost[sample, r] - base, cell)
 
@@ -105,12 +105,13 @@ def offer(cost, graph, s, sample, cell):
 @inner
 def fill(cost, plan, graph, s):
     """Compute shift[s, :] from the members of s."""
-    graph.shift[s, :] = np.inf
-    graph.cell[s, :] = NONE
+    for r in range(len(graph.filled)):
+        graph.shift[s, r] = np.inf
+        graph.cell[s, r] = NONE
     k = plan.member[s]
     while k != NONE:
-        _lower(cost, graph, s, plan.cells[k].sample, k)
-        k = plan.cells[k].next
+        _lower(cost, graph, s, plan.cells[k, SAMPLE], k)
+        k = plan.cells[k, NEXT]
     graph.filled[s] = True
 
 
@@ -118,24 +119,10 @@ def fill(cost, plan, graph, s):
 def _is_current(cost, plan, s, r, cell, key):
     """Whether `cell` is a member of s with that key (a cell may have been re-used for another
     sample)."""
-    if plan.cells[cell].sink != s:
+    if plan.cells[cell, SINK] != s:
         return False
-    i = plan.cells[cell].sample
+    i = plan.cells[cell, SAMPLE]
     return cost[i, r] - cost[i, s] == key
-
-
-@inner
-def _list_members(cost, plan, graph, s, r):
-    """Make a new shortlist for (s, r) of all members of s."""
-    graph.near_size[s, r] = 0
-    graph.bound[s, r] = np.inf
-    k = plan.member[s]
-    while k != NONE:
-        i = plan.cells[k].sample
-        key = cost[i, r] - cost[i, s]
-        if key < graph.bound[s, r]:
-            _shortlist(graph, s, r, key, k)
-        k = plan.cells[k].next
 
 
 @inner
@@ -143,16 +130,22 @@ def refresh(cost, plan, graph, s, r):
     """Make shift[s, r] current; False: it already was."""
     if _is_current(cost, plan, s, r, graph.cell[s, r], graph.shift[s, r]):
         return False
-    if graph.near_key.shape[2] == 1:
-        graph.near_size[s, r] = 0
-    while graph.near_size[s, r] > 0:
-        last = graph.near_size[s, r] - 1
-        if _is_current(cost, plan, s, r, graph.near_cell[s, r, last], graph.near_key[s, r, last]):
-            break
-        graph.near_size[s, r] = last
-    if graph.near_size[s, r] == 0:
-        _list_members(cost, plan, graph, s, r)
-    last = graph.near_size[s, r] - 1
-    graph.shift[s, r] = graph.near_key[s, r, last] if last >= 0 else np.inf
-    graph.cell[s, r] = graph.near_cell[s, r, last] if last >= 0 else NONE
+    cells, keys, size = graph.near_cell[s, r], graph.near_key[s, r], graph.near_size[s, r]
+    if len(keys) == 1:
+        size = 0
+    while size > 0 and not _is_current(cost, plan, s, r, cells[size - 1], keys[size - 1]):
+        size -= 1
+    graph.near_size[s, r] = size
+    if size == 0:  # a new shortlist, of all members of s
+        graph.bound[s, r] = np.inf
+        k = plan.member[s]
+        while k != NONE:
+            i = plan.cells[k, SAMPLE]
+            key = cost[i, r] - cost[i, s]
+            if key < graph.bound[s, r]:
+                _shortlist(graph, s, r, key, k)
+            k = plan.cells[k, NEXT]
+        size = graph.near_size[s, r]
+    graph.shift[s, r] = keys[size - 1] if size > 0 else np.inf
+    graph.cell[s, r] = cells[size - 1] if size > 0 else NONE
     return True

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._small.auction import auction, two_best
-from fedwad.ot._small.cells import Plan, new_idle, new_plan
+from fedwad.ot._small.cells import Plan, new_plan
 from fedwad.ot._small.compiled import entry, entry_scan, inner
 from fedwad.ot._small.paths import DONE, balance
 
@@ -31,32 +31,34 @@ class Level(NamedTuple):
     plan: Plan | None
 
 
-@entry_scan
-def sample_potentials(cost, g):
+def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
     """f_i = min over s of (c_is - g_s)."""
-    f = np.empty(cost.shape[0])
-    for i in range(cost.shape[0]):
+    f = np.empty(len(cost))
+    _row_minima(cost, g, f)
+    return f
+
+
+@entry_scan
+def _row_minima(cost, g, f):
+    """Write the minimum of c_is - g_s for each i."""
+    for i in range(len(f)):
         low = np.inf
         for s in range(len(g)):
             value = cost[i, s] - g[s]
             low = min(low, value)
         f[i] = low
-    return f
 
 
 @entry
-def assign(cost, units, capacity, g):
+def _assign(cost, units, g, sink_of, gap, excess, scratch):
     """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of
-    sinks."""
-    n = cost.shape[0]
-    sink_of, gap, scratch = np.empty(n, np.int64), np.empty(n), np.empty(len(g))
-    excess = -capacity
-    for i in range(n):
+    sinks, which holds minus their capacity at first."""
+    for i in range(len(sink_of)):
         s, best, second = two_best(cost[i], g, scratch)
-        sink_of[i], gap[i] = s, second - best
+        sink_of[i] = s
+        gap[i] = second - best
         excess[s] += units[i]
     _spread_ties(cost, units, g, sink_of, gap, excess)
-    return sink_of, gap, excess
 
 
 @inner
@@ -92,7 +94,8 @@ def solve_level(
     Gives up with TOO_FAR if more than the fraction `far` of all units would have to move.
     """
     n, n_sinks = cost.shape
-    sink_of, gap, excess = assign(cost, units, capacity, g)
+    sink_of, gap, excess = np.empty(n, np.int64), np.empty(n), -capacity
+    _assign(cost, units, g, sink_of, gap, excess, np.empty(n_sinks))
     total, moving = int(capacity.sum()), int(np.maximum(excess, 0).sum())
     if moving > far * total:
         return Level(TOO_FAR, 0, None)
@@ -100,8 +103,7 @@ def solve_level(
     # waking a few times the samples that have to move hardly ever turns out too few
     awake = 2 * (moving // mean_units) + 4 * n_sinks
     max_fall = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
-    plan = new_plan(sink_of, units, n_sinks)
-    idle = new_idle(sink_of, gap, n_sinks)
+    plan, idle = new_plan(sink_of, units, gap, n_sinks)
     status, steps = balance(
         cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps(n, n_sinks)
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.cells import NONE, link, move
+from fedwad.ot._small.cells import NONE, SAMPLE, SINK, UNITS, Idle, Plan, link, move
 from fedwad.ot._small.compiled import entry, inner, inner_scan
 from fedwad.ot._small.graph import fill, new_graph, offer, refresh
 
@@ -68,19 +68,6 @@ def _relax(shift, potential, s, length, search):
 
 
 @inner
-def _reroute(graph, g, search, count, r):
-    """Recompute dist[r] over the settled sinks, after an edge into r proved longer than its
-    bound."""
-    search.dist[r] = np.inf
-    for k in range(count):
-        s, length = search.settled[k], search.length[k]
-        through = max(graph.shift[s, r] + (g[s] + length - g[r]), length)
-        if through < search.dist[r]:
-            search.dist[r] = through
-            search.parent[r] = s
-
-
-@inner
 def _search(cost, plan, graph, g, excess, floor, source, search):
     """Dijkstra from `source` until a sink with room is settled.
 
@@ -106,29 +93,19 @@ def _search(cost, plan, graph, g, excess, floor, source, search):
             sink = first_at(search.dist, length)
             if not refresh(cost, plan, graph, search.parent[sink], sink):
                 break
-            _reroute(graph, g, search, count, sink)
+            # An edge into the sink is longer than its bound was: its distance over settled sinks.
+            search.dist[sink] = np.inf
+            for k in range(count):
+                s, before = search.settled[k], search.length[k]
+                through = max(graph.shift[s, sink] + (g[s] + before - g[sink]), before)
+                if through < search.dist[sink]:
+                    search.dist[sink] = through
+                    search.parent[sink] = s
     return sink, length, count
 
 
 @inner
-def _wake(cost, plan, graph, idle, s, max_fall):
-    """Put the idle members of s that prefer s by at most `max_fall` on its member list."""
-    k, stop = idle.start[s], idle.stop[s]
-    while k < stop:
-        if idle.gap[k] > max_fall:
-            k += 1
-            continue
-        sample = idle.member[k]
-        link(plan, sample, s)  # an idle sample has just its first cell, of the same number
-        offer(cost, graph, s, sample, sample)
-        stop -= 1
-        idle.member[k], idle.gap[k] = idle.member[stop], idle.gap[stop]
-    idle.stop[s] = stop
-    idle.max_fall[s] = max_fall if stop > idle.start[s] else np.inf
-
-
-@inner
-def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
+def _wake(cost, plan, graph, idle, fallen, search, length, count):
     """Wake idle samples that the pending fall of the potentials may concern; False if there are
     none.
 
@@ -137,92 +114,96 @@ def _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
     large enough to be few.
     """
     woken = False
-    for k in range(count):
-        s = search.settled[k]
-        max_fall, fall = idle.max_fall[s], fallen[s] + (length - search.length[k])
-        if fall > max_fall:
-            step = min(max(fall, 1.5 * max_fall), 4.0 * max_fall) if max_fall > 0.0 else fall
-            _wake(cost, plan, graph, idle, s, step)
-            woken = True
+    for settled in range(count):
+        s = search.settled[settled]
+        max_fall, fall = idle.max_fall[s], fallen[s] + (length - search.length[settled])
+        if fall <= max_fall:
+            continue
+        step = min(max(fall, 1.5 * max_fall), 4.0 * max_fall) if max_fall > 0.0 else fall
+        k, stop = idle.start[s], idle.stop[s]
+        while k < stop:
+            if idle.gap[k] > step:
+                k += 1
+                continue
+            sample = idle.member[k]
+            link(plan, sample, s)  # an idle sample has just its first cell, of the same number
+            offer(cost, graph, s, sample, sample)
+            stop -= 1
+            idle.member[k], idle.gap[k] = idle.member[stop], idle.gap[stop]
+        idle.stop[s] = stop
+        idle.max_fall[s] = step if stop > idle.start[s] else np.inf
+        woken = True
     return woken
-
-
-@inner
-def _trace(plan, graph, source, sink, search):
-    """List the moves along the path found, last first; their number.
-
-    Two moves of the same sample in a row become one. They cannot be better than that, but rounding
-    can make them seem so, and then a tiny cell in the middle would hold up a large amount.
-    """
-    count, r = 0, sink
-    while r != source:
-        s = search.parent[r]
-        k = graph.cell[s, r]
-        if count > 0 and plan.cells[search.moved[count - 1]].sample == plan.cells[k].sample:
-            search.moved[count - 1] = k
-        else:
-            search.moved[count], search.target[count] = k, r
-            count += 1
-        r = s
-    return count
 
 
 @inner
 def _augment(cost, plan, graph, excess, source, sink, search, lump):
     """Move units along the path found; False when the cells are used up.
 
+    Two moves of the same sample in a row become one. They cannot be better than that, but rounding
+    can make them seem so, and then a tiny cell in the middle would hold up a large amount.
+
     `lump` = 0 moves as much as fits the whole path. Otherwise each move has its own amount, a whole
     cell or `lump` units of a large one: that leaves small imbalances on the way, but splits few
     samples.
     """
+    cells, moved, target = plan.cells, search.moved, search.target
+    count, r = 0, sink
+    while r != source:  # the moves, last first
+        s = search.parent[r]
+        k = graph.cell[s, r]
+        if count == 0 or cells[moved[count - 1], SAMPLE] != cells[k, SAMPLE]:
+            target[count] = r
+            count += 1
+        moved[count - 1] = k
+        r = s
     amount = min(excess[source], -excess[sink])
-    count = _trace(plan, graph, source, sink, search)
-    for k in search.moved[:count]:
-        amount = min(amount, plan.cells[k].units)
     for step in range(count):
-        k, r = search.moved[step], search.target[step]
+        amount = min(amount, cells[moved[step], UNITS])
+    for step in range(count):
+        k, r = moved[step], target[step]
         if lump > 0:
-            amount = min(lump, plan.cells[k].units)
-        excess[plan.cells[k].sink] -= amount
+            amount = min(lump, cells[k, UNITS])
+        excess[cells[k, SINK]] -= amount
         excess[r] += amount
         ok, joined = move(plan, k, r, amount)
         if not ok:
             return False
         if joined != NONE:
-            offer(cost, graph, r, plan.cells[joined].sample, joined)
+            offer(cost, graph, r, cells[joined, SAMPLE], joined)
     return True
 
 
-@inner
-def _new_search(n):
-    """Scratch for n sinks."""
+def _new_search(n: int) -> Search:
+    """Scratch for n sinks. All count as settled at length zero, for the first samples to wake."""
     return Search(
         np.empty(n),
         np.empty(n),
         np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n),
+        np.arange(n),
+        np.zeros(n),
         np.empty(n, np.int64),
         np.empty(n, np.int64),
     )
 
 
-@inner
-def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
+@entry
+def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, lump, max_steps):
     """Push the excess of every sink along shortest paths to sinks with room.
 
-    Each search lowers the potentials of the sinks it settled so that its path becomes tight and no
-    sample prefers another sink: `g` and `plan` stay optimal for each other. Sinks whose excess is
-    within `floor` count as balanced. Returns (status, number of augmentations).
+    At first, samples that prefer their sink by at most `max_fall` are woken. Each search lowers the
+    potentials of the sinks it settled so that its path becomes tight and no sample prefers another
+    sink: `g` and `plan` stay optimal for each other. Sinks whose excess is within `floor` count as
+    balanced. Returns (status, number of augmentations).
     """
-    n = len(g)
-    search, steps = _new_search(n), 0
+    n, steps = len(g), 0
+    _wake(cost, plan, graph, idle, fallen, search, max_fall, n)
     for source in range(n):
         while excess[source] > floor:
             if steps >= max_steps:
                 return TOO_MANY_STEPS, steps
             sink, length, count = _search(cost, plan, graph, g, excess, floor, source, search)
-            if _wake_passed(cost, plan, graph, idle, fallen, search, length, count):
+            if _wake(cost, plan, graph, idle, fallen, search, length, count):
                 continue
             if sink == NONE:
                 break  # the room left elsewhere is within the floor
@@ -236,23 +217,30 @@ def drain(cost, plan, idle, graph, fallen, g, excess, floor, lump, max_steps):
     return DONE, steps
 
 
-@entry
-def balance(cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps):
+def balance(
+    cost: NDArray[np.float64],
+    plan: Plan,
+    idle: Idle,
+    max_fall: float,
+    g: NDArray[np.float64],
+    excess: NDArray[np.int64],
+    floor: int,
+    mean_units: int,
+    max_steps: int,
+) -> tuple[int, int]:
     """Balance all sinks. At first, samples that prefer their sink by at most `max_fall` are awake.
 
     When samples weigh many units, a first pass moves whole samples until no sink is off by more
     than half a sample, and only the second pass splits samples. Returns (status, number of
     augmentations).
     """
-    n_sinks = len(g)
-    graph, fallen, steps = new_graph(n_sinks), np.zeros(n_sinks), 0
-    for s in range(n_sinks):
-        _wake(cost, plan, graph, idle, s, max_fall)
-    passes = ((2 * mean_units, mean_units // 2), (0, floor))
-    for lump, tol in passes:  # one call, so that it is compiled once
-        if lump > 2 or lump == 0:
-            status, more = drain(cost, plan, idle, graph, fallen, g, excess, tol, lump, max_steps)
-            steps += more
-            if status != DONE:
-                return status, steps
+    graph, search, fallen, steps = new_graph(len(g)), _new_search(len(g)), np.zeros(len(g)), 0
+    passes = [(2 * mean_units, mean_units // 2)] if mean_units > 1 else []
+    for lump, tol in [*passes, (0, floor)]:
+        status, more = drain(
+            cost, plan, idle, graph, search, fallen, g, excess, max_fall, tol, lump, max_steps
+        )
+        max_fall, steps = -np.inf, steps + more
+        if status != DONE:
+            return status, steps
     return DONE, steps
