@@ -44,18 +44,20 @@ def match(cost: Floats) -> tuple[Indices, Floats, Floats]:
     a search, so costs reduced by good potentials are solved in little more than the time to read
     them.
     """
-    indices, floats = np.full((4, len(cost)), NONE), np.zeros((5, len(cost)))
+    indices, floats = np.empty((4, len(cost)), np.int64), np.zeros((5, len(cost)))
     _match(cost, indices, floats)
     return indices[0], floats[0], floats[1]
 
 
 @entry
 def _match(cost, indices, floats):
-    """The assignment, into the first row of `indices` (NONE at first) and the first two of `floats`
-    (zero at first); the others are scratch."""
+    """The assignment, into the first row of `indices` and the first two of `floats` (zero at
+    first); the others are scratch."""
     n = len(cost)
     col_of, row_of, path, settled = indices[0], indices[1], indices[2], indices[3]
     u, v, dist, price, length = floats[0], floats[1], floats[2], floats[3], floats[4]
+    for k in range(n):
+        row_of[k], col_of[k] = NONE, NONE
     _match_zeros(cost, row_of, col_of)
     for free in range(n):
         if col_of[free] != NONE:

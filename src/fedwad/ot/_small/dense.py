@@ -6,6 +6,7 @@ of both sides and returns the cost of an optimal plan, its relative duality gap 
 error.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,9 +173,9 @@ def _augment(flow, sink, most, tree):
 
 
 @entry
-def _flows(cost, flow, left, room, u, v, tree):
-    """Optimal plan for any weights, into `flow`, and the potentials of columns, into `v`; False if
-    the number of steps exceeds its bound.
+def _flows(cost, a, b, flow, left, room, u, v, tree):
+    """Optimal plan for any weights, into `flow`, and the potentials of columns, into `v`; returns
+    the marginal error, infinite if the number of steps exceeds its bound.
 
     Successive shortest paths: the rest of each row is sent along shortest paths to columns with
     room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
@@ -188,7 +189,7 @@ def _flows(cost, flow, left, room, u, v, tree):
         while left[source] > _SPLINTER:
             steps += 1
             if steps > _STEPS * (n + m):
-                return False
+                return np.inf
             sink, length = _search(cost, flow, room, u, v, source, tree)
             if sink == NONE:  # the room that is left is rounding
                 break
@@ -196,7 +197,18 @@ def _flows(cost, flow, left, room, u, v, tree):
             amount = _augment(flow, sink, min(left[source], room[sink]), tree)
             left[source] -= amount
             room[sink] -= amount
-    return True
+    error = 0.0
+    for j in range(m):
+        room[j] = b[j]
+    for i in range(n):
+        total = -a[i]
+        for j in range(m):
+            total += flow[i, j]
+            room[j] -= flow[i, j]
+        error += abs(total)
+    for j in range(m):
+        error += abs(room[j])
+    return error
 
 
 @entry
@@ -248,7 +260,7 @@ def _assigned(cost: Floats, a: Floats) -> _Found:
     reduced, least = np.empty((n, n)), np.empty(n)
     _reduce(cost, reduced, least)
     cols, _, v = match(reduced)
-    return np.arange(n), cols, a.copy(), least + v, 0.0
+    return _range(n), cols, a, least + v, 0.0
 
 
 def _flowing(cost: Floats, a: Floats, b: Floats) -> _Found:
@@ -262,8 +274,14 @@ def _flowing(cost: Floats, a: Floats, b: Floats) -> _Found:
         np.empty(n),
         np.empty(n, np.int64),
     )
-    done = _flows(cost, flow, a.copy(), b.copy(), np.empty(n), v, tree)
+    error = _flows(cost, a, b, flow, a.copy(), b.copy(), np.empty(n), v, tree)
     places = np.flatnonzero(flow)
     rows, cols = np.divmod(places, m)
-    error = np.abs(flow.sum(axis=1) - a).sum() + np.abs(flow.sum(axis=0) - b).sum()
-    return rows, cols, flow.ravel()[places], v, float(error) if done else np.inf
+    mass = flow.ravel()[places]
+    mass.setflags(write=False)  # as weights are: one kind of array is compiled once
+    return rows, cols, mass, v, error
+
+
+@cache
+def _range(n: int) -> Indices:
+    return np.arange(n)
