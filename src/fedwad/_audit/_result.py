@@ -160,21 +160,20 @@ class AuditResult(Saved):
             ) from None
 
 
-def _verdict(rows: list[Row], count: int) -> str:
+def _verdict(rows: list[Row], records: int) -> str:
     worst = max(rows, key=lambda row: (row.leaks, row.score.exact, row.score.near))
     if worst.leaks:
-        return f"records were reconstructed, {worst.verdict(count)} by '{worst.attack}'."
-    alone = len(rows) == 1
-    skipped = [row.skipped_reason for row in rows if row.skipped_reason]
-    if len(skipped) == len(rows):
-        return f"nothing was tried, so nothing is known. {skipped[0]}"
-    if not any(math.isfinite(row.score.closest) for row in rows):
-        if not any(row.refused for row in rows):
-            found = "the one attack" if alone else f"none of {len(rows)} attacks"
-            return f"{found} found {'nothing' if alone else 'anything'} to reconstruct from."
+        return f"records were reconstructed, {worst.verdict(records)} by '{worst.attack}'."
+    if all(row.skipped_reason for row in rows):
+        return f"nothing was tried, so nothing is known. {rows[0].skipped_reason}"
+    alone, none = len(rows) == 1, f"none of {len(rows)} attacks"
+    if any(math.isfinite(row.score.closest) for row in rows):
+        who = "the one attack got no" if alone else f"{none} got"
+        return f"{who} more than a fresh sample would give; that is no proof."
+    if any(row.refused for row in rows):
         return f"{'the one attack was' if alone else f'all {len(rows)} attacks were'} refused."
-    who = "the one attack got no" if alone else f"none of {len(rows)} attacks got"
-    return f"{who} more than a fresh sample would give; that is no proof."
+    who = "the one attack found nothing" if alone else f"{none} found anything"
+    return f"{who} to reconstruct from."
 
 
 def _score_dict(score: Score) -> dict[str, Any]:

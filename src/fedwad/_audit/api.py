@@ -224,26 +224,22 @@ def audit(
     points = part.measure.points
     if len(points) < 2:
         raise InputError("The data have one record; an audit needs at least two records.")
+    if method == "schema" and not isinstance(held, RawTable):
+        raise InputError("The data are no table with named columns, so they send no profile.")
     yardstick = Yardstick(points)
     shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])]
     wanted = METHODS if method is None else (method,)
-    if method == "schema" and not isinstance(held, RawTable):
-        raise InputError("The data are no table with named columns, so they send no profile.")
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
-    everything = Dataset(Measure(whole.measure.points), whole.labels)
-    on_all = (
-        Yardstick(everything.measure.points)
-        if len(everything.measure) > _MAX_RECORDS
-        else yardstick
-    )
+    targets = {False: (part, yardstick), True: _all_records(whole, yardstick)}
     rows: list[Row] = []
     guesses: dict[tuple[str, str], Floats] = {}
     for k, (kind, attack) in enumerate(tasks):
         if callback is not None:
             callback(f"{kind}: {attack.name}", k, len(tasks))
-        session = AttackSession(everything if attack.on_all else part, rules, _KINDS[kind])
+        attacked, measured_by = targets[attack.on_all]
+        session = AttackSession(attacked, rules, _KINDS[kind])
         found = attack.run(session, np.random.default_rng([seed, k]))
-        rows.append(_row(kind, attack, session, found, on_all if attack.on_all else yardstick))
+        rows.append(_row(kind, attack, session, found, measured_by))
         if len(found):
             guesses[kind, attack.name] = yardstick.nearest(shown, found)
     if "schema" in wanted and isinstance(held, RawTable):
@@ -309,6 +305,13 @@ def _label_row(data: Dataset, policy: Policy) -> Row:
     return Row(
         "private", "one odd label", requests, answered, refused, score, moved > 0, n_attacked=count
     )
+
+
+def _all_records(data: Dataset, yardstick: Yardstick) -> tuple[Dataset, Yardstick]:
+    """All records without weights; `yardstick` serves if they are few enough to be its own."""
+    points = data.measure.points
+    few = len(points) <= _MAX_RECORDS
+    return Dataset(Measure(points), data.labels), yardstick if few else Yardstick(points)
 
 
 def _part(data: Dataset, seed: int) -> Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations, product
 
 import numpy as np
 
@@ -37,8 +38,8 @@ def explain_clusters(
     for label in sorted(set(numbers)):
         inside = [k for k, one in enumerate(numbers) if one == label]
         outside = [k for k, one in enumerate(numbers) if one != label]
-        across = [(i, j) for i in inside for j in outside]
-        within = [(i, j) for i in inside for j in inside if i < j]
+        across = list(product(inside, outside))
+        within = list(combinations(inside, 2))
         parts = _separating(
             _mean_parts(evidence, columns, across, known),
             _mean_parts(evidence, columns, within, known) if within else None,

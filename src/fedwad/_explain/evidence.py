@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fedwad.tables import Schema
 __all__ = ["Evidence"]
 
 Pair = tuple[int, int]
+P = TypeVar("P", Correlation, ClassPart)
 AnySummary = Summary | LabelledSummary
 
 _MOST_NUMBERS = 400_000  # kept for all pairs
@@ -112,21 +113,12 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists."""
-        correlations = None
-        if self.correlations is not None:
-            correlations = [
-                {"pair": list(pair), "found": [asdict(one) for one in found]}
-                for pair, found in self.correlations.items()
-                if found
-            ]
+        correlations = self.correlations
         return {
             "moments": [_listed(one) for one in self.moments],
             "squares": [[*pair, found.tolist()] for pair, found in self.squares.items()],
-            "correlations": correlations,
-            "classes": [
-                {"pair": list(pair), "found": [asdict(one) for one in found]}
-                for pair, found in self.classes.items()
-            ],
+            "correlations": None if correlations is None else _by_pair_listed(correlations),
+            "classes": _by_pair_listed(self.classes),
             "features": None if self.features is None else list(self.features),
             "schema": None if self.schema is None else self.schema.to_toml(),
         }
@@ -138,29 +130,16 @@ class Evidence:
         if len({one.mean.shape for one in moments}) != 1:
             raise ValueError("sites differ in features")
         listed, schema = content["correlations"], content["schema"]
-        correlations = None
-        if listed is not None:
-            correlations = {
-                (int(one["pair"][0]), int(one["pair"][1])): tuple(
-                    Correlation(**found) for found in one["found"]
-                )
-                for one in listed
-            }
         features = content["features"]
         squares = {(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]}
         _check_pairs(moments, squares, features)
         return cls(
             moments=moments,
             squares=squares,
-            correlations=correlations,
+            correlations=None if listed is None else _by_pair(listed, Correlation),
             features=None if features is None else tuple(map(str, features)),
             schema=None if schema is None else Schema.from_toml(schema),
-            classes={
-                (int(one["pair"][0]), int(one["pair"][1])): tuple(
-                    ClassPart(**part) for part in one["found"]
-                )
-                for one in content.get("classes", ())
-            },
+            classes=_by_pair(content.get("classes", ()), ClassPart),
         )
 
 
@@ -252,6 +231,22 @@ def _rounded_moments(one: ColumnMoments) -> ColumnMoments:
     )
 
 
+def _by_pair_listed(found: Mapping[Pair, Sequence[P]]) -> list[dict[str, Any]]:
+    return [
+        {"pair": list(pair), "found": [asdict(one) for one in some]}
+        for pair, some in found.items()
+        if some
+    ]
+
+
+def _by_pair(listed: Sequence[Any], kind: type[P]) -> dict[Pair, tuple[P, ...]]:
+    """What `_by_pair_listed` gave."""
+    return {
+        (int(one["pair"][0]), int(one["pair"][1])): tuple(kind(**found) for found in one["found"])
+        for one in listed
+    }
+
+
 def _listed(one: ColumnMoments) -> dict[str, Any]:
     arrays = {name: getattr(one, name) for name in _ARRAYS}
     listed = {name: None if x is None else x.tolist() for name, x in arrays.items()}
@@ -279,7 +274,7 @@ def _unlisted(content: Mapping[str, Any]) -> ColumnMoments:
     numbers = moments.count, moments.exponent, moments.heaviness
     if not all(type(one) in (int, float) and 0 < one <= _LARGEST for one in numbers):
         raise ValueError("not numbers of rows")
-    if moments.mean is None or moments.mean_error is None or moments.std_error is None:
+    if any(found[name] is None for name in ("mean", "mean_error", "std_error")):
         raise ValueError("no means or errors")
     if any(x is not None and x.shape != (len(moments.mean),) for x in found.values()):
         raise ValueError("features differ")

@@ -114,7 +114,7 @@ def matrix(
         seed=check_whole(seed, "seed", 0),
         p=order,
         class_statistics=class_statistics,
-        n_jobs=(os.cpu_count() or 1) if n_jobs is None else check_whole(n_jobs, "n_jobs"),
+        n_jobs=check_whole(os.cpu_count() or 1 if n_jobs is None else n_jobs, "n_jobs"),
         report=check_callback(callback) or (lambda _: None),
     )
     kept = KeptReplies()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -224,15 +225,15 @@ class MatrixResult(Saved):
         names : names of the columns, where the sites' data have none
         """
         evidence = known_evidence(self.evidence, self.p)
-        if a is not None and b is not None:
-            return self._explain(evidence, self._index(a), self._index(b), names)
-        if a is not None or b is not None:
-            one = self._index(str(a if a is not None else b))
-            others = [k for k in range(len(self)) if k != one]
-            return {self.sites[k]: self._explain(evidence, one, k, names) for k in others}
-        pairs = [(i, j) for i in range(len(self)) for j in range(i + 1, len(self))]
+        asked = [self._index(one) for one in (a, b) if one is not None]
+        if len(asked) == 2:
+            return self._explain(evidence, asked[0], asked[1], names)
+        if asked:
+            others = [k for k in range(len(self)) if k != asked[0]]
+            return {self.sites[k]: self._explain(evidence, asked[0], k, names) for k in others}
         return {
-            (self.sites[i], self.sites[j]): self._explain(evidence, i, j, names) for i, j in pairs
+            (self.sites[i], self.sites[j]): self._explain(evidence, i, j, names)
+            for i, j in combinations(range(len(self)), 2)
         }
 
     def explain_clusters(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from rich.text import Text
 
 import fedwad
 from fedwad._embedding.groups import describe
-from fedwad._words import bytes_in_words
+from fedwad._words import bytes_in_words, counted
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
@@ -31,6 +32,7 @@ from fedwad.cli.groups import (
     number_of_clusters,
 )
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
+from fedwad.errors import InputError
 from fedwad.federation import Dataset
 
 __all__ = ["embed"]
@@ -78,12 +80,14 @@ def embed(
         "seed": seed,
     }
     data: dict[str, Dataset] = {}
+    found_files = {} if engine_options.connect else find_several(files, "an embedding")
+    _check_names(tuple(found_files or files), wanted, nearest)
     with progress_bar("Asking the sites") as bar:
         if engine_options.used:
             outcome = engine_options.run("embed", files, keywords, tables.columns, bar.line)
             result = fedwad.EmbeddingResult.from_dict(outcome)
         else:
-            data = read_files(find_several(files, "an embedding"), tables.columns)
+            data = read_files(found_files, tables.columns)
             with journalled(
                 fedwad.local(data), engine_options.checkpoint, engine_options.resume
             ) as fed:
@@ -109,6 +113,18 @@ def embed(
     _show(result, found, nearest)
     if output.report is not None:
         screen.print(f"Report: {output.report}", markup=False)
+
+
+def _check_names(names: Sequence[str], k: int | str | None, nearest: str | None) -> None:
+    """Refuse a number of clusters and a site that these sites cannot have, before they are asked.
+
+    A deployment that asks all its sites gives no names.
+    """
+    if names and isinstance(k, int) and k > len(names):
+        raise InputError(f"--k is {k} among {len(names)} sites; ask for at most as many clusters.")
+    if names and nearest is not None and nearest not in names:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise InputError(f"There is no site '{nearest}' for --nearest; the sites are {shown}.")
 
 
 def _clustered(
@@ -140,21 +156,7 @@ def _show(
     result: fedwad.EmbeddingResult, clusters: dict[str, Any] | None, nearest: str | None
 ) -> None:
     if clusters is not None:
-        groups = describe(result.embedding, np.array(clusters["labels"]), result.sites)
-        verb = f"{len(groups)} cluster{'s' if len(groups) > 1 else ''}"
-        suggested = clusters["suggested"]
-        note = "" if suggested == len(groups) else f" ({suggested} suggested)"
-        screen.print(Text(f"{len(result)} sites in {verb}{note}.", style="bold"), soft_wrap=True)
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for title in ("cluster", "sites", "most central site", "radius", "nearest", "distance"):
-            table.add_column(title, justify="left" if title.startswith("most") else "right")
-        for one in groups:
-            near = (
-                ("", "") if one.nearest is None else (str(one.nearest + 1), f"{one.distance:.4g}")
-            )
-            numbers = (str(one.label + 1), str(one.size))
-            table.add_row(*numbers, escape(one.central), f"{one.radius:.4g}", *near)
-        screen.print(table)
+        _show_clusters(result, clusters)
     if nearest is not None:
         _show_nearest(result, nearest)
     traffic = result.traffic
@@ -168,6 +170,22 @@ def _show(
     if len(result.failed) > _MOST_FAILED:
         screen.print(f"Without {len(result.failed) - _MOST_FAILED} more sites; --json names them.")
     warn(result.min_cell_size, "embed")
+
+
+def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> None:
+    groups = describe(result.embedding, np.array(clusters["labels"]), result.sites)
+    suggested = clusters["suggested"]
+    note = "" if suggested == len(groups) else f" ({suggested} suggested)"
+    sentence = f"{len(result)} sites in {counted(len(groups), 'cluster')}{note}."
+    screen.print(Text(sentence, style="bold"), soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("cluster", "sites", "most central site", "radius", "nearest", "distance"):
+        table.add_column(title, justify="left" if title.startswith("most") else "right")
+    for one in groups:
+        near = ("", "") if one.nearest is None else (str(one.nearest + 1), f"{one.distance:.4g}")
+        numbers = (str(one.label + 1), str(one.size))
+        table.add_row(*numbers, escape(one.central), f"{one.radius:.4g}", *near)
+    screen.print(table)
 
 
 def _show_nearest(result: fedwad.EmbeddingResult, name: str) -> None:

@@ -125,6 +125,19 @@ def _all_pairs(result: fedwad.MatrixResult) -> Content:
     return kept | {"pvalue": pairs[0]["pvalue"], "pairs": pairs}
 
 
+def _show_pairs(content: Content, explain: bool) -> None:
+    """The reasons of the pairs that differ, and how many pairs were tested."""
+    several = len(content["pairs"]) > 1
+    tested = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
+    for pair in tested:
+        if "explanation" in pair and (explain or pair["pvalue"] <= content["alpha"]):
+            if several:
+                screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
+            show_explanation(pair["explanation"], explain)
+    if several:
+        screen.print(f"P-values are adjusted for {len(tested)} pairs (Holm).")
+
+
 def _show(content: Content, explain: bool) -> None:
     level = f"at the {100 * content['alpha']:g}% level"
     verdict = "different" if content["different"] else "no evidence of a difference"
@@ -134,14 +147,7 @@ def _show(content: Content, explain: bool) -> None:
         tested = "not tested" if pair["pvalue"] is None else f"p = {pair['pvalue']:.4g}"
         table.add_row(escape(" - ".join(pair["sites"])), tested)
     screen.print(table)
-    tested_pairs = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
-    for pair in tested_pairs:
-        if "explanation" in pair and (explain or pair["pvalue"] <= content["alpha"]):
-            if len(content["pairs"]) > 1:
-                screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
-            show_explanation(pair["explanation"], explain)
-    if len(content["pairs"]) > 1:
-        screen.print(f"P-values are adjusted for {len(tested_pairs)} pairs (Holm).")
+    _show_pairs(content, explain)
     if content.get("smallest", 0) > content["alpha"]:
         screen.print(
             f"So few blocks cannot give a p-value below {content['smallest']:.2g}; the sites are"

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.errors import InputError
+from fedwad.privacy import FeasibilityReport
 from fedwad.privacy import plan as simulated
 from fedwad.tables import Schema
 
@@ -52,13 +53,13 @@ def plan(
 ) -> None:
     """Is differential privacy feasible at this size? Simulated releases show the error; nothing is
     spent."""
+    if (d is None) == (schema is None):
+        raise InputError("Give the number of features as --d, or --schema, which has it.")
     public = None if schema is None else Schema.load(schema)
     features = d if public is None else public.width
-    if features is None or (public is not None and d is not None):
-        raise InputError("Give the number of features as --d, or --schema, which has it.")
-    reports = [simulated(n, features, one, delta, clip_norm, seed) for one in epsilon]
-    defaults = {} if public is None else _defaults(public)
+    reports = [simulated(n, features or 0, one, delta, clip_norm, seed) for one in epsilon]
     if as_json:
+        defaults = {} if public is None else _defaults(public)
         print_json({"plans": [report.to_dict() for report in reports], **defaults})
         return
     if public is not None:
@@ -68,6 +69,17 @@ def plan(
             soft_wrap=True,
             markup=False,
         )
+    _show(reports)
+    screen.print(
+        f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
+        " typical norm, with means half a standard deviation apart. Your data may differ, and the"
+        " error of the summary itself comes on top.",
+        soft_wrap=True,
+    )
+    _warn(clip_norm, reports[0].clipped)
+
+
+def _show(reports: list[FeasibilityReport]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("epsilon", "error of a distance", "samples for 10%", "verdict"):
         table.add_column(title, justify="left" if title == "verdict" else "right")
@@ -75,21 +87,19 @@ def plan(
         enough = "" if report.verdict == "feasible" else f"about {report.enough}"
         table.add_row(f"{report.epsilon:g}", f"{report.error:.0%}", enough, _WORDS[report.verdict])
     screen.print(table)
-    screen.print(
-        f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
-        " typical norm, with means half a standard deviation apart. Your data may differ, and the"
-        " error of the summary itself comes on top.",
-        soft_wrap=True,
-    )
+
+
+def _warn(clip_norm: float, clipped: float) -> None:
+    """Warnings where the clip norm makes the simulation or the distances wrong."""
     if clip_norm >= _LOOSE:
         screen.print(
             "Warning: with so large a clipping norm the simulation is optimistic; releases with a"
             " norm of 7 were off by 79% where it says 55% (1000 samples, 8 features, epsilon 1).",
             soft_wrap=True,
         )
-    if reports[0].clipped > _MANY:
+    if clipped > _MANY:
         screen.print(
-            f"Warning: {reports[0].clipped:.0%} of such samples are clipped, which makes distances"
+            f"Warning: {clipped:.0%} of such samples are clipped, which makes distances"
             " too small; try a larger --clip-norm.",
             soft_wrap=True,
         )

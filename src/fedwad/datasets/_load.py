@@ -111,8 +111,7 @@ def load(
         return heart_files()
     layout = _layout(name)
     check_choice(split, "split", ("train", "test", "all"))
-    if pixels is not None:
-        check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
+    kind = _kind_of(pixels, name)
     side = layout.usual if size is None else check_whole(size, "size")
     seed = check_whole(seed, "seed", 0)
     archive = _archive(name, layout)
@@ -122,13 +121,18 @@ def load(
     if bounds[-1] == 0:
         raise _not_there(archive, name, split)
     rows = _rows(int(bounds[-1]), samples, seed, f"{name}, split '{split}',")
-    kind = "stored" if pixels is None and name == "digits" else pixels or "normalised"
     X = np.empty((len(rows), side, side, len(layout.means)), dtype=_KINDS[kind])
-    for part, first, last in zip(splits, bounds, bounds[1:], strict=False):
+    for part, first, last in zip(splits, bounds[:-1], bounds[1:], strict=True):
         indices = np.flatnonzero((first <= rows) & (rows < last))
         if len(indices):
             _write_images(X, indices, archive.images(part, rows[indices] - first), kind, layout)
     return X.reshape(len(rows), -1), np.concatenate(labels)[rows].astype(np.int64)
+
+
+def _kind_of(pixels: str | None, name: str) -> str:
+    if pixels is None:
+        return "stored" if name == "digits" else "normalised"
+    return check_choice(pixels, "pixels", ("normalised", "unit", "raw"))
 
 
 def _layout(name: Any) -> _Layout:

@@ -137,19 +137,9 @@ def local(
     >>> fed.schema["age"].becomes
     '(x - 33.5) / 23.715'
     """
-    if not isinstance(data, Mapping):
-        raise InputError(
-            f"The sites came as a {type(data).__name__}; give a mapping from names to data."
-        )
-    if len({str(name) for name in data}) < len(data):
-        raise InputError("Two sites have the same name; give each its own.")
     shared = Policy.open() if policy is None else policy
-    if not isinstance(shared, Policy):
-        raise InputError(
-            f"policy is a {type(policy).__name__}; give a Policy, such as Policy.load(path)."
-        )
-    columns = Columns.of(label_column, drop, missing, schema)
-    columns = replace(columns, by_cell=shared.is_private)
+    _check(data, shared)
+    columns = replace(Columns.of(label_column, drop, missing, schema), by_cell=shared.is_private)
     held = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
     tables = {name: table for name, table in held.items() if isinstance(table, RawTable)}
     if columns.schema == "auto" and tables and len(tables) == len(held):
@@ -161,6 +151,19 @@ def local(
         chosen = checked_schema(chosen, tables)
         warn_conflicts(chosen)
     return _encoded(held, chosen, shared)
+
+
+def _check(data: Any, policy: Any) -> None:
+    if not isinstance(data, Mapping):
+        raise InputError(
+            f"The sites came as a {type(data).__name__}; give a mapping from names to data."
+        )
+    if len({str(name) for name in data}) < len(data):
+        raise InputError("Two sites have the same name; give each its own.")
+    if not isinstance(policy, Policy):
+        raise InputError(
+            f"policy is a {type(policy).__name__}; give a Policy, such as Policy.load(path)."
+        )
 
 
 def _agreeing(tables: Mapping[str, RawTable], policy: Policy) -> LocalFederation:

@@ -91,16 +91,9 @@ class RemoteFederation(ABC):
 
     def _unpack(self, name: str, came: bytes | Failure, request_id: str) -> Answer:
         """What this site answered, if it can be used. The names of its features are noted."""
-        if isinstance(came, Failure):
-            return came
-        try:
-            envelope = unpack(came)
-        except VersionError as error:
-            return Failure("version", str(error))
-        except FederationError as error:
-            return Failure("invalid_reply", str(error))
-        except InputError as error:  # a measure of NaN
-            return Failure("invalid_reply", f"its reply cannot be used: {error}")
+        envelope = came if isinstance(came, Failure) else _opened(came)
+        if isinstance(envelope, Failure):
+            return envelope
         message = envelope.content
         if not isinstance(message, Reply | BundleReply | Failure):
             return Failure(
@@ -147,6 +140,17 @@ class RemoteFederation(ABC):
         return Failure(
             "input", f"its features have different names than those of '{first}'; make them agree."
         )
+
+
+def _opened(came: bytes) -> Envelope | Failure:
+    try:
+        return unpack(came)
+    except VersionError as error:
+        return Failure("version", str(error))
+    except FederationError as error:
+        return Failure("invalid_reply", str(error))
+    except InputError as error:  # a measure of NaN
+        return Failure("invalid_reply", f"its reply cannot be used: {error}")
 
 
 def _of_one_site(answer: R) -> R | Failure:

@@ -180,16 +180,15 @@ def prepare(federation: Federation, names: Sequence[str] | None = None) -> Feder
     descriptions = _described(federation, asked)
     if not _disagree(descriptions):
         return _with_taken_schema(federation, descriptions)
-    fixed = [name for name, description in descriptions.items() if not description.schema]
-    if fixed:
-        waiting = next(name for name, description in descriptions.items() if description.schema)
-        raise InputError(
-            f"{waiting} waits for a schema that all sites agree on, and {fixed[0]} has its own or"
-            " holds numbers; give both the same schema file."
-        )
+    taking = _that_take(descriptions)
+    for name in descriptions:
+        if name not in taking:
+            raise InputError(
+                f"{taking[0]} waits for a schema that all sites agree on, and {name} has its own or"
+                " holds numbers; give both the same schema file."
+            )
     others = [name for name in federation.names if name not in asked]
-    descriptions |= _described(federation, others) if others else {}
-    taking = [name for name, description in descriptions.items() if description.schema]
+    taking += _that_take(_described(federation, others) if others else {})
     return AgreedFederation(federation, agreed_schema(federation, taking), taking)
 
 
@@ -214,6 +213,11 @@ def _with_taken_schema(federation: Federation, descriptions: dict[str, Descripti
     except FedwadError:
         return federation
     return AgreedFederation(federation, schema, ()) if digest_of(schema) in taken else federation
+
+
+def _that_take(descriptions: Mapping[str, Description]) -> list[str]:
+    """The sites whose table is encoded by a schema that sites agree on."""
+    return [name for name, description in descriptions.items() if description.schema]
 
 
 def _described(federation: Federation, names: Sequence[str]) -> dict[str, Description]:

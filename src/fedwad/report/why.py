@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import numpy as np
 
@@ -34,13 +35,18 @@ def why_sentences(matrix: MatrixResult, named: Named = str, word: Named = str) -
         found = matrix.explain_clusters(list(range(len(matrix))))
     except InputError:
         return []
+    sites = (site for site in _farthest_first(matrix) if found[site].causes)
+    return [
+        _of_one(found[site], matrix.sites[site], named, word) for site in islice(sites, _MOST_SITES)
+    ]
+
+
+def _farthest_first(matrix: MatrixResult) -> list[int]:
+    """The sites that may be named, that with the largest distances first."""
     judged = judged_sites(matrix)
     shown = matrix.population if judged and matrix.population is not None else matrix.value
-    far = np.nanmean(shown**2, axis=1)
-    order = np.argsort(-far, kind="stable").tolist()
-    order = [site for site in order if not judged or site in judged]
-    sentences = [_of_one(found[site], matrix.sites[site], named, word) for site in order]
-    return [sentence for sentence in sentences if sentence][:_MOST_SITES]
+    order = np.argsort(-np.nanmean(shown**2, axis=1), kind="stable").tolist()
+    return [site for site in order if not judged or site in judged]
 
 
 def distance_why(result: DistanceResult, named: Named = str, word: Named = str) -> list[str]:
@@ -65,8 +71,6 @@ def _of_two(found: Explanation, named: Named, word: Named) -> list[str]:
 
 
 def _of_one(found: Explanation, site: str, named: Named, word: Named) -> str:
-    if not found.causes:
-        return ""
     columns = [
         f"{word(column)} ({_change(found, column, word, '', 'elsewhere')})"
         for column in found.causes[:_MOST_COLUMNS]

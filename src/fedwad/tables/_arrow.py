@@ -34,20 +34,15 @@ def arrow_column(
     import pyarrow.types as kinds
 
     kind = array.type
-    if kinds.is_null(kind):
+    if kinds.is_null(kind) or (kinds.is_boolean(kind) and array.null_count == len(array)):
         return Column(name, "empty", np.full(len(array), np.nan))
     if kinds.is_boolean(kind):
         codes = _as_numpy(array.cast("int8"), np.int8).copy()
         codes[_is_missing(array)] = -1
-        empty = bool(np.all(codes < 0))
-        return (
-            Column(name, "empty", np.full(len(array), np.nan))
-            if empty
-            else _boolean_column(name, codes)
-        )
+        return Column(name, "boolean", codes, ("false", "true"))
     if kinds.is_dictionary(kind):
         return _categorical_column(name, array, missing_texts)
-    if kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view":
+    if str(kind) in ("string", "large_string", "string_view"):
         texts = array if str(kind) != "string_view" else array.cast("string")
         return _text_column(name, texts, missing_texts, decimal, by_cell)
     if kinds.is_temporal(kind):
@@ -55,10 +50,6 @@ def arrow_column(
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
         return _numeric_column(name, "number", _floats(array), missing_texts)
     return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
-
-
-def _boolean_column(name: str, codes: NDArray[np.int8]) -> Column:
-    return Column(name, "boolean", codes, ("false", "true"))
 
 
 def _numeric_column(

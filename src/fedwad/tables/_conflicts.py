@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,14 +120,8 @@ def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
     standard deviations from their means."""
     for site, s in statistics.items():
         for value, number in zip(s.sentinels, s.sentinel_counts, strict=True):
-            without = [
-                o
-                for o, v in statistics.items()
-                if o != site and value not in v.sentinels and v.count
-            ]
-            others = [statistics[o] for o in without if np.isfinite(statistics[o].mean)]
-            far = others and all(abs(value - o.mean) > _OUTLYING * o.std for o in others)
-            if number >= _MIN_SENTINEL * s.count and far:
+            without = {o: v for o, v in statistics.items() if v.count and value not in v.sentinels}
+            if number >= _MIN_SENTINEL * s.count and _outlying(value, without.values()):
                 what = f"All {number}" if number == s.count else f"{number} of {s.count}"
                 shown = level_of(value)
                 yield Conflict(
@@ -135,9 +129,15 @@ def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
                     (site,),
                     "suspicious value",
                     f"{what} values of column '{name}' at {site} are {shown}, which is not frequent"
-                    f" at {listed(without)}; if {shown} stands for a missing value there, say so"
+                    f" at {listed([*without])}; if {shown} stands for a missing value there, say so"
                     f" (missing: {name}={shown}).",
                 )
+
+
+def _outlying(value: float, others: Iterable[ColumnStatistics]) -> bool:
+    """Whether a value is far from the means of all sites that sent one."""
+    known = [s for s in others if np.isfinite(s.mean)]
+    return bool(known) and all(abs(value - s.mean) > _OUTLYING * s.std for s in known)
 
 
 def _constant(name: str, statistics: StatisticsBySite, sites: int) -> Iterator[Conflict]:

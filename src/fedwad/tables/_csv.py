@@ -45,11 +45,9 @@ def read_csv(
     content = _parsed(data, separator, path, headerless=False)
     names = [name.removeprefix("\ufeff") for name in content.column_names]
     headerless = _is_headerless(names, path, separator)
+    column_names = [f"f{index}" for index in range(len(names))] if headerless else names
     if headerless:
         content = _parsed(data, separator, path, headerless=True)
-        column_names = [f"f{index}" for index in range(len(names))]
-    else:
-        column_names = names
     _check_names(column_names, content, path, drop, headerless)
     decimal = "," if separator in ";\t|" else ""
     if by_cell:
@@ -57,12 +55,12 @@ def read_csv(
     columns = tuple(
         arrow_column(name, _single_chunk(array), missing_texts, decimal, by_cell)
         for name, array in zip(column_names, content.columns, strict=True)
-        if name not in drop and not (name == "" and array.null_count == len(array))
+        if name not in drop and _has_content(name, array)
     )
-    if decimal and not by_cell:
-        _refuse_mixed_decimals(columns, content, path)
     rows, notes = content.num_rows, tuple[str, ...]()
     if not by_cell:
+        if decimal:
+            _refuse_mixed_decimals(columns, content, path)
         columns, rows, notes = _without_blank_end(columns, rows, path)
     if rows == 0:
         without = f"has {content.num_rows} rows without a value" if content.num_rows else "is empty"
@@ -180,18 +178,15 @@ def _counts_rows(names: Sequence[str]) -> bool:
 def _check_names(
     names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], headerless: bool
 ) -> None:
-    """A column without a name and without values does not count: a separator ends each line."""
-    filled = [
-        name
-        for name, array in zip(names, content.columns, strict=True)
-        if name or array.null_count < len(array)
-    ]
-    wanted = (
-        ()
-        if headerless
-        else tuple(name for name in drop if name or "" in filled or "" not in names)
-    )
-    check_names(filled, str(path), wanted)
+    pairs = zip(names, content.columns, strict=True)
+    filled = [name for name, array in pairs if _has_content(name, array)]
+    wanted = [name for name in drop if name or "" in filled or "" not in names]
+    check_names(filled, str(path), () if headerless else wanted)
+
+
+def _has_content(name: str, array: pa.ChunkedArray) -> bool:
+    """Whether a column has a name or a value; it has neither where a separator ends each line."""
+    return name != "" or array.null_count < len(array)
 
 
 def _single_chunk(array: pa.ChunkedArray) -> pa.Array:
@@ -222,9 +217,7 @@ def _without_blank_end(
     """Rows without any value at the end of a file are left out; others stay, and are counted."""
     if len(columns) < 2 or any(column.kind == "unusable" for column in columns):
         return columns, rows, ()
-    blank = np.ones(rows, dtype=bool)
-    for column in columns:
-        blank &= column.missing
+    blank = np.all([column.missing for column in columns], axis=0)
     if not blank.any():
         return columns, rows, ()
     kept = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0

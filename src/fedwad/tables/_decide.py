@@ -58,16 +58,17 @@ def _decide_mixed(
     found: StatisticsBySite, kinds: set[str]
 ) -> Literal["category", "boolean"] | Ignored:
     """Sites that read different kinds: codes and text may share levels, 0/1 may be booleans."""
-    numbers = [s for s in found.values() if s.kind == "number"]
-    coded = all(s.codes for s in numbers)
-    levels = {level for s in numbers for level in s.levels}
+    coded = all(s.codes for s in found.values() if s.kind == "number")
+    levels = _levels_of(found, "number")
     if kinds == {"boolean", "number"} and coded and levels <= {"0", "1"}:
         return "boolean"
-    if kinds == {"category", "number"} and coded:
-        texts = {lv for s in found.values() if s.kind == "category" for lv in s.levels}
-        if texts & levels:
-            return "category"
+    if kinds == {"category", "number"} and coded and levels & _levels_of(found, "category"):
+        return "category"
     return Ignored(f"it holds {_what_sites_hold(found)}{_numbers_in_text(found)}", "kinds differ")
+
+
+def _levels_of(found: StatisticsBySite, kind: str) -> set[str]:
+    return {level for s in found.values() if s.kind == kind for level in s.levels}
 
 
 def _what_sites_hold(found: StatisticsBySite) -> str:
@@ -90,19 +91,23 @@ def _numbers_in_text(found: StatisticsBySite) -> str:
 def _decide_text(found: StatisticsBySite) -> Literal["category"] | Ignored:
     if any(s.identifier for s in found.values()):
         return Ignored("its name is that of an identifier")
-    texts = [s for s in found.values() if s.kind == "category"]
     if _all_differ(found):
         return Ignored("all values are different, as in an identifier or free text")
     many = [site for site, s in found.items() if s.distinct > MAX_LEVELS]
     if many:
         return Ignored(f"free text: more than {MAX_LEVELS} different values at {listed(many)}")
-    if not _repeated(texts) and sum(s.count for s in texts) >= _FEWEST_FOR_IDENTIFIER:
-        return Ignored("free text: most values occur once or twice")
-    named = sum(sum(s.level_counts) for s in texts)
+    return _free_text(found) or _constant(found) or "category"
+
+
+def _free_text(found: StatisticsBySite) -> Ignored | None:
+    """Why texts with few different values are no category: too few rows share one."""
+    texts = [s for s in found.values() if s.kind == "category"]
     total = sum(s.count for s in texts)
-    if named < _NAMED_SHARE * total:
+    if not _repeated(texts) and total >= _FEWEST_FOR_IDENTIFIER:
+        return Ignored("free text: most values occur once or twice")
+    if sum(sum(s.level_counts) for s in texts) < _NAMED_SHARE * total:
         return Ignored("free text or rare levels: most rows have a value that too few rows share")
-    return _constant(found) or "category"
+    return None
 
 
 def _decide_number(found: StatisticsBySite) -> Literal["number", "category"] | Ignored:
@@ -172,14 +177,12 @@ def _coincidences(numbers: Sequence[ColumnStatistics]) -> float:
 
 def _constant(found: StatisticsBySite) -> Ignored | None:
     """Why a column that has one value everywhere cannot be compared."""
-    present = [s for s in found.values() if s.count]
-    if any(s.distinct != 1 for s in present):
-        return None
-    values = {(s.levels, None if np.isnan(s.mean) else s.mean) for s in present}
-    if len(values) > 1 or not any(s.levels or np.isfinite(s.mean) for s in present):
-        return None
     if any(s.missing for s in found.values()):
         return None  # a value or none: still a difference
+    present = [s for s in found.values() if s.count]
+    values = {(s.levels, None if np.isnan(s.mean) else s.mean) for s in present}
+    if len(values) != 1 or values == {((), None)} or any(s.distinct != 1 for s in present):
+        return None
     return Ignored("it has the same value in every row of every site", "constant")
 
 

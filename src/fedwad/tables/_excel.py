@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,16 @@ def read_excel(
         lines.pop()
     if len(lines) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
-    names = ["" if cell is None else str(cell) for cell in lines[0]]
-    indices = [
-        index
-        for index, name in enumerate(names)
-        if name or any(line[index] is not None for line in lines[1:])
+    found = [
+        ("" if head is None else str(head), cells)
+        for head, *cells in islice(zip_longest(*lines), len(lines[0]))
     ]
-    check_names([names[index] for index in indices], str(path), drop)
+    filled = [(name, cells) for name, cells in found if name or any(c is not None for c in cells)]
+    check_names([name for name, _ in filled], str(path), drop)
     columns = tuple(
-        values_column(names[index], [line[index] for line in lines[1:]], missing_texts, by_cell)
-        for index in indices
-        if names[index] not in drop
+        values_column(name, cells, missing_texts, by_cell)
+        for name, cells in filled
+        if name not in drop
     )
     return Table(str(path), columns, len(lines) - 1)
 

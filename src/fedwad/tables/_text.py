@@ -122,10 +122,10 @@ def values_column(
     With `by_cell`, strings stay strings.
     """
     plain = [_plain(value) for value in values]
-    present = [value for value in plain if value is not None]
-    if present and all(isinstance(value, datetime) for value in present):
+    types = {type(value) for value in plain} - {type(None)}
+    if types and all(issubclass(one, datetime) for one in types):
         return Column(name, "date", _floats([v if v is None else _days(v) for v in plain]))
-    if present and all(type(value) is bool for value in present):
+    if types == {bool}:
         codes = np.array([-1 if v is None else int(v) for v in plain], dtype=np.int8)
         return Column(name, "boolean", codes, ("false", "true"))
     return text_column(name, *_coded(plain), missing_texts, declared=by_cell)
@@ -164,10 +164,10 @@ def _text(value: Any) -> str:
 
 def _parse(words: list[str], decimal: str) -> Lookup:
     """The kind of a column with these distinct words, and the value of each."""
-    strong = [word for word in words if word.lower() not in WEAK_MISSING]
+    weak = {word for word in words if word.lower() in WEAK_MISSING}
+    strong = [word for word in words if word not in weak]
     for kind, read in (("number", _numbers(strong, decimal)), ("date", _dates(strong))):
         if strong and read is not None:
-            weak = {word for word in words if word.lower() in WEAK_MISSING}
             return kind, [None if word in weak else read(word) for word in words]
     if words and all(word.lower() in _TRUTH for word in words):
         return "boolean", [_TRUTH[word.lower()] for word in words]
@@ -222,10 +222,10 @@ def _column(name: str, kind: str, codes: NDArray[Any], lookup: list[Any]) -> Col
     if kind == "boolean":
         table = np.array([*(-1 if v is None else v for v in lookup), -1], dtype=np.int8)
         return Column(name, "boolean", table[codes], ("false", "true"))
-    lookup = [value if value is None else _code(value) for value in lookup]
-    levels = tuple(sorted({value for value in lookup if value is not None}))
-    code_of = {level: code for code, level in enumerate(levels)}
-    found = [*(-1 if v is None else code_of[v] for v in lookup), -1]
+    words = [None if value is None else _code(value) for value in lookup]
+    levels = tuple(sorted({word for word in words if word is not None}))
+    code_of: dict[str | None, int] = {level: code for code, level in enumerate(levels)}
+    found = [*(code_of.get(word, -1) for word in words), -1]
     table = np.array(found, dtype=small_type(found))
     return Column(name, "category", table[codes], levels)
 

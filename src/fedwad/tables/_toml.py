@@ -102,6 +102,21 @@ def _column(key: str, content: Any, name: str) -> SchemaColumn:
         near = nearest_name(kind, KINDS) if isinstance(kind, str) else ""
         shown = "has no kind" if kind is None else f"has the kind {kind!r}{near}"
         raise InputError(f"{what} {shown}; choose one of {', '.join(KINDS)}.")
+    _check_keys(kind, content, what)
+    values = {word: _checked(word, value, what) for word, value in content.items()}
+    values = _implied(kind, values) | values
+    if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
+        raise InputError(
+            f"{what} has missing = {values['missing']!r}; choose one of"
+            f" {', '.join(MISSING_RULES[kind])}."
+        )
+    try:
+        return SchemaColumn(name=key, **values)
+    except InputError as error:
+        raise InputError(f"In {name}, {error}") from None
+
+
+def _check_keys(kind: str, content: Mapping[str, Any], what: str) -> None:
     allowed = _KEYS[kind]
     for word in content:
         if word not in allowed:
@@ -114,17 +129,6 @@ def _column(key: str, content: Any, name: str) -> SchemaColumn:
         if word not in content and "range" not in content:
             either = f", or a range ({_RANGE})" if "range" in allowed else ""
             raise InputError(f"{what} has no {word}; a {kind} needs one{either}.")
-    values = {word: _checked(word, value, what) for word, value in content.items()}
-    values = _implied(kind, values) | values
-    if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
-        raise InputError(
-            f"{what} has missing = {values['missing']!r}; choose one of"
-            f" {', '.join(MISSING_RULES[kind])}."
-        )
-    try:
-        return SchemaColumn(name=key, **values)
-    except InputError as error:
-        raise InputError(f"In {name}, {error}") from None
 
 
 def _implied(kind: str, values: Mapping[str, Any]) -> dict[str, float]:

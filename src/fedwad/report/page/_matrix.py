@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -169,12 +170,11 @@ def _eigenvalues(subject: Subject) -> str:
 
 def _made(subject: Subject) -> str:
     matrix = subject.matrix
+    labelled = _is_labelled(matrix)
     rows = [
         (
             "distance",
-            "dataset distance, with labels"
-            if _is_labelled(matrix)
-            else f"{matrix.p:g}-Wasserstein",
+            "dataset distance, with labels" if labelled else f"{matrix.p:g}-Wasserstein",
         ),
         ("method", escape(f"{matrix.method}: {_METHODS.get(matrix.method, '')}".rstrip(": "))),
     ]
@@ -184,16 +184,16 @@ def _made(subject: Subject) -> str:
     if len(matrix.history):
         seconds = sum(float(record.seconds) for record in matrix.history)
         rows.append(("rounds", f"{len(matrix.history)} in {seconds:.3g} s"))
-    if _is_labelled(matrix):
-        rows.append(
-            (
-                "classes by",
-                "mean and root covariance"
-                if matrix.class_covariance == "full"
-                else "mean and standard deviations",
-            )
-        )
+    if labelled:
+        full = matrix.class_covariance == "full"
+        spread = "root covariance" if full else "standard deviations"
+        rows.append(("classes by", f"mean and {spread}"))
     rows.append(("seed", escape(matrix.seed)))
+    return facts([*rows, *_width(subject), *_against_exact(subject)])
+
+
+def _width(subject: Subject) -> Iterator[tuple[str, str]]:
+    """How wide the bounds are, if they are known."""
     lower, upper = (end[subject.pairs] for end in subject.sample_bounds)
     values = subject.sample[subject.pairs]
     usable = np.isfinite(upper) & np.isfinite(lower) & (values > 0)
@@ -201,11 +201,7 @@ def _made(subject: Subject) -> str:
         below, above = (
             float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
         )
-        rows.append(
-            (subject.sample_sure, f"{below:.0%} below to {above:.0%} above the value (medians)")
-        )
-    rows += _against_exact(subject)
-    return facts(rows)
+        yield subject.sample_sure, f"{below:.0%} below to {above:.0%} above the value (medians)"
 
 
 def _against_exact(subject: Subject) -> list[tuple[str, str]]:

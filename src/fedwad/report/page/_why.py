@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -115,22 +116,22 @@ def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...
     return tuple(f"row {row + 1}, column {column + 1}" for row, column in places)
 
 
-def _bars(found: Explanation, image: tuple[int, int] | None) -> list[int]:
-    """The columns of the bars: those with the largest excess."""
+def _bars(found: Explanation, image: tuple[int, int] | None, may_differ: bool) -> list[int]:
+    """The columns of the bars: those with the largest excess; none if the sites cannot differ."""
+    if not may_differ:
+        return []
     order = [k for k in found.order if found.excess[k] > 0]
     return order[: _MOST_BARS if image is None else _MOST_PIXEL_BARS]
 
 
 def why_data(reasons: Reasons) -> dict[str, Any]:
     """What the script needs: for each pair its bars, and what each site says of those columns."""
-    first, second = (side.tolist() for side in reasons.subject.pairs)
-    pairs = list(zip(first, second, strict=True))
+    pairs = np.stack(reasons.subject.pairs, axis=1).tolist()
     found = [reasons.of(i, j) for i, j in pairs]
     differ = [reasons.may_differ(i, j) for i, j in pairs]
-    bars = [_bars(e, reasons.image) if may else [] for e, may in zip(found, differ, strict=True)]
-    carried = _carried_columns(found)
-    kept = sorted({k for some in bars for k in some} | set(reasons.standing) | carried)
-    at = {column: place for place, column in enumerate(kept)}
+    bars = [_bars(e, reasons.image, may) for e, may in zip(found, differ, strict=True)]
+    kept = sorted(set(chain(*bars, reasons.standing, _carried_columns(found))))
+    at = {column: index for index, column in enumerate(kept)}
     content: dict[str, Any] = {
         "columns": [reasons.columns[k] for k in kept],
         "pairs": [_bar_numbers(e, some, at) for e, some in zip(found, bars, strict=True)],
@@ -164,14 +165,14 @@ def _notes(
     texts = (
         _dependence(e, reasons.image) if may else "" for e, may in zip(found, differ, strict=True)
     )
-    return {str(place): text for place, text in enumerate(texts) if text}
+    return {str(index): text for index, text in enumerate(texts) if text}
 
 
 def _classes_data(found: Sequence[Explanation], at: Mapping[int, int]) -> dict[str, Any]:
     """What carries each class, for all pairs, if there are classes and not too many."""
     if not _shows_classes(found) or not any(e.classes for e in found):
         return {}
-    by_name = {found[0].names[k]: place for k, place in at.items()}
+    by_name = {found[0].names[k]: index for k, index in at.items()}
     return {"classes": [class_data(e, by_name) for e in found]}
 
 
@@ -235,7 +236,7 @@ def _figure(
     found: Explanation, may_differ: bool, image: tuple[int, int] | None, hint: str = ""
 ) -> str:
     labels = _labels(found, image)
-    bars = _bars(found, image) if may_differ else []
+    bars = _bars(found, image, may_differ)
     first, second = (name(cleaned(site)) for site in found.sites)
     note = _dependence(found, image) if may_differ else ""
     caption = (
