@@ -1,6 +1,6 @@
 """`python -m fedwad`, the same as `fedwad`."""
 
-from fedwad.cli import main
+from fedwad_command import main
 
 if __name__ == "__main__":
     main()

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import fedwad
+import fedwad_command
 from command_line import run
-from fedwad.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -172,16 +172,18 @@ def test_version_and_help():
     assert "distance" in done.stdout
 
 
-def test_ctrl_c_while_the_command_line_is_loaded_is_no_crash(monkeypatch, capsys):
+@pytest.mark.parametrize("loading", ["fedwad", "fedwad.cli.app"])
+def test_ctrl_c_while_the_package_is_loaded_is_no_crash(loading, monkeypatch, capsys):
     class Interrupting:
         def find_spec(self, name, *_):
-            if name == "fedwad.cli.app":
+            if name == loading:
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "fedwad.cli.app", raising=False)
+    for name in ("fedwad.cli.app", "fedwad.cli", "fedwad")[: 3 if loading == "fedwad" else 1]:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
     with pytest.raises(SystemExit) as left:
-        main()
+        fedwad_command.main()
     assert left.value.code == 130
     assert capsys.readouterr().err == "Interrupted; no result was written.\n"
 

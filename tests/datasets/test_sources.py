@@ -82,14 +82,14 @@ def server(tmp_path, monkeypatch):
             self.files, self.asked, self.cache = files, asked, tmp_path / "cache" / "fedwad"
             self.place = f"http://127.0.0.1:{running.server_address[1]}/"
 
-        def offer(self, name, contents, places=None):
+        def offer(self, name, contents, mirrors=None):
             """Serve these contents, by key, as a data set's only source."""
             remotes = {}
             for key, content in contents.items():
                 file = f"{name}-{key}"
                 files[file] = content
                 sha256 = hashlib.sha256(content).hexdigest()
-                remotes[key] = Remote(file, places or (self.place,), sha256)
+                remotes[key] = Remote(file, mirrors or (self.place,), sha256)
             monkeypatch.setitem(_sources.SOURCES, name, remotes)
 
     yield Server()
@@ -98,10 +98,10 @@ def server(tmp_path, monkeypatch):
     running.server_close()
 
 
-def offer_mnist(server, name="mnist", places=None):
+def offer_mnist(server, name="mnist", mirrors=None):
     (x_train, y_train), (x_test, y_test) = grey(30, 28, 0), grey(10, 28, 1)
     arrays = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
-    server.offer(name, {key: idx(array) for key, array in arrays.items()}, places)
+    server.offer(name, {key: idx(array) for key, array in arrays.items()}, mirrors)
     return np.concatenate([x_train, x_test]), np.concatenate([y_train, y_test])
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_file_in_the_cache_is_downloaded_again(server):
 
 def test_the_next_place_is_tried(server):
     images, _ = offer_mnist(
-        server, places=(closed_place(), server.place + "missing/", server.place)
+        server, mirrors=(closed_place(), server.place + "missing/", server.place)
     )
     X, _ = load("mnist", pixels="raw")
     np.testing.assert_array_equal(X.reshape(images.shape), images)
@@ -189,7 +189,7 @@ def sentence(name):
 
 
 def test_offline(server):
-    offer_mnist(server, places=(closed_place(), closed_place()))
+    offer_mnist(server, mirrors=(closed_place(), closed_place()))
     said = sentence("mnist")
     assert (
         "mnist is not on this machine and cannot be downloaded (no answer from 127.0.0.1)" in said
@@ -214,7 +214,7 @@ def test_another_checksum(server):
 def test_a_download_that_breaks_off(server):
     offer_mnist(server)
     server.files["cut/mnist-y_train"] = server.files["mnist-y_train"]
-    offer_mnist(server, places=(server.place + "cut/",))
+    offer_mnist(server, mirrors=(server.place + "cut/",))
     assert "cannot be downloaded" in sentence("mnist")
     assert not [path for path in server.cache.rglob("*") if path.is_file()]
 
@@ -254,4 +254,4 @@ def test_the_table_of_sources_is_complete():
     assert len(set(sums)) == len(sums) == 15
     for remotes in _sources.SOURCES.values():
         for remote in remotes.values():
-            assert all(re.fullmatch(r"https?://[\w./~-]+/", place) for place in remote.places)
+            assert all(re.fullmatch(r"https?://[\w./~-]+/", place) for place in remote.mirrors)

@@ -8,7 +8,6 @@ import pytest
 from fedwad.errors import InputError
 from fedwad.ot import Measure
 from fedwad.ot._blocks import Blocks, block_means
-from fedwad.ot._groups import count_groups
 from fedwad.ot._permutation import holm, pairwise_pvalues, permutation_test
 
 
@@ -84,7 +83,7 @@ def test_holm_is_that_of_the_definition():
     assert holm(pvalues).tolist() == pytest.approx([0.04, 0.5, 0.06, 0.08])
 
 
-def test_pairs_and_groups():
+def test_pairs():
     rng = np.random.default_rng(5)
     shifts = (0.0, 0.0, 2.0)
     blocks = [block_means(Measure(rng.normal(s, 1, (200, 3)))) for s in shifts]
@@ -93,16 +92,6 @@ def test_pairs_and_groups():
     assert pvalues[0, 2] <= 0.01
     assert pvalues[1, 2] <= 0.01
     np.testing.assert_array_equal(pvalues, pvalues.T)
-    distances = np.abs(np.subtract.outer(shifts, shifts))
-    assert count_groups(distances, distances, lambda _: 2, blocks).k == 2
-    same = [blocks[0], blocks[1]]
-    assert count_groups(distances[:2, :2], distances[:2, :2], lambda _: 2, same).k == 1
-
-
-def test_small_sites_are_named():
-    rng = np.random.default_rng(6)
-    blocks = [block_means(Measure(rng.normal(size=(n, 2)))) for n in (20, 20)]
-    assert count_groups(np.zeros((2, 2)), np.zeros((2, 2)), lambda _: 2, blocks).too_small == (0, 1)
 
 
 def test_sites_of_other_sizes_and_policies():

@@ -3,7 +3,7 @@
 A support on one line sorts the records along it and cuts that order into cells. The cells of all
 queries along one line describe one curve: C(q) = the sum of the first q records in that order,
 where a record that is cut counts in part. The curve is linear between integers, with slope x_(i)
-between i and i + 1. Two queries that cut the same record in two places reveal it, whatever the
+between i and i + 1. Two queries that cut the same record in two positions reveal it, whatever the
 number of samples in each cell.
 """
 
@@ -19,25 +19,25 @@ __all__ = ["Curve", "random_direction"]
 
 
 class Curve:
-    """Known values of C at some places q from 0 to n."""
+    """Known values of C at some positions q from 0 to n."""
 
     def __init__(self, count: int, features: int) -> None:
         self._count = count
         self._heights: dict[Fraction, Floats] = {Fraction(0): np.zeros(features)}
 
-    def add(self, places: list[Fraction], sums: Floats) -> None:
+    def add(self, positions: list[Fraction], sums: Floats) -> None:
         """Add the values at the ends of consecutive cells with these sums."""
-        for place, height in zip(places, np.cumsum(sums, axis=0), strict=True):
-            self._heights.setdefault(place, height)
+        for position, height in zip(positions, np.cumsum(sums, axis=0), strict=True):
+            self._heights.setdefault(position, height)
 
     def records(self) -> list[Floats]:
-        """Records that contain at least two known places, from the two farthest apart."""
-        places = sorted(self._heights)
+        """Records that contain at least two known positions, from the two farthest apart."""
+        positions = sorted(self._heights)
         inside: dict[int, list[Fraction]] = {}
-        for place in places:
-            inside.setdefault(int(place), []).append(place)
-            if place.denominator == 1:  # an integer also ends the record before
-                inside.setdefault(int(place) - 1, []).append(place)
+        for position in positions:
+            inside.setdefault(int(position), []).append(position)
+            if position.denominator == 1:  # an integer also ends the record before
+                inside.setdefault(int(position) - 1, []).append(position)
         found = []
         for record, ends in inside.items():
             if 0 <= record < self._count and len(ends) >= 2:

@@ -27,7 +27,7 @@ __all__ = ["ODD_LABELS", "moved_by_one_label"]
 
 #: Labels that are of another kind than words and integers, or of one that is out of range.
 ODD_LABELS: tuple[object, ...] = ("?", "", None, float("nan"), 1.5, 10**30, "two\nlines")
-_DEVIATIONS = 8  # of the noise, beyond which no chance goes
+_DEVIATIONS = 8  # standard deviations of noise; a larger change is not chance
 
 
 def moved_by_one_label(data: Dataset, policy: Policy) -> tuple[int, int, str]:
@@ -54,9 +54,12 @@ def _asked(measure: Measure, names: Sequence[object], policy: Policy) -> tuple[R
     labels = np.empty(len(names), dtype=object)
     labels[:] = names
     client = Client(Dataset(Measure(measure.points), labels), policy)
-    reach = float(np.sqrt((measure.points**2).sum(axis=1)).max()) or 1.0
+    largest_norm = float(np.sqrt((measure.points**2).sum(axis=1)).max()) or 1.0
     guarantee = DP(
-        float(policy.epsilon or 1.0), clip_norm=reach, delta=policy.delta, labels=policy.label_names
+        float(policy.epsilon or 1.0),
+        clip_norm=largest_norm,
+        delta=policy.delta,
+        labels=policy.label_names,
     )
     return client.answer(DescribeRequest()), client.answer(PrivateRequest.of(guarantee))
 

@@ -65,13 +65,13 @@ def pair_values(
     seed: int,
 ) -> dict[tuple[int, int], float]:
     """Return the estimates of some pairs; each synthetic sample is drawn once for all its pairs."""
-    used = sorted({place for pair in pairs for place in pair})
-    index = {place: k for k, place in enumerate(used)}
-    summaries = [replies[place].summary for place in used]
+    used = sorted({site for pair in pairs for site in pair})
+    index = {site: k for k, site in enumerate(used)}
+    summaries = [replies[site].summary for site in used]
     different = [
         (index[i], index[j]) for i, j in pairs if not same(replies[i].summary, replies[j].summary)
     ]
-    keys = [client_key(names[place]) for place in used]
+    keys = [client_key(names[site]) for site in used]
     found = synthetic_distances(
         summaries, different, 2.0, seed, keys, total_pairs=_PAIRS_FOR_ONE_DRAW
     )

@@ -89,8 +89,8 @@ class EmbeddingResult(Saved):
     schema: Schema | None = None
 
     def __post_init__(self) -> None:
-        places = {name: place for place, name in enumerate(self.sites)}
-        object.__setattr__(self, "_places", places)
+        index_of = {name: index for index, name in enumerate(self.sites)}
+        object.__setattr__(self, "_index_of", index_of)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EmbeddingResult) and self.to_dict() == other.to_dict()
@@ -134,7 +134,7 @@ class EmbeddingResult(Saved):
 
     def embedded_distance(self, a: str, b: str) -> float:
         """Return the Euclidean distance between the points of two sites."""
-        difference = self.embedding[self._place(a)] - self.embedding[self._place(b)]
+        difference = self.embedding[self._index(a)] - self.embedding[self._index(b)]
         return float(np.sqrt(difference @ difference))
 
     def distance(self, a: str, b: str) -> DistanceResult:
@@ -142,7 +142,7 @@ class EmbeddingResult(Saved):
 
         It is computed from the cells that both have sent, so nothing is asked.
         """
-        one, two = self._place(a), self._place(b)
+        one, two = self._index(a), self._index(b)
         if one == two:
             raise InputError(f"'{a}' is named twice; name two different sites.")
         if not self.replies:
@@ -176,13 +176,13 @@ class EmbeddingResult(Saved):
         count : number of neighbours
         candidates : number of candidates; ten for each neighbour when left out
         """
-        row = self._place(name)
+        row = self._index(name)
         count = check_whole(count, "count")
         wanted = (
             _CANDIDATES * count if candidates is None else check_whole(candidates, "candidates")
         )
         near = self.candidates(name, max(wanted, count))
-        apart = {place: self.embedded_distance(name, self.sites[place]) for place in near}
+        apart = {k: self.embedded_distance(name, self.sites[k]) for k in near}
         if not self.replies:
             return [EmbeddedNeighbour(self.sites[k], apart[k], None) for k in near[:count]]
         with single_threaded_blas():
@@ -191,11 +191,11 @@ class EmbeddingResult(Saved):
         return [EmbeddedNeighbour(self.sites[k], apart[k], values[row, k]) for k in order]
 
     def candidates(self, name: str, count: int) -> list[int]:
-        """Return the places of the sites whose points are nearest, the nearest one first."""
-        row = self._place(name)
+        """Return the indices of the sites whose points are nearest, the nearest one first."""
+        row = self._index(name)
         squares = ((self.embedding - self.embedding[row]) ** 2).sum(axis=1)
         order = np.argsort(squares, kind="stable").tolist()
-        return [place for place in order if place != row][: check_whole(count, "count")]
+        return [index for index in order if index != row][: check_whole(count, "count")]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a pandas DataFrame, one row for each site."""
@@ -231,12 +231,12 @@ class EmbeddingResult(Saved):
     def _support(self) -> int:
         return int(self.options["support"])
 
-    def _place(self, name: str) -> int:
-        places: dict[str, int] = self._places  # type: ignore[attr-defined]
-        if name not in places:
+    def _index(self, name: str) -> int:
+        index_of: dict[str, int] = self._index_of  # type: ignore[attr-defined]
+        if name not in index_of:
             shown = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
             raise InputError(f"There is no site '{name}' in this embedding; it has {shown}.")
-        return places[name]
+        return index_of[name]
 
     def _shown(self) -> dict[str, str]:
         return {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from fedwad._distance.run import pooled_start
 from fedwad._matrix.result import MatrixRound
+from fedwad._matrix.shaping import ShapedSupport, cell_means, shape_support
 from fedwad._matrix.task import Progress
 from fedwad.errors import FederationError, InputError
 from fedwad.federation import (
@@ -21,7 +20,7 @@ from fedwad.federation import (
     MomentsRequest,
     SummaryReply,
 )
-from fedwad.ot import CovarianceType, Floats, Measure, Summary
+from fedwad.ot import CovarianceType, Measure
 
 __all__ = ["EmbeddingTask", "Shaped", "ask_cells"]
 
@@ -68,9 +67,16 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
     replies = metered.agreeing(replies, dimensions, task.class_statistics)
     support = pooled_start(list(replies.values()), task.support, np.random.default_rng(task.seed))
-    run = os.urandom(8).hex()
-    support, history = _rounds(metered, task, tuple(replies), support, run)
-    return Shaped(support, _ask_final_cells(metered, task, support, run), history)
+    shaped = shape_support(
+        metered,
+        tuple(replies),
+        support,
+        task.class_statistics,
+        task.rounds,
+        lambda done: task.report(Progress("shaping the support", done, task.rounds)),
+        at_least=1,
+    )
+    return Shaped(shaped.support, _ask_final_cells(metered, task, shaped), shaped.history)
 
 
 def _shaping_sites(task: EmbeddingTask) -> list[str]:
@@ -78,38 +84,14 @@ def _shaping_sites(task: EmbeddingTask) -> list[str]:
     return [task.names[index] for index in sorted(order[: task.clients_per_round].tolist())]
 
 
-def _rounds(
-    metered: MeteredFederation,
-    task: EmbeddingTask,
-    names: tuple[str, ...],
-    support: Measure,
-    run: str,
-) -> tuple[Measure, tuple[MatrixRound, ...]]:
-    """Move the support to the mean of the shaping sites' cell means, z_s <- mean_c x_s^c."""
-    history = []
-    for number in range(1, task.rounds + 1):
-        task.report(Progress("shaping the support", number - 1, task.rounds))
-        since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "spherical", task.class_statistics)
-        replies = metered.ask(
-            dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=1
-        )
-        names = tuple(replies)
-        means: Floats = np.mean([_means(reply, support) for reply in replies.values()], axis=0)
-        shift = np.sqrt(support.weights @ ((means - support.points) ** 2).sum(axis=1))
-        history.append(MatrixRound(number, time.perf_counter() - since, float(shift)))
-        support = Measure(means, support.weights)
-    return support, tuple(history)
-
-
 def _ask_final_cells(
-    metered: MeteredFederation, task: EmbeddingTask, support: Measure, run: str
+    metered: MeteredFederation, task: EmbeddingTask, shaped: ShapedSupport
 ) -> dict[str, SummaryReply]:
     """Return the cells of all sites that answer, asked some hundred at a time."""
-    wanted = task.covariance_type
+    support, wanted = shaped.support, task.covariance_type
     if wanted == "auto":
         wanted = "full" if support.dimension <= _FULL_UP_TO else "diag"
-    request = CellsRequest(run, support, 2.0, wanted, task.class_statistics)
+    request = CellsRequest(shaped.run, support, 2.0, wanted, task.class_statistics)
     names = [name for name in task.names if name not in metered.failed]
     replies: dict[str, SummaryReply] = {}
     for start in range(0, len(names), _AT_A_TIME):
@@ -124,7 +106,7 @@ def _ask_final_cells(
         )
         for name, reply in came.items():
             try:
-                _means(reply, support)
+                cell_means(reply, support)
             except InputError as problem:
                 metered.leave_out(name, problem)
             else:
@@ -134,13 +116,3 @@ def _ask_final_cells(
         reason = next(iter(metered.failed.values()), "no site answered.")
         raise FederationError(f"An embedding needs two sites that answer; the first said: {reason}")
     return replies
-
-
-def _means(reply: SummaryReply, support: Measure) -> Floats:
-    """Return the cell means of a reply, one for each point of the support."""
-    summary = reply.summary
-    if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
-        raise InputError(
-            "A site has too few samples to reach all points of the support; take a smaller one."
-        )
-    return summary.means

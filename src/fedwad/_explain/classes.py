@@ -67,8 +67,8 @@ def _between(plan: Plan, side: int, classes: int, d: int) -> Floats:
     squares = plan.mass[:, None] * (x - y) ** 2
     spreads = squares[:, 2 * d :].reshape(len(squares), d, -1).sum(axis=2)
     folded = squares[:, :d] + squares[:, d : 2 * d] + spreads
-    measure, places = (plan.source, plan.rows) if side == 0 else (plan.target, plan.cols)
-    codes = measure.codes[places]  # type: ignore[attr-defined]
+    measure, indices = (plan.source, plan.rows) if side == 0 else (plan.target, plan.cols)
+    codes = measure.codes[indices]  # type: ignore[attr-defined]
     found = np.zeros((classes, d))
     np.add.at(found, codes, folded)
     return found

@@ -260,7 +260,7 @@ def _check_pairs(
     count = len(moments[0].mean)
     if any(x.shape != (count,) for x in squares.values()):
         raise ValueError("squares of other features")
-    if any(not 0 <= place < len(moments) for pair in squares for place in pair):
+    if any(not 0 <= index < len(moments) for pair in squares for index in pair):
         raise ValueError("pairs of other sites")
     if features is not None and len(features) != count:
         raise ValueError("names of other features")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from fedwad._distance.run import pooled_start
 from fedwad._matrix.saved import MatrixRound
+from fedwad._matrix.shaping import cell_means, shape_support
 from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, ask_moments, pairs_of
-from fedwad.errors import InputError
 from fedwad.federation import (
     CellsRequest,
     MeteredFederation,
@@ -47,46 +45,26 @@ def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixE
     the final summaries."""
     replies = ask_moments(metered, task)
     support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
-    run = os.urandom(8).hex()
-    names, support, history = _rounds(metered, task, method, tuple(replies), support, run)
-    types = _final_covariance_types(names, task.seed, method, support.dimension)
+    shaped = shape_support(
+        metered,
+        tuple(replies),
+        support,
+        task.class_statistics,
+        method.rounds,
+        lambda done: task.report(Progress("rounds", done, method.rounds)),
+        at_least=2,
+    )
+    support = shaped.support
+    types = _final_covariance_types(shaped.names, task.seed, method, support.dimension)
     requests = {
         name: CellsRequest(
-            run, support, 2.0, covariance_type, task.class_statistics, calibration=True
+            shaped.run, support, 2.0, covariance_type, task.class_statistics, calibration=True
         )
         for name, covariance_type in types.items()
     }
     final = metered.ask(requests, SummaryReply, allow_failures=True, at_least=2)
     task.report(Progress("rounds", method.rounds, method.rounds))
-    return _estimates(final, support, types, task, history)
-
-
-def _rounds(
-    metered: MeteredFederation,
-    task: MatrixTask,
-    method: Hub,
-    names: tuple[str, ...],
-    support: Measure,
-    run: str,
-) -> tuple[tuple[str, ...], Measure, tuple[MatrixRound, ...]]:
-    """Return the sites that answered every round, the last support, and the history."""
-    history = []
-    for number in range(1, method.rounds + 1):
-        task.report(Progress("rounds", number - 1, method.rounds))
-        since = time.perf_counter()
-        request = CellsRequest(run, support, 2.0, "spherical", task.class_statistics)
-        replies = metered.ask(
-            dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=2
-        )
-        names = tuple(replies)
-        means = [_means(reply, support) for reply in replies.values()]
-        moved = Measure(np.mean(means, axis=0), support.weights)
-        shift = math.sqrt(
-            float(support.weights @ ((moved.points - support.points) ** 2).sum(axis=1))
-        )
-        history.append(MatrixRound(number, time.perf_counter() - since, shift))
-        support = moved
-    return names, support, tuple(history)
+    return _estimates(final, support, types, task, shaped.history)
 
 
 def _final_covariance_types(
@@ -113,7 +91,7 @@ def _estimates(
 ) -> MatrixEstimates:
     """Return bounds and estimates for all pairs from the final summaries."""
     summaries = [reply.summary for reply in final.values()]
-    means = [_means(reply, support) for reply in final.values()]
+    means = [cell_means(reply, support) for reply in final.values()]
     between = _between(summaries, means, support.weights, task.n_jobs)
     within_std = np.array([summary.within_std for summary in summaries])
     within = np.hypot(within_std[:, None], within_std[None, :])
@@ -168,16 +146,6 @@ def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
     """Return pairs of sites with the same data, whatever covariance types they were asked for."""
     contents = [(one.count, one.cells.points.tobytes(), one.within_std) for one in summaries]
     return [(i, j) for i, j in pairs_of(len(summaries)) if contents[i] == contents[j]]
-
-
-def _means(reply: SummaryReply, support: Measure) -> Floats:
-    """Return the cell means of a reply, one for each point of the support."""
-    summary = reply.summary
-    if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
-        raise InputError(
-            "A site has too few samples to reach all points of the support; take a smaller one."
-        )
-    return summary.means
 
 
 def _between(

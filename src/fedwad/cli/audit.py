@@ -17,7 +17,7 @@ from fedwad._audit import AuditResult, Row
 from fedwad._matrix.api import Progress
 from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
-from fedwad.cli.policy_check import UNTRIED, untried
+from fedwad.cli.policy_check import UNTRIED_WARNING, untried
 from fedwad.errors import InputError
 from fedwad.federation import Policy
 
@@ -143,7 +143,7 @@ def _warn_of_untried(policy: Path | None) -> None:
     allowed = [] if policy is None else untried(Policy.load(policy))
     if allowed:
         screen.print(
-            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED}",
+            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}",
             soft_wrap=True,
         )
 

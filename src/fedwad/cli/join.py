@@ -59,9 +59,9 @@ def join(
     schema = None if known.evidence is None else known.evidence.schema
     agreed = "auto" if schema is not None or connect is not None else None
     columns = Columns.of(label_column, drop, missing, agreed)
-    place = EngineOptions(engine=engine, connect=connect, ca=ca, timeout=timeout)
-    if place.used:
-        result = _on_engine(known, new, columns, place)
+    engine_options = EngineOptions(engine=engine, connect=connect, ca=ca, timeout=timeout)
+    if engine_options.used:
+        result = _on_engine(known, new, columns, engine_options)
     else:
         name, path = one_file(new)
         fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
@@ -85,12 +85,12 @@ def join(
 
 
 def _on_engine(
-    known: fedwad.MatrixResult, new: str, columns: Columns, place: EngineOptions
+    known: fedwad.MatrixResult, new: str, columns: Columns, options: EngineOptions
 ) -> fedwad.MatrixResult:
     """Ask the new site on an engine, and place it here."""
-    name = new if place.connect is not None else one_file(new)[0]
+    name = new if options.connect is not None else one_file(new)[0]
     with progress_bar(f"Asking {name}") as bar:
-        outcome = place.run("join", [new], join_options(known), columns, bar.line)
+        outcome = options.run("join", [new], join_options(known), columns, bar.line)
     return add_replies(known, name, outcome["replies"])
 
 

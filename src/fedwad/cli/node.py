@@ -15,7 +15,7 @@ from rich.table import Table
 from fedwad._words import bytes_in_words
 from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
 from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.policy_check import UNTRIED, Trial, reply_limits, try_requests, untried
+from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
 from fedwad.federation import (
     Client,
@@ -111,7 +111,8 @@ def _print_limits(policy: Policy, record: Ledger) -> None:
     queries = record.queries
     if untried(policy):
         screen.print(
-            f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED}", soft_wrap=True
+            f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED_WARNING}",
+            soft_wrap=True,
         )
     for kind, most in reply_limits(policy).items():
         replies = f"{most} distinct repl{'y' if most == 1 else 'ies'}"
@@ -124,7 +125,7 @@ def _print_limits(policy: Policy, record: Ledger) -> None:
         screen.print(_guarantee(policy, record), soft_wrap=True)
     elif "private" not in policy.allow:
         screen.print(
-            "A policy is good hygiene, not a privacy guarantee: it limits how many queries a"
+            "A policy is a precaution, not a privacy guarantee: it limits how many queries a"
             " server gets answered and how many samples each number averages.",
             soft_wrap=True,
         )

@@ -1,4 +1,4 @@
-"""What every place that data come from can do, and the one place that is always there."""
+"""What every archive of a dataset can do, and the digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Archive(Protocol):
     """Images and labels of one dataset, split by split; nothing is read before it is asked for."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the data come from, for messages."""
 
     @property
@@ -32,7 +32,7 @@ class Archive(Protocol):
 class Digits:
     """The 1797 digits of 8 x 8 pixels in 0..16 that come with scikit-learn."""
 
-    place = "scikit-learn"
+    location = "scikit-learn"
     splits = ("all",)
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Files from public places: downloaded once, checked against their published checksum each time,
+"""Files from public mirrors: downloaded once, checked against their published checksum each time,
 kept in a cache."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["Remote", "cache", "fetch"]
 
 @dataclass(frozen=True)
 class Remote:
-    """A file, the places that have it, and its SHA-256."""
+    """A file, the mirrors that have it, and its SHA-256."""
 
     file: str
-    places: tuple[str, ...]
+    mirrors: tuple[str, ...]
     sha256: str
 
 
@@ -30,21 +30,21 @@ def cache(data: str) -> Path:
 
 
 def fetch(data: str, remote: Remote, alternative: str) -> Path:
-    """The file of a dataset in the cache, downloaded from the first place that has the right one.
+    """The file of a dataset in the cache, downloaded from the first mirror that has the right one.
 
     `alternative` is the file that a folder named by FEDWAD_DATA would hold instead.
     """
     import pooch
 
     reasons = []
-    for place in remote.places:
-        host = urlsplit(place).hostname
+    for mirror in remote.mirrors:
+        host = urlsplit(mirror).hostname
         # in one piece: streaming would leave the connection open when the server answers with an
         # error
         downloader = pooch.HTTPDownloader(timeout=(10, 60), stream=False)
         try:
             found = pooch.retrieve(
-                place + remote.file,
+                mirror + remote.file,
                 f"sha256:{remote.sha256}",
                 remote.file,
                 cache(data),
@@ -69,7 +69,7 @@ def fetch(data: str, remote: Remote, alternative: str) -> Path:
             reasons.append(f"{host} sent something else than the published file")
         else:
             return Path(found)
-    why = ", ".join(dict.fromkeys(reasons))  # two places may be one host
+    why = ", ".join(dict.fromkeys(reasons))  # two mirrors may be one host
     raise InputError(
         f"{data} is not on this machine and cannot be downloaded ({why}); connect to the internet"
         " and try again,"

@@ -65,7 +65,7 @@ class FolderArchive:
             )
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return str(self._path)
 
     def labels(self, split: str) -> NDArray[Any]:

@@ -177,9 +177,8 @@ def _not_there(archive: Archive, name: str, split: str) -> InputError:
     others = [part for part in archive.splits if part != split] or ["all"]
     whole = "" if name == "digits" else ", or unset FEDWAD_DATA to download the whole set"
     return InputError(
-        f"{name} has no samples of split '{split}' in {archive.place}; use split='{others[0]}' and"
-        " divide it"
-        f" yourself{whole}."
+        f"{name} has no samples of split '{split}' in {archive.location}; use split='{others[0]}'"
+        f" and divide it yourself{whole}."
     )
 
 

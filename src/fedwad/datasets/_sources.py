@@ -27,10 +27,10 @@ _IDX = (
 )
 
 
-def _idx(places: tuple[str, ...], *sums: str) -> dict[str, Remote]:
+def _idx(mirrors: tuple[str, ...], *sums: str) -> dict[str, Remote]:
     keys = ("x_train", "y_train", "x_test", "y_test")
     return {
-        key: Remote(file, places, sha256)
+        key: Remote(file, mirrors, sha256)
         for key, file, sha256 in zip(keys, _IDX, sums, strict=True)
     }
 
@@ -100,7 +100,7 @@ class PublicArchive:
         self._read: dict[str, NDArray[Any]] = {}  # what one call of `load` has read so far
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return "the public source"
 
     def labels(self, split: str) -> NDArray[Any]:

@@ -58,8 +58,8 @@ def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
 def _panel(panel: Axes, rows: Sequence[Row], where: tuple[str, str, str]) -> None:
     counts = sorted({row["clients"] for row in rows})
     for way, (label, colour, style, marker) in _WAYS.items():
-        places, values = mean_by(pick(rows, way=way), "clients", "accuracy")
-        panel.plot(places, values, style, marker=marker, markersize=3.5, color=colour, label=label)
+        xs, values = mean_by(pick(rows, way=way), "clients", "accuracy")
+        panel.plot(xs, values, style, marker=marker, markersize=3.5, color=colour, label=label)
     for way in _PRINTED:
         printed = [PAPERS[(*where, count, way)] for count in counts]
         panel.errorbar(

@@ -77,10 +77,8 @@ def pick(rows: Sequence[Row], **wanted: Any) -> list[Row]:
 def mean_by(rows: Sequence[Row], x: str, y: str) -> tuple[list[Any], list[float]]:
     """The values of column `x` in order, and the mean of column `y` at each."""
     known = [row for row in rows if row.get(y) is not None]
-    places = sorted({row[x] for row in known})
-    return places, [
-        float(np.mean([row[y] for row in known if row[x] == place])) for place in places
-    ]
+    xs = sorted({row[x] for row in known})
+    return xs, [float(np.mean([row[y] for row in known if row[x] == at])) for at in xs]
 
 
 def axes(

@@ -108,10 +108,8 @@ def _samples(rows: Sequence[Row]) -> Figure:
         for pair, style in zip(COMPARED, ("o-", "s--"), strict=True):
             for title, wanted, colour, shade in ways:
                 label = title if pair == COMPARED[0] else None
-                places, values = mean_by(pick(chosen, pair=pair, **wanted), "n", what)
-                panel.plot(
-                    places, values, style, color=colour, alpha=shade, markersize=4, label=label
-                )
+                xs, values = mean_by(pick(chosen, pair=pair, **wanted), "n", what)
+                panel.plot(xs, values, style, color=colour, alpha=shade, markersize=4, label=label)
         panel.set(xscale="log", xlabel="samples n")
         panel.set_title("MNIST - KMNIST, dashed: MNIST - USPS", fontsize=9)
     panels[0].set(ylabel="distance")

@@ -46,8 +46,8 @@ class _Means:
 
     def __call__(self, what: str, method: str, n: int, d: int = 2, ratio: int = 1) -> float:
         chosen = pick(self.rows, method=method, n=n, d=d, ratio=ratio)
-        places, values = mean_by(chosen, "n", what)
-        return values[0] if places else float("nan")
+        xs, values = mean_by(chosen, "n", what)
+        return values[0] if xs else float("nan")
 
 
 def _percent(values: Mapping[Any, float]) -> str:

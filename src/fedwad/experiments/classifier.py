@@ -146,13 +146,13 @@ def _plot(panel: Axes, rows: Sequence[Row], sizes: Sequence[int]) -> None:
             ("coreset per client", "the paper's coresets", PAPER, "--"),
             ("coreset per class", "coresets by class", OURS, "-"),
         ):
-            places, values = mean_by(pick(rows, method=method, size=size), "clients", "own")
+            xs, values = mean_by(pick(rows, method=method, size=size), "clients", "own")
             label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
-            panel.plot(places, values, style, marker=".", color=colour, alpha=shade, label=label)
+            panel.plot(xs, values, style, marker=".", color=colour, alpha=shade, label=label)
     for method, style in (("fedrep", "-"), ("fedper", ":")):
-        places, values = mean_by(pick(rows, method=method), "clients", "own")
+        xs, values = mean_by(pick(rows, method=method), "clients", "own")
         label = f"Fed{method.removeprefix('fed').title()}"
-        panel.plot(places, values, style, marker="s", color=EXACT, markersize=4, label=label)
+        panel.plot(xs, values, style, marker="s", color=EXACT, markersize=4, label=label)
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:

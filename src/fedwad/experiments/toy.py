@@ -151,9 +151,9 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     ):
         chosen = pick(rows, interpolant=kind)
         if chosen:
-            places, values = mean_by(chosen, "round", "paper error")
+            xs, values = mean_by(chosen, "round", "paper error")
             right.plot(
-                places,
+                xs,
                 values,
                 marker,
                 color=PAPER,

@@ -182,12 +182,12 @@ class FileLedger(Ledger):
         """Count whole lines, and make sure that the file is the one that its head is for."""
         start, known = self._end, head is None or head[0] < self._end
         known = known or head == (self._end, self._seal)
-        place, seal = (-1, "") if head is None else head
+        position, seal = (-1, "") if head is None else head
         end, own, add = self._end, self._seal, self._tally.add
         for content, after, own in read_lines(text, self._seal):
             add(content)
             end = start + after
-            if end == place and own == seal:
+            if end == position and own == seal:
                 known = True
         self._end, self._seal = end, own
         if not known:
@@ -213,7 +213,7 @@ class FileLedger(Ledger):
         self._tally.add(entry.content)
 
     def _write_head(self) -> None:
-        """Overwrite the head in place.
+        """Overwrite the head in position.
 
         Not synced to disk: an older head after a power cut is also valid.
         """

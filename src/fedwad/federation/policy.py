@@ -38,8 +38,8 @@ _COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 class Policy:
     """Rules that a client applies to each request before it answers. By default nothing is allowed.
 
-    A policy is hygiene, not a privacy guarantee. It limits how many queries a server may make, and
-    how few samples a number may average.
+    A policy is a precaution, not a privacy guarantee. It limits how many queries a server may make,
+    and how few samples a number may average.
 
     Parameters
     ----------

@@ -177,8 +177,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for client, reply in sorted(replies.items()):
             order, weights, points = class_means(reply)
             if len(order):
-                known = sorted(names[place] for place in order)
-                labels = np.array([known.index(names[place]) for place in order], dtype=np.int64)
+                known = sorted(names[index] for index in order)
+                labels = np.array([known.index(names[index]) for index in order], dtype=np.int64)
                 found[client] = Prototypes(points, weights, labels, tuple(known), complete=True)
         if not found:
             raise InputError(
@@ -191,13 +191,13 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = check_same_features(
             {name: reply.points.shape[1] for name, reply in replies.items()}
         )
-        place = {name: index for index, name in enumerate(names)}
+        index_of = {name: index for index, name in enumerate(names)}
         parts = replies.values()
         self.sites_ = tuple(replies)
         self.points_ = np.concatenate([reply.points for reply in parts])
         self.weights_ = np.concatenate([reply.weights for reply in parts])
         self.labels_ = np.concatenate(
-            [np.array([place[name] for name in reply.names])[reply.labels] for reply in parts]
+            [np.array([index_of[name] for name in reply.names])[reply.labels] for reply in parts]
         )
         self.owners_ = np.repeat(np.arange(len(parts)), [len(reply.points) for reply in parts])
         self.notes_ = {

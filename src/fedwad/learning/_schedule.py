@@ -32,12 +32,12 @@ def schedule(options: TrainingOptions, members: Sequence[str], group: int) -> It
     rng = np.random.default_rng([options.seed, group])
     count = max(int(options.fraction_train * len(members)), 1)
     for number in range(1, options.rounds + 1):
-        ranking = tuple(members[place] for place in rng.permutation(len(members)))
+        ranking = tuple(members[index] for index in rng.permutation(len(members)))
         yield Step(number, ranking, count, options.phases, False)
     if options.closing:
         yield Step(options.rounds + 1, tuple(members), len(members), options.closing, True)
 
 
-def client_seed(seed: int, number: int, place: int) -> int:
-    """The seed of the order of samples of the client at this place in round `number`."""
-    return int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
+def client_seed(seed: int, number: int, index: int) -> int:
+    """The seed of the order of samples of the client at this index in round `number`."""
+    return int(np.random.SeedSequence([seed, number, index]).generate_state(1)[0])

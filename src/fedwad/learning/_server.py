@@ -59,14 +59,14 @@ class Server:
             label: list(schedule(self.options, members[label], label)) for label in self.weights
         }
         total = len(rounds[next(iter(rounds))])
-        for place in range(total):
-            self.callback(Progress("training", place, total))
+        for index in range(total):
+            self.callback(Progress("training", index, total))
             since = time.perf_counter()
-            loss = self._advance({label: steps[place] for label, steps in rounds.items()})
-            tests = test_every_round or place == total - 1
+            loss = self._advance({label: steps[index] for label, steps in rounds.items()})
+            tests = test_every_round or index == total - 1
             accuracy = self._test() if tests else None
             self.history.append(
-                TrainingRound(place + 1, loss, accuracy, time.perf_counter() - since)
+                TrainingRound(index + 1, loss, accuracy, time.perf_counter() - since)
             )
         self.callback(Progress("training", total, total))
 
@@ -94,13 +94,13 @@ class Server:
 
     def _request(self, name: str, label: int, step: Step) -> TrainRequest:
         epochs, layers = zip(*step.phases, strict=True)
-        place = list(self.labels).index(name)
+        index = list(self.labels).index(name)
         return TrainRequest(
             times_trained=self.times_trained[name],
             weights=self.weights[label],
             epochs=epochs,
             layers=layers,
-            seed=client_seed(self.options.seed, step.number, place),
+            seed=client_seed(self.options.seed, step.number, index),
             return_weights=not step.closing,
             batch_size=self.options.batch_size,
             learning_rate=self.options.learning_rate,

@@ -28,7 +28,6 @@ from fedwad.ot._compiling import announce_compiling
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
-from fedwad.ot._groups import Groups, count_groups
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure, as_points, as_weights
@@ -79,7 +78,6 @@ __all__ = [
     "CovarianceType",
     "Estimate",
     "Floats",
-    "Groups",
     "Interpolant",
     "LabelledAtoms",
     "LabelledMeasure",
@@ -107,7 +105,6 @@ __all__ = [
     "check_order",
     "class_codes",
     "column_moments",
-    "count_groups",
     "critical_score",
     "dataset_distance",
     "directions",

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._measure import Floats, Indices, Measure, as_points, as_weights, central_norms, sent
+from fedwad.ot._measure import (
+    Floats,
+    Indices,
+    Measure,
+    as_points,
+    as_weights,
+    central_norms,
+    sums_by_target,
+)
 
 __all__ = ["LabelledMeasure"]
 
@@ -107,7 +115,9 @@ class LabelledMeasure(Measure):
         size = len(self.table)
         kinds = cols * size + self.codes[rows]  # target and class of each entry
         shares = np.bincount(kinds, mass, targets * size).reshape(targets, size)
-        return np.hstack([sent(self.features, rows, cols, mass, targets), shares @ self.table])
+        return np.hstack(
+            [sums_by_target(self.features, rows, cols, mass, targets), shares @ self.table]
+        )
 
     def moved(self, origin: Floats, factor: float = 1.0) -> LabelledMeasure:
         split = self.features.shape[1]

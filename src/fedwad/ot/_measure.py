@@ -20,7 +20,7 @@ __all__ = [
     "as_weights",
     "central_norms",
     "max_abs",
-    "sent",
+    "sums_by_target",
 ]
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ class Measure:
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
         """P^T @ points for the plan with these entries: the mass times the mean of each target."""
-        return sent(self.points, rows, cols, mass, targets)
+        return sums_by_target(self.points, rows, cols, mass, targets)
 
     def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
         """The measure of (x - origin) * factor."""
@@ -144,7 +144,9 @@ def central_norms(points: Floats) -> Floats | None:
     return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
 
 
-def sent(points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+def sums_by_target(
+    points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int
+) -> Floats:
     """Sums of mass times point by target, (targets, d)."""
     count = len(points)
     # For few targets a sparse matrix would take longer to set up.

@@ -15,6 +15,7 @@ from fedwad.ot._cells import cell_sums, effective_counts, kmeans_cells
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan
 from fedwad.ot._within import (
+    CellRows,
     CovarianceType,
     main_directions,
     main_directions_of_few,
@@ -150,16 +151,8 @@ def summarise(
     weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
     sums = cell_sums(measure.points, measure.weights, labels, groups, origin)
     means = origin + sums / weights[:, None]
-    return _summary(
-        measure,
-        np.arange(len(measure)),
-        labels,
-        measure.weights,
-        weights,
-        means,
-        covariance_type,
-        p,
-    )
+    cells_of_rows = CellRows(measure, np.arange(len(measure)), labels, measure.weights, means)
+    return _summary(cells_of_rows, weights, covariance_type, p)
 
 
 def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summary:
@@ -167,44 +160,34 @@ def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summ
     weights = plan.received
     kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
     labels = np.searchsorted(kept, plan.cols)
-    means = plan.target_means()[kept]
-    return _summary(
-        plan.source, plan.rows, labels, plan.mass, weights[kept], means, covariance_type, plan.p
-    )
+    cells = CellRows(plan.source, plan.rows, labels, plan.mass, plan.target_means()[kept])
+    return _summary(cells, weights[kept], covariance_type, plan.p)
 
 
 def _summary(
-    measure: Measure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    weights: Floats,
-    means: Floats,
-    covariance_type: CovarianceType,
-    p: float,
+    cells: CellRows, weights: Floats, covariance_type: CovarianceType, p: float
 ) -> Summary:
     check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
+    dimension = cells.measure.dimension
     if covariance_type == "auto":
-        covariance_type = "full" if measure.dimension <= _FULL_UP_TO else "diag"
+        covariance_type = "full" if dimension <= _FULL_UP_TO else "diag"
     factors = None
-    if covariance_type == "lowrank" and len(rows) < measure.dimension:
-        diagonal, within_std = within_cells(measure, rows, labels, mass, means, "diag", p)
-        factors = main_directions_of_few(
-            (measure.rows(rows) - means[labels]) * np.sqrt(mass)[:, None]
-        )
+    if covariance_type == "lowrank" and len(cells.rows) < dimension:
+        diagonal, within_std = within_cells(cells, "diag", p)
+        factors = main_directions_of_few(cells.deviations() * np.sqrt(cells.mass)[:, None])
         pooled, factors = split_diagonal(diagonal, factors)
     else:
-        pooled, within_std = within_cells(measure, rows, labels, mass, means, covariance_type, p)
+        pooled, within_std = within_cells(cells, covariance_type, p)
         if covariance_type == "lowrank":
             pooled, factors = split_diagonal(np.diag(pooled), main_directions(pooled))
     return Summary(
         weights=np.asarray(weights / weights.sum()),
-        means=means,
+        means=cells.means,
         covariance=pooled,
-        count=_effective_count(measure),
+        count=_effective_count(cells.measure),
         within_std=within_std,
         p=p,
-        min_cell_size=min_cell_size(labels, mass),
+        min_cell_size=min_cell_size(cells.labels, cells.mass),
         factors=factors,
     )
 

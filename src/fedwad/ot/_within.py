@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedwad.ot._measure import Floats, Measure
 
 __all__ = [
     "RANK",
+    "CellRows",
     "CovarianceType",
     "main_directions",
     "main_directions_of_few",
@@ -29,82 +32,77 @@ _TINY = 1e-200  # a variance below it may be a sum of squares that vanished
 _LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
 
 
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The rows of a sample in its cells: row rows[k] is in cell labels[k] with mass[k].
+
+    A row may be in several cells, with a part of its mass in each.
+    """
+
+    measure: Measure
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    mass: Floats
+    means: Floats
+
+    def deviations(self) -> Floats:
+        """Differences of all rows from the means of their cells."""
+        return np.asarray(self.measure.rows(self.rows) - self.means[self.labels])
+
+    def deviations_by_block(self) -> Iterator[tuple[slice, Floats]]:
+        """The same, some thousand rows at a time."""
+        for start in range(0, len(self.rows), _ROWS):
+            block = slice(start, start + _ROWS)
+            yield block, self.measure.rows(self.rows[block]) - self.means[self.labels[block]]
+
+
 def within_cells(
-    measure: Measure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-    covariance_type: CovarianceType,
-    p: float,
+    cells: CellRows, covariance_type: CovarianceType, p: float
 ) -> tuple[Floats, float]:
     """Pooled covariance of this type and (mean of |x - cell mean|^p)^(1/p), from differences."""
-    if isinstance(measure, LabelledMeasure) and p == 2 and covariance_type in ("diag", "spherical"):
-        return _within_classes(measure, rows, labels, mass, means, covariance_type)
-    d = measure.dimension
     square = covariance_type in ("full", "lowrank")
+    if isinstance(cells.measure, LabelledMeasure) and p == 2 and not square:
+        return _within_classes(cells, cells.measure, covariance_type)
+    d = cells.measure.dimension
     pooled = np.zeros((d, d) if square else d)
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        deviation = measure.rows(rows[block]) - means[labels[block]]
-        pooled += (deviation.T * mass[block]) @ deviation if square else mass[block] @ deviation**2
+    for block, deviation in cells.deviations_by_block():
+        mass = cells.mass[block]
+        pooled += (deviation.T * mass) @ deviation if square else mass @ deviation**2
     trace = float(np.trace(pooled) if square else pooled.sum())
-    if p == 2 and trace > _TINY:
-        within_std = float(np.sqrt(trace))
-    else:
-        within_std = _spread(measure, rows, labels, mass, means, p)
+    within_std = float(np.sqrt(trace)) if p == 2 and trace > _TINY else _spread(cells, p)
     return (np.asarray(pooled.mean()) if covariance_type == "spherical" else pooled), within_std
 
 
-def _spread(
-    measure: Measure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-    p: float,
-) -> float:
+def _spread(cells: CellRows, p: float) -> float:
     """(mean of |x - cell mean|^p)^(1/p) from scaled lengths: squares may vanish at small scales."""
-    lengths = np.empty(len(rows))
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        deviation = measure.rows(rows[block]) - means[labels[block]]
+    lengths = np.empty(len(cells.rows))
+    for block, deviation in cells.deviations_by_block():
         largest = float(np.abs(deviation).max()) or 1.0
         lengths[block] = largest * np.sqrt(((deviation / largest) ** 2).sum(axis=1))
     longest = float(lengths.max()) or 1.0
-    return float(longest * float(mass @ (lengths / longest) ** p) ** (1 / p))
+    return float(longest * float(cells.mass @ (lengths / longest) ** p) ** (1 / p))
 
 
 def _within_classes(
-    measure: LabelledMeasure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-    covariance_type: CovarianceType,
+    cells: CellRows, measure: LabelledMeasure, covariance_type: CovarianceType
 ) -> tuple[Floats, float]:
     """The same for p = 2 without materialising the class columns, which are equal within a class.
 
     The variance within cells is the whole minus the part between cells. If almost nothing is left,
     which would cost digits, it is computed from differences.
     """
-    weights = np.bincount(labels, mass, len(means))
+    weights = np.bincount(cells.labels, cells.mass, len(cells.means))
     whole = measure.variances
-    variances = whole - weights @ (means - measure.mean) ** 2
+    variances = whole - weights @ (cells.means - measure.mean) ** 2
     if not variances.sum() > _LEFT * whole.sum() > 0:
-        variances = _by_differences(measure, rows, labels, mass, means)
+        variances = _by_differences(cells, measure)
     variances = np.maximum(variances, 0.0)
     within_std = float(np.sqrt(variances.sum()))
     return np.asarray(variances.mean() if covariance_type == "spherical" else variances), within_std
 
 
-def _by_differences(
-    measure: LabelledMeasure,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    mass: Floats,
-    means: Floats,
-) -> Floats:
+def _by_differences(cells: CellRows, measure: LabelledMeasure) -> Floats:
+    rows, labels, mass, means = cells.rows, cells.labels, cells.mass, cells.means
     split = measure.features.shape[1]
     features = np.zeros(split)
     for start in range(0, len(rows), _ROWS):

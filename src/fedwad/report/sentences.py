@@ -70,9 +70,9 @@ def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
     judged = judged_sites(matrix)
     if len(judged) < 2 or matrix.population is None or matrix.population_interval is None:
         return None
-    places = np.ix_(judged, judged)
+    both = np.ix_(judged, judged)
     low, high = matrix.population_interval
-    found = any_difference(None, matrix.population[places], (low[places], high[places]))
+    found = any_difference(None, matrix.population[both], (low[both], high[both]))
     return np.asarray((np.nan_to_num(low) > 0) & bool(found))
 
 
@@ -166,7 +166,7 @@ def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
     judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
     if not judged or len(judged) == len(matrix):
         return []
-    left = [named(site) for place, site in enumerate(matrix.sites) if place not in judged]
+    left = [named(site) for index, site in enumerate(matrix.sites) if index not in judged]
     what = listed(left) if len(left) <= _MOST_NAMED else counted(len(left), "site")
     if matrix.pvalue is not None:
         return [f"{what} cannot be judged: no block means came that the test could use."]
@@ -278,7 +278,7 @@ def health_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
             f"No site is the odd one out by more than chance; {named(found.farthest)} is the"
             " farthest from the rest.",
         ]
-    places = {site: place for place, site in enumerate(found.sites)}
-    odd = [f"{named(site)} (p = {found.pvalue[places[site]]:.2g})" for site in found.odd]
+    pvalues = dict(zip(found.sites, found.pvalue, strict=True))
+    odd = [f"{named(site)} (p = {pvalues[site]:.2g})" for site in found.odd]
     verb = "is the odd one" if len(odd) == 1 else "are the odd ones"
     return [*sentences, f"{listed(odd)} {verb} out: farther from the rest than chance explains."]

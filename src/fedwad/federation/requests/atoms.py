@@ -153,11 +153,11 @@ class AtomsRequest(Request):
         # |mean of x - z|^2 is never above the mean of |x - z|^2, and a plan never costs less than
         # the dual value.
         held = np.where(reply.masses > 0, reply.masses, 1.0)
-        reach = float(
+        largest_norm = float(
             np.abs(self.atoms - self.atoms[0]).max() + np.sqrt((reply.squares / held).max())
         )
         lengths = np.sqrt((reply.offsets**2).sum(axis=1))
-        longest = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * reach
+        longest = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * largest_norm
         require(bool((lengths <= longest).all()), "its sums contradict each other.")
         primal = float(reply.squares.sum() - reply.masses @ self.potentials)
         scale = float(reply.squares.sum() + np.abs(self.potentials).max())

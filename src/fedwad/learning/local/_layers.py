@@ -53,8 +53,8 @@ class _Patches(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         left = gradient.shape[1]
         total = gradient.new_zeros((gradient.shape[0], ctx.side, ctx.side, ctx.channels))
-        for place, part in enumerate(torch.split(gradient, ctx.channels, dim=3)):
-            i, j = divmod(place, _SIDE)
+        for index, part in enumerate(torch.split(gradient, ctx.channels, dim=3)):
+            i, j = divmod(index, _SIDE)
             total[:, i : i + left, j : j + left] += part
         return total
 
@@ -73,7 +73,7 @@ class MaxPool(nn.Module):
 
 
 class _Largest(torch.autograd.Function):
-    """The maximum over axes 2 and 4; the gradient goes to every place that attains it."""
+    """The maximum over axes 2 and 4; the gradient goes to every index that attains it."""
 
     generate_vmap_rule = True
 

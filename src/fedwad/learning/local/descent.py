@@ -126,10 +126,10 @@ def train(
             return [_train_alone(network, dataset, task, options, augment) for task in tasks]
     from fedwad.learning.local.stacks import train_stack
 
-    def train_some(places: Sequence[int]) -> list[Trained]:
+    def train_some(indices: Sequence[int]) -> list[Trained]:
         own = replace(network, module=copy.deepcopy(network.module))  # one for each thread
         return train_stack(
-            own, dataset, [tasks[place] for place in places], options, augment, half_precision
+            own, dataset, [tasks[index] for index in indices], options, augment, half_precision
         )
 
     stacks = _stacks(network, tasks, device)
@@ -139,7 +139,7 @@ def train(
         with single_threaded_torch(), ThreadPoolExecutor(len(stacks)) as cores:
             found = list(cores.map(train_some, stacks))
     results = dict(zip(chain(*stacks), chain(*found), strict=True))
-    return [results[place] for place in range(len(tasks))]
+    return [results[index] for index in range(len(tasks))]
 
 
 def _can_stack(network: Network) -> bool:
@@ -164,7 +164,7 @@ def _stacks(network: Network, tasks: Sequence[Task], device: torch.device) -> li
     On a GPU tasks of similar size share a stack, as many as its memory holds. On a CPU each core
     gets one stack, with a similar amount of work.
     """
-    ranked = sorted(range(len(tasks)), key=lambda place: -len(tasks[place].rows))
+    ranked = sorted(range(len(tasks)), key=lambda index: -len(tasks[index].rows))
     if device.type == "cuda":
         size = _stack_size(network, device)
         return [ranked[start : start + size] for start in range(0, len(ranked), size)]

@@ -185,9 +185,9 @@ def _imported(model: str) -> Callable[[int, int], Any]:
             f"There is no model {model!r}; choose {', '.join(BUILT_IN)}, or give"
             " 'package.module:function'."
         )
-    place, name = model.split(":")
+    module, name = model.split(":")
     try:
-        factory = getattr(importlib.import_module(place), name)
+        factory = getattr(importlib.import_module(module), name)
     except Exception:
         raise InputError(
             f"The model {model!r} cannot be imported here; install its package."

@@ -117,8 +117,8 @@ def _train_last_layers(
     device = dataset.X.device
     outputs, moved, labels, start = [], [], [], 0
     with torch.no_grad():
-        for place, task in enumerate(tasks):
-            values = {name: weights[name][place] for name, _ in body.named_parameters()}
+        for index, task in enumerate(tasks):
+            values = {name: weights[name][index] for name, _ in body.named_parameters()}
             rows = torch.as_tensor(task.rows, device=device)
             labels.append(dataset.y[rows])
             outputs += [
@@ -241,12 +241,12 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
             log_probabilities.exp_().scatter_add_(2, y, torch.full_like(row_weight, -1.0))
             * row_weight
         )
-        for place in range(len(layers) - 1, lowest - 1, -1):
+        for index in range(len(layers) - 1, lowest - 1, -1):
             inputs, below = reached.pop(), error
-            if place > lowest:  # before the weights move
-                weight = stack.weights[f"{layers[place]}.weight"][: len(x)]
+            if index > lowest:  # before the weights move
+                weight = stack.weights[f"{layers[index]}.weight"][: len(x)]
                 below = torch.where(inputs > 0, error @ weight, 0.0)
-            move(layers[place], inputs, error)
+            move(layers[index], inputs, error)
             error = below
         return loss
 
@@ -269,9 +269,9 @@ def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.devi
     """Rows (steps, M, batch) of each batch; a task's first row fills up its batches."""
     longest = -(-len(tasks[0].rows) // batch_size)
     rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
-    for place, task in enumerate(tasks):
-        rows[place, : len(task.rows)] = epoch_rows(task, epoch)
-        rows[place, len(task.rows) :] = task.rows[0]
+    for index, task in enumerate(tasks):
+        rows[index, : len(task.rows)] = epoch_rows(task, epoch)
+        rows[index, len(task.rows) :] = task.rows[0]
     return (
         torch.as_tensor(rows, device=device)
         .reshape(len(tasks), longest, batch_size)
@@ -286,9 +286,9 @@ def _row_weights(tasks: Sequence[Task], batch_size: int, device: torch.device) -
     """
     longest = -(-len(tasks[0].rows) // batch_size)
     counts = torch.tensor([len(task.rows) for task in tasks], device=device)[:, None]
-    place = torch.arange(longest * batch_size, device=device)
+    row = torch.arange(longest * batch_size, device=device)
     size = torch.where(
-        place < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
+        row < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
     )
-    row_weights = torch.where(place < counts, 1 / size, 0.0)
+    row_weights = torch.where(row < counts, 1 / size, 0.0)
     return row_weights.reshape(len(tasks), longest, batch_size).transpose(0, 1)

@@ -204,8 +204,8 @@ def _how_to_read() -> str:
         ),
         (
             "No privacy guarantee",
-            "is given. Only sums over cells left the sites, which is hygiene only: sums over few"
-            " samples, or differences of sums between rounds, can reveal single samples.",
+            "is given. Only sums over cells left the sites, which is a precaution only: sums over"
+            " few samples, or differences of sums between rounds, can reveal single samples.",
         ),
     ]
     return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")

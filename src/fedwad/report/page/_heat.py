@@ -50,11 +50,11 @@ def heat_data(subject: Subject) -> dict[str, object]:
     """The numbers for the script: integers in units of the last digit, row by row of i < j."""
     digits, pairs = subject.digits, subject.pairs
     (low, high), (down, up) = subject.bounds, outwards(not subject.of_populations)
-    places = {int(site): place for place, site in enumerate(subject.tree.order)}
+    index_of = {int(site): index for index, site in enumerate(subject.tree.order)}
     return {
         "names": list(subject.names),
         "order": subject.tree.order.tolist(),
-        "start": [places[site] for site in subject.first_pair],
+        "start": [index_of[site] for site in subject.first_pair],
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),

@@ -56,13 +56,13 @@ def _warning(min_cell_size: int | None) -> str:
     )
 
 
-def missing_sites(lost: Mapping[str, str]) -> str:
+def missing_sites(failed: Mapping[str, str]) -> str:
     """The sites that did not answer, and why."""
     rows = "".join(
-        tag("li", tag("b", name(site)), ": ", escape(reason)) for site, reason in lost.items()
+        tag("li", tag("b", name(site)), ": ", escape(reason)) for site, reason in failed.items()
     )
-    verb = "is" if len(lost) == 1 else "are"
-    sentence = f"{counted(len(lost), 'site')} did not answer and {verb} missing above."
+    verb = "is" if len(failed) == 1 else "are"
+    sentence = f"{counted(len(failed), 'site')} did not answer and {verb} missing above."
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 
 
@@ -110,8 +110,8 @@ _CERTIFIED = (
     ),
     (
         "No privacy guarantee",
-        "is given. Rows stayed at their site and messages were small, which is hygiene only: the"
-        " mean of a few samples is close to those samples.",
+        "is given. Rows stayed at their site and messages were small, which is a precaution"
+        " only: the mean of a few samples is close to those samples.",
     ),
 )
 

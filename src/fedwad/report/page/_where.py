@@ -80,7 +80,8 @@ def strengths(parts: Floats, shape: tuple[int, int]) -> str:
 
 
 def where_numbers(parts: Floats, shape: tuple[int, int]) -> list[int]:
-    """How many pixels hold half; row and column, from 1, and percentage of the strongest."""
+    """Four numbers: how many pixels hold half of the difference, and of the strongest pixel its
+    row and its column, from 1, and its percentage."""
     pixels = _pixels(parts, shape)
     total = float(pixels.sum())
     if not total > 0:
@@ -104,12 +105,12 @@ def _paths(strong: str, width: int) -> str:
     """One path for each shade; equal neighbours in a row become one bar."""
     paths: dict[str, list[str]] = {}
     for match in re.finditer(r"([1-9a-v])\1*", strong):
-        place, end = match.start(), match.end()
-        while place < end:  # a run may go on in the next row
-            row, column = divmod(place, width)
+        start, end = match.span()
+        while start < end:  # a run may go on in the next row
+            row, column = divmod(start, width)
             stop = min(end, (row + 1) * width)
-            paths.setdefault(match[1], []).append(f"M{column} {row}h{stop - place}v1H{column}z")
-            place = stop
+            paths.setdefault(match[1], []).append(f"M{column} {row}h{stop - start}v1H{column}z")
+            start = stop
     shade = {digit: LEVELS - 1 - level for level, digit in enumerate(_DIGITS)}
     return "".join(
         tag("path", d="".join(bars), class_=f"l{shade[digit]}")

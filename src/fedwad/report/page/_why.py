@@ -112,8 +112,8 @@ def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...
     if image is None:
         return tuple(map(cleaned, found.names))
     channels = len(found) // (image[0] * image[1])
-    places = (divmod(k // channels, image[1]) for k in range(len(found)))
-    return tuple(f"row {row + 1}, column {column + 1}" for row, column in places)
+    pixels = (divmod(k // channels, image[1]) for k in range(len(found)))
+    return tuple(f"row {row + 1}, column {column + 1}" for row, column in pixels)
 
 
 def _bars(found: Explanation, image: tuple[int, int] | None, may_differ: bool) -> list[int]:
