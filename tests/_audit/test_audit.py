@@ -12,6 +12,7 @@ from fedwad._audit import METHODS, AuditResult
 from fedwad.errors import InputError
 from fedwad.federation import KINDS, Policy
 from fedwad.report.page import write_audit
+from parameters import mostly_slow
 
 POINTS = np.random.default_rng(0).standard_normal((60, 3))
 
@@ -119,18 +120,22 @@ def test_errors_are_one_sentence(arguments, sentence):
         fedwad.audit(**arguments)
 
 
-def test_constant_features_copies_and_single_features_do_not_matter():
-    rng = np.random.default_rng(0)
-    constant = np.column_stack([rng.standard_normal(12), np.ones(12)])
-    copies = np.repeat(rng.standard_normal((6, 2)), 2, axis=0)
-    for points in (
-        constant,
-        copies,
-        rng.standard_normal((12, 1)),
-        1e8 + rng.standard_normal((12, 2)),
-        np.ones((5, 2)),
-    ):
-        assert fedwad.audit(points).n_attacked == len(points)
+@pytest.mark.parametrize(
+    "points",
+    mostly_slow(
+        [
+            np.ones((5, 2)),
+            np.column_stack([POINTS[:12, 0], np.ones(12)]),
+            np.repeat(POINTS[:6, :2], 2, axis=0),
+            POINTS[:12, :1],
+            1e8 + POINTS[:12, :2],
+        ],
+        2,
+    ),
+    ids=["one point", "constant", "copies", "one feature", "far away"],
+)
+def test_constant_features_copies_and_single_features_do_not_matter(points):
+    assert fedwad.audit(points).n_attacked == len(points)
 
 
 def test_the_page_shows_verdicts_and_records(result, tmp_path):

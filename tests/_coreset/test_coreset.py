@@ -325,8 +325,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(method, tmp_path):
 @pytest.mark.parametrize("method", ["fedwad", "direct"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_papers_methods_bring_their_loss_down(method, optimizer):
-    parts = three(np.random.default_rng(0), 200, 2)
-    found = fedwad.coreset(named(parts), 4, rounds=40, optimizer=optimizer, **paper(method, 5))
+    parts = three(np.random.default_rng(0), 90, 2)
+    found = fedwad.coreset(named(parts), 4, rounds=30, optimizer=optimizer, **paper(method, 5))
     assert found.history[-1].loss < found.history[0].loss
     assert certified(found, union_of(parts))
     better = fedwad.coreset(named(parts), 4)

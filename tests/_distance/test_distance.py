@@ -27,6 +27,7 @@ from fedwad.federation import (
 from fedwad.methods import FedWaD
 from fedwad.ot import Measure, interpolate, solve
 from oracles import options_of, random_pair
+from parameters import mostly_slow
 
 
 def toy(n=200, seed=0):
@@ -53,6 +54,7 @@ class TestNumbers:
         assert result.traffic.messages == 2
         assert result.fedwad is None
 
+    @pytest.mark.slow
     def test_digits_by_rounds_within_five_percent(self, digits):
         result = fedwad.distance(*digits, method="fedwad", support=100, rounds=20)
         exact = fedwad.wasserstein(*digits)
@@ -111,7 +113,7 @@ class TestNumbers:
         assert summary.value == pytest.approx(exact, rel=0.02)
 
     @pytest.mark.parametrize("method", ["summary", "fedwad"])
-    @pytest.mark.parametrize("seed", range(40))
+    @pytest.mark.parametrize("seed", mostly_slow(range(40), 10))
     def test_interval_holds_on_random_problems(self, method, seed):
         mu, nu = random_pair(np.random.default_rng(1000 + seed))
         result = fedwad.distance(mu, nu, **options_of(method, 8, rounds=3))
@@ -164,7 +166,7 @@ class TestPrecision:
             result = fedwad.distance(x, y, "fedwad", rounds=3, t=t, reveal="every", **options)
             assert all(record.upper >= exact * (1 - 1e-9) for record in result.history)
 
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", mostly_slow(range(12), 4))
     def test_splinters_of_mass_do_not_stop_a_run(self, seed):
         rng = np.random.default_rng(seed)
         x, y = rng.standard_normal((30, 3)), 1 + rng.standard_normal((20, 3))

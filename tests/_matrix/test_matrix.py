@@ -96,7 +96,7 @@ class TestInterval:
     @pytest.mark.parametrize("covariance", [None, "diag", "full"])
     @pytest.mark.parametrize("method", METHODS)
     def test_holds_on_random_classes(self, method, covariance):
-        data = sites(5, 30, 4, 3)
+        data = sites(4, 30, 4, 3)
         options = {} if covariance is None else {"labels": True, "class_covariance": covariance}
         m = fedwad.matrix(data, **options_of(method, 8, rounds=3), **options)
         check_shape(m, data)
@@ -161,7 +161,7 @@ class TestBits:
     @pytest.mark.parametrize("labels", [False, True])
     @pytest.mark.parametrize("method", METHODS)
     def test_same_seed_same_bits_whatever_the_threads(self, method, labels):
-        data = sites()
+        data = sites(3)
         options = {**options_of(method, 5, rounds=2), "labels": labels}
         one = fedwad.matrix(data, seed=3, n_jobs=1, **options)
         assert same_bits(one, fedwad.matrix(data, seed=3, n_jobs=4, **options))
@@ -273,7 +273,7 @@ class TestBits:
 
 class TestShape:
     @pytest.mark.parametrize("method", METHODS)
-    @pytest.mark.parametrize("count", [2, 3, 6])
+    @pytest.mark.parametrize("count", [2, 5])
     def test_any_number_of_clients(self, method, count):
         data = sites(count, 20, 2)
         m = fedwad.matrix(data, **options_of(method, 3, rounds=2))
@@ -428,15 +428,15 @@ class TestMany:
     @pytest.mark.parametrize("labels", [False, True])
     def test_a_hub_that_couples_cells_by_their_point(self, monkeypatch, labels):
         monkeypatch.setattr("fedwad._matrix.hub._MAX_PAIRS_FOR_OPTIMAL_COUPLING", 0)
-        data = sites(30, 20, 4)
+        data = sites(12, 20, 4)
         data["again"] = data["site0"]
         m = fedwad.matrix(data, labels=labels, rounds=2, support=5, method="hub")
-        for i, j in itertools.combinations(range(0, 31, 6), 2):
+        for i, j in itertools.combinations(range(0, 13, 3), 2):
             a, b = (list(data.values())[k] for k in (i, j))
             exact = dataset_distance(*a, *b) if labels else fedwad.wasserstein(a[0], b[0])
             assert m.lower[i, j] <= exact * (1 + ROUNDING)
             assert m.upper[i, j] >= exact * (1 - ROUNDING)
-        assert m.value[0, 30] == 0.0
+        assert m.value[0, 12] == 0.0
         check_shape(m, data)
 
 
@@ -566,7 +566,7 @@ class TestRefusals:
         assert m.traffic.messages == 3 * 4 + answers
         self.check_bounds(m)
 
-    @pytest.mark.parametrize("answers", [1, 2, 4, 5, 9])
+    @pytest.mark.parametrize("answers", [1, 4, 9])
     def test_a_client_that_stops_in_the_middle_of_pairs(self, answers):
         everything = fedwad.Policy.open()
         tired = fedwad.Policy(KINDS, min_cell_size=1, max_queries=answers)
