@@ -284,7 +284,7 @@ X10, Y10 = np.zeros((10, 1)), np.repeat([0, 1], 5)
             r"shape \(10, 1\) came with labels of shape \(9,\)",
         ),
         (lambda: partition.class_pairs(X10, X10), "one label per sample"),
-        (lambda: partition.class_pairs([], []), "no samples to deal out"),
+        (lambda: partition.class_pairs([], []), "no samples to partition"),
         (lambda: partition.class_pairs([[1], [1, 2]], [0, 1]), "different lengths"),
         (lambda: partition.class_pairs(X10, [None, *Y10[1:]]), "Some labels are missing"),
         (lambda: partition.class_pairs(X10, [np.nan, *Y10[1:]]), "Some labels are missing"),

@@ -1,4 +1,4 @@
-"""Labelled data dealt out to clients: the result, and the dealing that all ways share."""
+"""Labelled data partitioned among clients: the result, and what all ways of doing so share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Labelled:
                 " one label per sample."
             )
         if len(self.y) == 0:
-            raise InputError("There are no samples to deal out; give at least one.")
+            raise InputError("There are no samples to partition; give at least one.")
         self.classes, self.codes = _encoded(self.y)
         if any(_is_missing(label) for label in self.classes):
             raise InputError(
@@ -40,7 +40,7 @@ class Labelled:
             )
         self.supply = np.bincount(self.codes, minlength=len(self.classes))
 
-    def dealt(
+    def assign(
         self, demand: NDArray[np.int64], groups: NDArray[np.int64], rng: np.random.Generator
     ) -> Partition:
         """Give client i demand[i, c] random samples of class c, no sample twice."""
@@ -70,7 +70,7 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
     Attributes
     ----------
     clients : names, "client00", "client01", ...
-    indices : the rows of each client in the data that were dealt out, by name
+    indices : the rows of each client in the data that were partitioned, by name
     groups : the true group of each client, (clients,); those of one group have the same
         distribution
     classes : the labels that occur, in order
@@ -119,7 +119,7 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
                 f"{len(other.y)} samples are too few to give every client some of its classes:"
                 f" {self.clients[empty[0]]} would have none; give more."
             )
-        return other.dealt(demand, self.groups, rng)
+        return other.assign(demand, self.groups, rng)
 
     def __getitem__(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         rows = self.indices[name]

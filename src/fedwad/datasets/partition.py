@@ -74,7 +74,7 @@ def class_pairs(
         )
     groups = np.sort(groups)
     holds = np.arange(kinds) // 2 == groups[:, None]
-    return data.dealt(_demand(holds, samples, data), groups, rng)
+    return data.assign(_demand(holds, samples, data), groups, rng)
 
 
 def random_pairs(
@@ -135,7 +135,7 @@ def classes_per_client(
         holds[client, np.argsort(held + rng.random(kinds))[:classes]] = True
     _, first, groups = np.unique(holds, axis=0, return_index=True, return_inverse=True)
     renumbered = np.argsort(np.argsort(first))
-    return data.dealt(_demand(holds, samples, data), renumbered[groups.reshape(-1)], rng)
+    return data.assign(_demand(holds, samples, data), renumbered[groups.reshape(-1)], rng)
 
 
 def dirichlet(
@@ -147,7 +147,7 @@ def dirichlet(
 
     With `samples`, client i draws its own proportions q_i ~ Dirichlet(alpha, ..., alpha) over the
     classes, and its class counts are multinomial(samples, q_i) (Hsu, Qi and Brown 2019). With
-    samples=None everything is dealt out: class c draws proportions over the clients, r_c ~
+    samples=None all samples are assigned: class c draws proportions over the clients, r_c ~
     Dirichlet(alpha, ..., alpha), and is divided by them (Yurochkin et al. 2019). Proportions that a
     class has too few samples for, or that leave a client empty, are drawn again, up to 100 times.
     Every client has a distribution of its own, so every client is a group of its own.
@@ -168,7 +168,7 @@ def dirichlet(
         else:
             demand = rng.multinomial(samples, rng.dirichlet(np.full(kinds, alpha), size=clients))
         if (demand.sum(axis=0) <= data.supply).all() and demand.sum(axis=1).all():
-            return data.dealt(demand, np.arange(clients), rng)
+            return data.assign(demand, np.arange(clients), rng)
     raise InputError(
         f"{_DRAWS} draws of Dirichlet({alpha:g}) proportions did not fit {clients} clients to these"
         f" {len(data.y)} samples; ask for fewer clients or samples, or a larger alpha."

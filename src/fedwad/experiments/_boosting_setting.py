@@ -95,7 +95,7 @@ def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partiti
         np.int64
     )
     _, groups = np.unique(portions, axis=0, return_inverse=True)
-    return data.dealt(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
+    return data.assign(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
 
 
 def distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:

@@ -62,9 +62,9 @@ def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Itera
 
     # A thread gets many items at once: handing over one takes a tenth of a millisecond.
     size = max(1, min(_AT_A_TIME, len(items) // (4 * n_jobs)))
-    bunches = [items[start : start + size] for start in range(0, len(items), size)]
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(n_jobs) as pool:
-        done: Iterable[list[T]] = pool.map(lambda bunch: [work(item) for item in bunch], bunches)
+        done: Iterable[list[T]] = pool.map(lambda batch: [work(item) for item in batch], batches)
         try:
             for results in done:
                 yield from results
@@ -78,19 +78,19 @@ class _Side:
     """Rows, the same rows about a common centre, and their squared norms there."""
 
     rows: Floats
-    near: Floats
+    centred: Floats
     norms: Floats
 
     @classmethod
     def of(cls, rows: Floats, centre: Floats) -> _Side:
         rows = np.ascontiguousarray(rows).view()
         rows.flags.writeable = False  # compiled code is compiled again for other kinds of arrays
-        near = rows - centre
-        return cls(rows, near, np.einsum("id,id->i", near, near))
+        centred = rows - centre
+        return cls(rows, centred, np.einsum("id,id->i", centred, centred))
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class _Prepared:
     """What a pair needs of one measure: features, and a table of classes (one empty class without
     labels)."""
 
@@ -109,15 +109,15 @@ def _compiled(
     `otherwise` is called where the proof fails.
     """
     parts = {index: _parts(measure) for index, measure in measures.items()}
-    if not _suit(list(parts.values())):
+    if not _can_be_compiled(list(parts.values())):
         return None
     from fedwad.ot._small.dense import prove
 
     centres = [
         np.mean([part[side].mean(axis=0) for part in parts.values()], axis=0) for side in (0, 1)
     ]
-    ready = {
-        index: _Ready(
+    prepared = {
+        index: _Prepared(
             measures[index].weights,
             measures[index].is_uniform,
             _Side.of(x, centres[0]),
@@ -128,7 +128,7 @@ def _compiled(
     }
 
     def distance(pair: Pair) -> float:
-        a, b = ready[pair[0]], ready[pair[1]]
+        a, b = prepared[pair[0]], prepared[pair[1]]
         uniform = a.uniform and b.uniform and len(a.weights) == len(b.weights)
         features, classes = _together(a.features, b.features), _together(a.table, b.table)
         cost, gap, error = prove(
@@ -139,7 +139,7 @@ def _compiled(
     return distance
 
 
-def _suit(parts: Sequence[tuple[Floats, Floats, NDArray[np.int64]]]) -> bool:
+def _can_be_compiled(parts: Sequence[tuple[Floats, Floats, NDArray[np.int64]]]) -> bool:
     """Whether compiled code can take all these measures: equal shapes, few points, no line, and
     no coordinates whose squares vanish."""
     shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts}
@@ -157,4 +157,4 @@ def _parts(measure: Measure) -> tuple[Floats, Floats, NDArray[np.int64]]:
 
 
 def _together(a: _Side, b: _Side) -> tuple[Any, ...]:
-    return a.near @ b.near.T, a.rows, b.rows, a.norms, b.norms
+    return a.centred @ b.centred.T, a.rows, b.rows, a.norms, b.norms

@@ -1,4 +1,4 @@
-"""Sampling noise from releases: what samples of one normal population are apart."""
+"""Sampling noise from releases: how far apart samples of one normal population are."""
 
 from __future__ import annotations
 

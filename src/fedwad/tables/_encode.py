@@ -16,7 +16,7 @@ from fedwad.tables._text import is_number
 __all__ = ["TRUTH", "encode", "label_values"]
 
 _BLOCK = 8192  # rows: a block of the result stays in the processor's cache
-_LOST, _UNKNOWN = -1, -2
+_MISSING, _UNKNOWN = -1, -2
 #: Texts that stand for booleans.
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
@@ -58,11 +58,11 @@ def label_values(column: Column, name: str) -> NDArray[Any]:
     return column.values.astype(np.int64) if whole else column.values
 
 
-def _refuse_missing(spec: SchemaColumn, lost: NDArray[np.bool_], name: str) -> None:
-    if spec.missing == "refuse" and lost.any():
+def _refuse_missing(spec: SchemaColumn, missing: NDArray[np.bool_], name: str) -> None:
+    if spec.missing == "refuse" and missing.any():
         rule = "level" if spec.kind == "category" else "indicator"
         raise InputError(
-            f"Column '{spec.name}' of {name} has {count_rows(lost, 'missing value')}, and the"
+            f"Column '{spec.name}' of {name} has {count_rows(missing, 'missing value')}, and the"
             f' schema expects none; set missing = "{rule}" for it in the schema, or fill them.'
         )
 
@@ -74,20 +74,20 @@ def _number_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
         scaled = (values[rows] - spec.centre) / spec.scale
-        lost = np.isnan(scaled)
-        if lost.any():
-            scaled[lost] = 0.0
+        missing = np.isnan(scaled)
+        if missing.any():
+            scaled[missing] = 0.0
             if indicator:
-                out[:, 1] = lost
+                out[:, 1] = missing
         out[:, 0] = scaled
 
     return write
 
 
 def _check_numbers(spec: SchemaColumn, values: NDArray[np.float64], name: str) -> None:
-    lost = np.isnan(values)
-    _refuse_missing(spec, lost, name)
-    wrong = ~(np.isfinite(values) | lost)
+    missing = np.isnan(values)
+    _refuse_missing(spec, missing, name)
+    wrong = ~(np.isfinite(values) | missing)
     if wrong.any():
         raise InputError(
             f"Column '{spec.name}' of {name} has {count_rows(wrong, 'infinite value')}; correct or"
@@ -159,10 +159,12 @@ def _level_indices(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.
     if column.kind == "unusable":
         raise _wrong_kind(spec, column, name)
     level_indices = _known_indices(spec, column)
-    lost = level_indices == _LOST
-    _refuse_missing(spec, lost, name)
-    if lost.any():
-        level_indices[lost] = len(spec.levels) if spec.missing == "level" else _index_of_other(spec)
+    missing = level_indices == _MISSING
+    _refuse_missing(spec, missing, name)
+    if missing.any():
+        level_indices[missing] = (
+            len(spec.levels) if spec.missing == "level" else _index_of_other(spec)
+        )
     unknown = level_indices == _UNKNOWN
     if unknown.any():
         if OTHER not in spec.levels:
@@ -190,8 +192,8 @@ def _known_indices(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteg
         lookup = [known.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
             lookup = [known.get(level, _UNKNOWN) for level in ("0", "1")]
-        return np.asarray(np.array([*lookup, _LOST], dtype=small_type(lookup))[column.values])
-    result = np.full(len(column), _LOST, dtype=small_type(spec.levels))
+        return np.asarray(np.array([*lookup, _MISSING], dtype=small_type(lookup))[column.values])
+    result = np.full(len(column), _MISSING, dtype=small_type(spec.levels))
     if column.kind == "empty":
         return result
     result[~column.missing] = _UNKNOWN

@@ -145,17 +145,17 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
 
 def _statistics(column: Column, least: int) -> ColumnStatistics:
     kind: ReadKind = column.kind
-    lost = 0 if kind == "unusable" else int(column.missing.sum())
-    count = len(column) - lost
+    missing = 0 if kind == "unusable" else int(column.missing.sum())
+    count = len(column) - missing
     common: dict[str, Any] = {
         "name": column.name,
         "kind": kind,
         "count": count,
-        "missing": lost,
+        "missing": missing,
         "identifier": column.name == "" or bool(_IDENTIFIER.search(column.name)),
     }
     if kind in ("number", "date"):
-        present = column.values[~np.isnan(column.values)] if lost else column.values
+        present = column.values[~np.isnan(column.values)] if missing else column.values
         return ColumnStatistics(**common, **_of_numbers(present, kind, least, common["identifier"]))
     if kind in ("category", "boolean"):
         return ColumnStatistics(**common, **_of_levels(column, least, common["identifier"]))

@@ -58,7 +58,7 @@ def heat_data(subject: Subject) -> dict[str, object]:
         "decimals": digits.decimals,
         "suffix": digits.suffix,
         "value": digits.whole(subject.value[pairs]),
-        "sure": subject.sure,
+        "sure": subject.interval_name,
         "lower": digits.whole(low[pairs], down),
         "upper": digits.whole(high[pairs], up),
         "verdict": [] if subject.differs is None else subject.differs[pairs].astype(int).tolist(),
@@ -73,7 +73,7 @@ def _line_data(subject: Subject, line: Line) -> dict[str, object]:
     if line.bounds is not None:
         low, high = line.bounds
         content |= {
-            "sure": subject.sample_sure,
+            "sure": subject.sample_interval_name,
             "lower": digits.whole(low[pairs], "down"),
             "upper": digits.whole(high[pairs], "up"),
         }
@@ -98,7 +98,9 @@ def _reading(subject: Subject) -> str:
         + tag("span", ": ", class_="unseen")
         + tag("b", escape(digits.text(value)), class_="number")
         + tag("span", ", ", class_="unseen")
-        + tag("span", escape(f"{subject.sure} {subject.interval(i, j)}"), class_="interval")
+        + tag(
+            "span", escape(f"{subject.interval_name} {subject.interval(i, j)}"), class_="interval"
+        )
     )
     return tag(
         "div",

@@ -201,7 +201,10 @@ def _width(subject: Subject) -> Iterator[tuple[str, str]]:
         below, above = (
             float(np.median(np.abs(bound[usable] / values[usable] - 1))) for bound in (lower, upper)
         )
-        yield subject.sample_sure, f"{below:.0%} below to {above:.0%} above the value (medians)"
+        yield (
+            subject.sample_interval_name,
+            f"{below:.0%} below to {above:.0%} above the value (medians)",
+        )
 
 
 def _against_exact(subject: Subject) -> list[tuple[str, str]]:

@@ -63,13 +63,13 @@ def _cells(subject: Subject) -> list[tuple[str, Callable[[int, int], str]]]:
 
     cells: list[tuple[str, Callable[[int, int], str]]] = []
     if subject.of_populations:
-        cells += [("populations", number(subject.value)), (subject.sure, subject.interval)]
+        cells += [("populations", number(subject.value)), (subject.interval_name, subject.interval)]
         cells += [("chance alone", number(np.asarray(matrix.noise, dtype=float)))]
     if matrix.pvalue is not None:
         pvalue = matrix.pvalue
         cells.append(("p", lambda i, j: _pvalue(float(pvalue[i, j]))))
     cells.append(("samples" if subject.of_populations else "value", number(subject.sample)))
-    cells.append((subject.sample_sure, between(subject.sample_bounds)))
+    cells.append((subject.sample_interval_name, between(subject.sample_bounds)))
     return cells + [(label, number(numbers)) for label, numbers in subject.others()]
 
 
@@ -104,7 +104,7 @@ def folded(key: str, title: str, content: str) -> str:
 
 def pairs_csv(subject: Subject) -> str:
     """All pairs as comma-separated values with eight digits, bounds rounded outwards."""
-    others = _beside(subject)
+    others = _further_columns(subject)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["a", "b", "value", "lower", "upper", *(label for label, _ in others)])
@@ -117,7 +117,7 @@ def pairs_csv(subject: Subject) -> str:
     return file.getvalue()
 
 
-def _beside(subject: Subject) -> list[tuple[str, Floats]]:
+def _further_columns(subject: Subject) -> list[tuple[str, Floats]]:
     """Further columns of the file."""
     matrix, found = subject.matrix, []
     if subject.of_populations and matrix.population_interval is not None:

@@ -29,7 +29,7 @@ class Line:
         if self.bounds is None:
             return said
         low, high = (float(end[i, j]) for end in self.bounds)
-        return f"{said}, {subject.sample_sure} {subject.digits.interval(low, high)}"
+        return f"{said}, {subject.sample_interval_name} {subject.digits.interval(low, high)}"
 
 
 def reading_lines(subject: Subject) -> list[Line]:

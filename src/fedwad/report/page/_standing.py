@@ -26,7 +26,7 @@ def standing_out(reasons: Reasons) -> str:
 
 def _table(reasons: Reasons) -> str:
     subject, columns = reasons.subject, reasons.standing
-    parts, sure = reasons.by_site
+    parts, significant = reasons.by_site
     whole = parts.sum(axis=1, keepdims=True)
     shares = np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
     largest = float(parts[:, columns].max()) or 1.0
@@ -37,7 +37,10 @@ def _table(reasons: Reasons) -> str:
         tag(
             "tr",
             tag("th", name(subject.names[site]), scope="row"),
-            *(_cell(shares[site, k], bool(sure[site, k]), int(levels[site, k])) for k in columns),
+            *(
+                _cell(shares[site, k], bool(significant[site, k]), int(levels[site, k]))
+                for k in columns
+            ),
         )
         for site in map(int, subject.tree.order)
     )

@@ -72,12 +72,12 @@ class Subject:
         return known and bool(judged_sites(self.matrix))
 
     @property
-    def sure(self) -> str:
+    def interval_name(self) -> str:
         """The word for the intervals of the distances that the page shows."""
-        return "95% interval" if self.of_populations else self.sample_sure
+        return "95% interval" if self.of_populations else self.sample_interval_name
 
     @property
-    def sample_sure(self) -> str:
+    def sample_interval_name(self) -> str:
         """The word for the bounds of the distances between samples."""
         return "certified" if self.matrix.certified else "likely"
 

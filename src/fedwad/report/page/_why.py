@@ -61,7 +61,7 @@ class Reasons:
         """Part of each column in each site's mean squared distance, and whether it is significant
         in any pair; both (sites, columns)."""
         size, count = self.subject.size, len(self.columns)
-        parts, sure = np.zeros((size, count)), np.zeros((size, count))
+        parts, significant = np.zeros((size, count)), np.zeros((size, count))
         for i, j in zip(*map(np.ndarray.tolist, self.subject.pairs), strict=True):
             if not self.may_differ(i, j):
                 continue
@@ -69,15 +69,15 @@ class Reasons:
             squared = float(self.subject.placed[i, j]) ** 2
             for site in (i, j):
                 parts[site] += np.maximum(found.excess, 0.0) * squared / (size - 1)
-                sure[site] = np.maximum(sure[site], found.significant)
-        return parts, sure
+                significant[site] = np.maximum(significant[site], found.significant)
+        return parts, significant
 
     @cached_property
     def standing(self) -> list[int]:
         """The columns by which some site stands out, the largest part first."""
-        parts, sure = self.by_site
+        parts, significant = self.by_site
         order = np.argsort(-parts.sum(axis=0), kind="stable").tolist()
-        return [k for k in order if sure[:, k].any()][:_MOST_COLUMNS]
+        return [k for k in order if significant[:, k].any()][:_MOST_COLUMNS]
 
 
 def reasons_of(subject: Subject, shape: Shape | None = None) -> Reasons | None:
