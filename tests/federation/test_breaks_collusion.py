@@ -21,6 +21,7 @@ from fedwad.federation import (
     unpack,
 )
 from oracles import options_of
+from parameters import mostly_slow
 
 RNG = np.random.default_rng(0)
 NAMES = "curious", "oslo", "rome"
@@ -58,7 +59,7 @@ ONE_MESSAGE = {
 }
 
 
-@pytest.mark.parametrize("question", ONE_MESSAGE)
+@pytest.mark.parametrize("question", mostly_slow(ONE_MESSAGE, 1))
 def test_a_site_that_is_asked_once_is_sent_nothing_about_the_others(question):
     seen = []
     for others in ({}, OTHER):

@@ -24,6 +24,7 @@ from fedwad.federation import (
 )
 from fedwad.ot import Measure
 from fedwad.privacy import DP
+from parameters import mostly_slow
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((300, 3))))
 ONE = Policy(("summary",), max_distinct_replies=1)
@@ -67,11 +68,12 @@ def written(path):
     return path.read_bytes()
 
 
-def test_no_damaged_byte_lets_a_second_summary_out(tmp_path):
-    """Row 8: each byte of the one line in turn."""
+@pytest.mark.parametrize("first", mostly_slow([0, 3, 6], 1))
+def test_no_damaged_byte_lets_a_second_summary_out(first, tmp_path):
+    """Row 8: each third byte of the one line in turn."""
     whole = written(tmp_path / "first.jsonl")
     out = []
-    for place in range(0, len(whole), 3):
+    for place in range(first, len(whole), 9):
         damaged = bytearray(whole)
         damaged[place] ^= 0x04
         path = tmp_path / f"{place}.jsonl"
@@ -79,7 +81,7 @@ def test_no_damaged_byte_lets_a_second_summary_out(tmp_path):
         if more(path, ONE, [asked(1)]):
             out.append(place)
     assert not out, (
-        f"a second, different summary left after damage to {len(out)} of {len(whole[::3])} bytes"
+        f"a second, different summary left after damage to {len(out)} of {len(whole[::9])} bytes"
     )
 
 
@@ -130,7 +132,9 @@ def exchange(path):
     path.write_bytes(content[: len(content) // 2] + b"\n" + b" " * len(content))
 
 
-@pytest.mark.parametrize("harm", [cut, cut_in_half, rotate, rotate_without_a_new_one, exchange])
+@pytest.mark.parametrize(
+    "harm", mostly_slow([cut_in_half, rotate, cut, rotate_without_a_new_one, exchange], 2)
+)
 def test_a_ledger_changed_under_running_nodes_closes_the_door(tmp_path, harm):
     """Row 9: two processes share a file of five queries; whatever happens to it, no sixth reply
     leaves.
