@@ -16,8 +16,9 @@ demo: $(USED)  ## four hospitals, one question; the first time it installs what 
 drill: $(INSTALLED)  ## nodes as processes: killed, stopped, flooded, a full disk, a rotated ledger; at most two minutes
 	$(BIN)/python scripts/drill.py
 
+# Workers share the cores, so that each takes one thread and what another worker has left to do.
 test: $(INSTALLED)  ## everything but the slow tests
-	$(PYTEST) -m "not slow"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTEST) --dist worksteal -m "not slow"
 
 test-lowest: ## the tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest

@@ -19,8 +19,8 @@ from fedwad.experiments import NAMES
 from fedwad.experiments._boosting_claims import ALGORITHMS, DATA
 from fedwad.experiments._boosting_paper import PAPERS
 from fedwad.experiments._experiment import pick
-from fedwad.experiments._last_round import covered, expected
-from fedwad.experiments._paper_words import RULES
+from last_round import covered, expected
+from paper_words import RULES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "paper.md"

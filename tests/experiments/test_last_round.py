@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedwad.experiments._last_round import covered, expected
+from last_round import covered, expected
 
 
 @pytest.mark.parametrize("clients", [10, 20, 40, 100])

@@ -3,7 +3,7 @@
 import pytest
 
 from fedwad.experiments import NAMES
-from fedwad.experiments._paper_words import RULES
+from paper_words import RULES
 
 
 def rule(experiment, start):

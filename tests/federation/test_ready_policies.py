@@ -82,7 +82,14 @@ def test_the_policy_to_start_with_serves_a_coreset_too():
 
 @pytest.mark.parametrize(
     ("name", "times"),
-    {"summary": 21, "classes": 21, "classifier": 6, "rounds": 2, "hub": 3, "coreset": 2}.items(),
+    [
+        ("hub", 3),
+        ("classifier", 6),
+        pytest.param("summary", 21, marks=pytest.mark.slow),
+        pytest.param("classes", 21, marks=pytest.mark.slow),
+        ("rounds", 2),
+        ("coreset", 2),
+    ],
 )
 def test_a_ready_policy_serves_its_task_again_and_again(name, times):
     """Beyond `max_queries`, since the same questions tell nothing new; everything is in the ledger

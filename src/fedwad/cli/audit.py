@@ -17,6 +17,7 @@ from fedwad._audit import AuditResult, Row
 from fedwad._matrix.api import Progress
 from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.groups import Json, Seed
 from fedwad.cli.policy_check import UNTRIED_WARNING, untried
 from fedwad.errors import InputError
 from fedwad.federation import Policy
@@ -54,9 +55,7 @@ def audit(
     drop: Drop = None,
     missing: Missing = None,
     schema: SchemaFile = "auto",
-    seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
-    ] = 0,
+    seed: Seed = 0,
     save: Annotated[
         Path | None, typer.Option(help="Write the result, without records, to this .json file.")
     ] = None,
@@ -69,9 +68,7 @@ def audit(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if records were reconstructed.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """What could a curious server reconstruct of your data?
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.groups import Json
 from fedwad.federation import Ledger, Policy, read_ledger
 from fedwad.federation.ledger import Entry
 from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
@@ -31,9 +32,7 @@ def show_budget(
     delta: Annotated[
         float, typer.Option(help="The delta at which epsilon is shown, if no policy has one.")
     ] = 1e-5,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the privacy budget that a node's releases have spent, and what is left."""
     entries = read_ledger(file)

@@ -13,7 +13,7 @@ from rich.table import Table
 from fedwad._words import bytes_in_words, counted
 from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, DemoResult, run_demo
 from fedwad.cli.console import errors, guarded, print_json, screen
-from fedwad.cli.groups import check_ending
+from fedwad.cli.groups import Json, Seed, check_ending
 from fedwad.cli.sites import conflict_sentences
 
 __all__ = ["demo"]
@@ -31,12 +31,8 @@ def demo(
     report: Annotated[Path, typer.Option(help="Write an HTML report to this file.")] = Path(
         "fedwad-demo.html"
     ),
-    seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
-    ] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
     """Compare four hospitals' patient data without showing a row."""
     check_ending(report, ".html", "--report")

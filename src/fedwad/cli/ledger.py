@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fedwad._words import bytes_in_words
 from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.node import Json
+from fedwad.cli.groups import Json
 from fedwad.federation import Entry, Ledger, read_ledger
 
 __all__ = ["show"]

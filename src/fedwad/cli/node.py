@@ -15,6 +15,7 @@ from rich.table import Table
 from fedwad._words import bytes_in_words
 from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
 from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.groups import Json
 from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -27,11 +28,9 @@ from fedwad.federation import (
     read_ledger,
 )
 
-__all__ = ["Json", "check"]
+__all__ = ["check"]
 
 _RIGHT = ("smallest cell", "sends")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
 @guarded

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.groups import Json, Seed
 from fedwad.errors import InputError
 from fedwad.privacy import FeasibilityReport
 from fedwad.privacy import plan as simulated
@@ -44,12 +45,8 @@ def plan(
         float,
         typer.Option(help="The public clip norm, in units of a sample's typical norm."),
     ] = 2.0,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers; the same seed gives the same result.")
-    ] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
     """Is differential privacy feasible at this size? Simulated releases show the error; nothing is
     spent."""

@@ -16,6 +16,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from fedwad.cli.console import errors, guarded, print_json, screen
+from fedwad.cli.groups import Json
 from fedwad.experiments import NAMES, Claim, Outcome, Progress, experiment
 from fedwad.experiments import reproduce as reproduced
 
@@ -36,9 +37,7 @@ def reproduce(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget what an earlier run has measured.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Reproduce the paper's figures and tables, beside our methods and the exact distances.
 

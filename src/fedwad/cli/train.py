@@ -20,6 +20,7 @@ from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interr
 from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
 from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
 from fedwad.cli.engine import Ca, Connect, Engine, Timeout
+from fedwad.cli.groups import Json
 from fedwad.errors import InputError
 from fedwad.federation import Columns
 from fedwad.learning import Algorithm, TrainingOptions, TrainingResult
@@ -102,9 +103,7 @@ def train(
     connect: Connect = None,
     ca: Ca = None,
     timeout: Timeout = 3600.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on standard output.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a classifier without pooling the data: on all sites together, and in clusters of
     similar sites.
