@@ -1,8 +1,8 @@
 """Attacks on training: networks whose weights the server chose to read records.
 
-Units with thresholds a little apart along one direction: the gradients of neighbours differ by the
-records between two thresholds. And a network that says on which side of a plane a record lies makes
-each test a count of records.
+The first attack chooses units whose thresholds are a little apart along one direction. The
+gradients of two neighbours then differ by the records between their thresholds. The second attack
+chooses a network that says on which side of a plane a record lies. Each test then counts records.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ def counted_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  
     if d > _MOST_FEATURES:
         return session.nothing
     turned = np.eye(d)[0] + _TURN * np.eye(d)
-    reached = [_farthest(session, direction) for direction in turned]
-    if any(place is None for place in reached):
+    farthest = [_farthest(session, direction) for direction in turned]
+    if None in farthest:
         return session.nothing
-    return np.asarray(np.linalg.solve(turned, np.array(reached, dtype=np.float64)))[None]
+    return np.asarray(np.linalg.solve(turned, np.array(farthest, dtype=np.float64)))[None]
 
 
 def _farthest(session: AttackSession, direction: Floats) -> float | None:
-    """Where the last record along a direction lies, by halving."""
-    ask = partial(_right, session, direction)
+    """The coordinate of the last record along a direction, by bisection."""
+    ask = partial(_count_correct, session, direction)
     none, low, high = ask(_FAR * session.clip_norm), 0.0, 2.0 * session.clip_norm
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -86,7 +86,7 @@ def _farthest(session: AttackSession, direction: Floats) -> float | None:
     return high
 
 
-def _right(session: AttackSession, direction: Floats, threshold: float) -> int | None:
+def _count_correct(session: AttackSession, direction: Floats, threshold: float) -> int | None:
     first, bias = np.zeros((_SIZES[0], session.features)), np.zeros(_SIZES[0])
     first[0], bias[0] = direction, -threshold
     weights = _network(session, first, bias, (0.0, 1e6), (1e-6, 0.0))

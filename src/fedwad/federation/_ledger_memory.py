@@ -33,8 +33,8 @@ __all__ = ["Entry", "Ledger", "Outcome", "entries_of", "lock_all", "read_ledger"
 _EXECUTED = ("answered", "withheld")
 _LONGEST_REASON = 300  # characters; a sentence can quote what arrived
 
-#: Lines that may be written at once, and seconds until one more may, for outcomes that count for no
-#: limit.
+#: A rate for each outcome that counts for no limit: how many lines may be written at once, and the
+#: seconds until one more may.
 _LISTED: dict[str, tuple[int, float]] = {
     "unreadable": (10, 60.0),
     "refused": (100, 60.0),
@@ -218,7 +218,8 @@ class Ledger:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """From asking the policy to recording the reply nobody else may count or write."""
+        """Held from asking the policy until the reply is recorded, so that nobody else counts or
+        writes meanwhile."""
         with self._lock:
             yield
 
