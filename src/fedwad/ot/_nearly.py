@@ -89,6 +89,7 @@ class _Side:
         table, codes, features = None, np.zeros(0, dtype=np.int64), measure.points
         if isinstance(measure, LabelledMeasure):
             table, codes, features = measure.table, measure.codes, measure.features
+        codes.setflags(write=False)  # compiled code is compiled again for other kinds of arrays
         mean = features.mean(axis=0)
         length = max_abs(features, mean) or 1.0
         near = (features - mean) / length
@@ -171,7 +172,7 @@ def _by_auctions(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, 
         (part / unit).astype(np.float32) for part in (costs.rows, costs.cols, costs.between)
     )
     cross = np.float32(costs.cross / unit)
-    cost = whole_costs(costs.product, cross, own, other, table, rows, cols)
+    cost = whole_costs(costs.product, cross, own, other, (table, rows, cols))
     chosen, paid = _nearly_assigned(cost)
     return (chosen, paid * unit) if paid >= _FEWEST_UNITS else None
 
@@ -204,11 +205,11 @@ def _nearly_assigned(cost: Any) -> tuple[Indices, float]:
     first = max(1.0, float((part.mean(axis=1) - part.min(axis=1)).mean()) / 4)
     g = np.zeros(len(part), dtype=np.int32)
     while True:
-        cols, f = np.empty(len(part), dtype=np.int64), np.empty(len(part), dtype=np.int32)
-        paid = float(auctions(part, g, cols, first, _SHRINK, _TOLERANCE, f))
+        cols, paid = auctions(part, g, first, _SHRINK, _TOLERANCE)
         if step == 1 or paid < 0:
             return cols, paid
         finer = step // _GROWTH
+        f = (part - g).min(axis=1)
         g = (cost[::step, ::finer] - f[:, None]).min(axis=0)
         first = max(1.0, _SHRINK * _TOLERANCE * paid)
         step = finer
