@@ -24,7 +24,10 @@ __all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
 _DEFAULT_EXPONENT = 0.4
-_SUMMARISED = 400  # rows in halves that are summarised, about
+_SUMMARISED = 4  # splits whose halves are summarised, at most
+# Where estimates are too high by a factor, they fall more slowly with the number of rows than exact
+# squares do: their exponent is that of the noise, divided by this power of the factor.
+_SLOWER = 1.4
 _ROUGH = 0.01  # standard error that even many splits leave
 _GAMMAS = np.linspace(1.0, 6.0, 51)
 _GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
@@ -159,7 +162,7 @@ def calibrate(
     )
     if splits.size < MIN_HALF or not noise > 0:
         return found
-    return _with_estimates(splits, found, halves, exact, quarters[:, 0])
+    return _with_estimates(splits, found, halves, exact)
 
 
 def _even(measure: Measure, features: bool) -> Floats | None:
@@ -174,42 +177,28 @@ def _feature_shares(squares: list[Floats]) -> Floats:
 
 
 def _with_estimates(
-    splits: Splits, found: Calibration, halves: Sequence[Half], exact: Floats, quarters: Floats
+    splits: Splits, found: Calibration, halves: Sequence[Half], exact: Floats
 ) -> Calibration:
     """The same with what a server estimates for halves, from summaries of as many rows.
 
-    Estimates are compared with the exact squares of the same halves and quarters, so that their
-    common fluctuations cancel.
+    Estimates are compared with the exact squares of the same halves, so that their common
+    fluctuations cancel.
     """
-    size = splits.size
-    number = int(np.clip(_SUMMARISED // size, 2, min(4, len(halves))))
-    wholes = splits.synthetic([rows for half in halves[:number] for rows in half])
-    fewer = splits.synthetic(
-        [rows for half in halves[:number] for rows in splits.quarters(half)[0]]
+    number = min(_SUMMARISED, len(halves))
+    drawings = splits.synthetic([rows for half in halves[:number] for rows in half])
+    estimates = np.array(
+        [splits.estimate(drawings[2 * k : 2 * k + 2], splits.size) for k in range(number)]
     )
-    steps = []
-    for k in range(number):
-        pair = slice(2 * k, 2 * k + 2)
-        whole, fewer_points = (
-            splits.estimate(wholes[pair], points) for points in (size, size // 2)
-        )
-        fewer_rows = splits.estimate(fewer[pair], size // 2)
-        values = np.array([whole, fewer_points, fewer_rows, exact[k], quarters[k]])
-        if not (values > 0).all():
-            return found
-        log = np.log(values)
-        # More points lower the estimate, and so do more rows behind a summary. The step from
-        # `fewer_points` is the first of these; that from `fewer_rows` has both. Some of what rows
-        # do stays (cells of k-means are never the same), so the step lies between the two.
-        step = (log[1] + log[2]) / 2 - log[0]
-        steps.append((log[0] - log[3], step - (log[4] - log[3])))
-    error, slope = (_shrunk(np.array(part)) for part in zip(*steps, strict=True))
+    if not ((estimates > 0) & (exact[:number] > 0)).all():
+        return found
+    error = _shrunk(np.log(estimates / exact[:number]))
+    exponent = np.clip(found.exponent * np.exp(-_SLOWER * error), *EXPONENTS)
     found = replace(
         found,
         synthetic=float(found.noise * np.exp(error)),
-        synthetic_half=float(found.noise_quarter * np.exp(error + slope)),
+        synthetic_half=float(found.noise * np.exp(error) * 2**exponent),
     )
-    return _with_gamma(splits, found, halves[0], splits.cell_means(wholes[0]))
+    return _with_gamma(splits, found, halves[0], splits.cell_means(drawings[0]))
 
 
 def _shrunk(values: Floats) -> float:

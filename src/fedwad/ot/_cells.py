@@ -174,18 +174,20 @@ def merge_small(
     while True:
         counts = sizes.counts
         present = np.flatnonzero(counts)
-        smallest = present[counts[present].argmin()]
+        smallest = int(present[counts[present].argmin()])
         if counts[smallest] >= min_size - 1e-9 or len(present) == 1:
             break
-        others = present[present != smallest]
-        home = others[ground_cost(centres[smallest][None], centres[others])[0].argmin()]
+        squares = ((centres[present] - centres[smallest]) ** 2).sum(axis=1)
+        squares[present == smallest] = np.inf
+        home = int(present[squares.argmin()])
         total = mass[home] + mass[smallest]
         centres[home] += (centres[smallest] - centres[home]) * (mass[smallest] / total)
         mass[home] = total
-        sizes = sizes.merged(int(smallest), int(home))
+        sizes = sizes.merged(smallest, home)
         homes[homes == smallest] = home
-    numbers = np.cumsum(np.isin(np.arange(len(mass)), present)) - 1
-    return np.asarray(numbers[homes][labels], dtype=np.int64)
+    numbers = np.zeros(len(mass), dtype=np.int64)
+    numbers[present] = np.arange(len(present))
+    return np.asarray(numbers[homes][labels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,10 +212,17 @@ class _CellSizes:
     @property
     def counts(self) -> Floats:
         """Kish's effective number of samples, 0 for an empty cell."""
+        if self.squares is self.sums:
+            return self.sums
         return np.asarray(self.sums**2 / np.where(self.squares > 0, self.squares, 1.0))
 
     def merged(self, one: int, home: int) -> _CellSizes:
         """The sizes after cell `one` joined `home`."""
+        if self.squares is self.sums:  # equal weights: numbers of rows
+            counts = self.sums.copy()
+            counts[home] += counts[one]
+            counts[one] = 0.0
+            return _CellSizes(self.heaviest, counts, counts)
         heaviest, sums, squares = self.heaviest.copy(), self.sums.copy(), self.squares.copy()
         unit = max(heaviest[one], heaviest[home])
         factors = heaviest[[one, home]] / unit

@@ -26,6 +26,8 @@ _Z = 1.959964  # 97.5% quantile of the normal distribution
 _CALIBRATION_ERROR = 0.1
 #: Part of a calibrated square that does.
 _RELATIVE_ERROR = 0.0075
+#: Part by which `synthetic_at` may be wrong for each doubling of the rows, and when that ends.
+_PER_DOUBLING, _MOST_DOUBLINGS = 0.03, 4.0
 _SIGNIFICANT = 2.5  # standard deviations; what transport adds counts only beyond them
 # Near equality squares are skewed: the 97.5% quantile of chi-square lies 2.1 (50 degrees of
 # freedom) to 2.8 (one) standard deviations above its mean.
@@ -81,16 +83,25 @@ def calibrated_square(
     """T (1 - (1 - kappa) u^gamma) for all pairs of estimated squared distances T, (N, N).
 
     kappa = E0 / T0 compares the exact and the estimated square of samples of one population, and
-    u = min(1, T0 / T). Estimates near T0 are multiplied by kappa and those far above it stay.
+    u = min(1, T0 / T). Estimates near T0 are multiplied by kappa and those far above it stay. T0
+    is extrapolated from few rows. Too low a T0 does more harm than too high a one, since what
+    exceeds it counts in full, so u has it a little higher.
     """
     exact = _null(calibrations, counts, Calibration.noise_at)
     estimated = _null(calibrations, counts, Calibration.synthetic_at)
     known = (estimated > 0) & (squares > 0)
     kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
-    share = np.where(known, np.minimum(1.0, estimated / np.where(known, squares, 1.0)), 0.0)
+    least = _null(calibrations, counts, _safe_estimate)
+    share = np.where(known, np.minimum(1.0, least / np.where(known, squares, 1.0)), 0.0)
     gammas = np.array([c.gamma for c in calibrations])
     gamma = (gammas[:, None] + gammas) / 2
     return np.asarray(squares * np.maximum(1 - (1 - kappa) * share**gamma, 0.0))
+
+
+def _safe_estimate(c: Calibration, n: float) -> float:
+    """What a server may estimate for two samples of n rows, with what extrapolation may miss."""
+    doublings = float(np.clip(np.log2(n / c.drawn), 0.0, _MOST_DOUBLINGS))
+    return c.synthetic_at(n) * (1 + _PER_DOUBLING * doublings)
 
 
 def populations(

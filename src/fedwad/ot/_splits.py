@@ -32,16 +32,17 @@ __all__ = [
 ]
 
 #: Largest number of rows in a half: for samples below and above some thousand rows.
-MAX_HALF = 200, 400
+MAX_HALF = 150, 300
 #: Fewest rows in a half for which the estimator's error is measured.
 MIN_HALF = 10
 _SCALE_SPLITS = 12  # for `scale_differences`, which needs no transport
 _TOTAL_ROWS = 800  # of one half, over all splits
 _MIN_SPLITS, _MAX_SPLITS = 4, 12
-_DRAWS = 2  # synthetic samples per estimate
+_DRAWS = 1  # synthetic samples per estimate
+_ENTRIES = 1 << 20  # numbers of halves that are held at once
 _FAR = 3  # halves in a sample of many rows
 _GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
-_MIXED = 300  # rows of a mixture
+_MIXED = 120  # rows of a mixture
 
 Indices = NDArray[np.int64]
 #: Rows of two disjoint parts of equal size.
@@ -111,11 +112,15 @@ class Splits:
     def scale_differences(self) -> tuple[float, float]:
         """How far standard deviations of halves are apart, by feature and in total."""
         found = []
-        for _ in range(_SCALE_SPLITS):
-            one, two = (_standard_deviations(self.measure.part(rows)) for rows in self._two_parts())
-            total = float(np.linalg.norm(one) - np.linalg.norm(two))
-            found.append((float(((one - two) ** 2).sum()), total**2))
-        by_feature, total = np.mean(found, axis=0)
+        at_once = max(1, _ENTRIES // (2 * self.size * self.measure.dimension))
+        for start in range(0, _SCALE_SPLITS, at_once):
+            rows = np.array(
+                [self._two_parts() for _ in range(start, min(start + at_once, _SCALE_SPLITS))]
+            )
+            one, two = _standard_deviations(self.measure, rows).transpose(1, 0, 2)
+            totals = np.linalg.norm(one, axis=1) - np.linalg.norm(two, axis=1)
+            found.append(np.column_stack([((one - two) ** 2).sum(axis=1), totals**2]))
+        by_feature, total = np.concatenate(found).mean(axis=0)
         return float(by_feature), float(total)
 
     def part(self, rows: Indices) -> Measure:
@@ -136,10 +141,10 @@ class Splits:
             )
         )
 
-    def estimate(self, pair: Sequence[Drawing], size: int, draws: int = _DRAWS) -> float:
+    def estimate(self, pair: Sequence[Drawing], size: int, draws: int | None = None) -> float:
         """The square that a server estimates from two summaries, with so many points."""
         squares = []
-        for _ in range(draws):
+        for _ in range(draws or _DRAWS):
             x, y = (one.draw(size, self.rng) for one in pair)
             cols = optimal_assignment(x, y)
             squares.append(float(paired_squares(x, y, np.arange(size), cols).mean()))
@@ -234,10 +239,15 @@ def _products(x: Floats, y: Floats) -> Floats:
     return cost
 
 
-def _standard_deviations(part: Measure) -> Floats:
-    points = part.points - part.points.mean(axis=0)
-    variances = part.weights @ points**2 - (part.weights @ points) ** 2
-    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))  # rounding can leave less than zero
+def _standard_deviations(measure: Measure, rows: Indices) -> Floats:
+    """Standard deviations of each feature, for sets of rows (..., m): (..., d)."""
+    points = measure.rows(rows)
+    points -= points.mean(axis=-2, keepdims=True)
+    weights = measure.weights[rows]
+    weights = (weights / weights.sum(axis=-1, keepdims=True))[..., None, :]
+    variances = weights @ points**2 - (weights @ points) ** 2
+    # Rounding can leave less than zero.
+    return np.asarray(np.sqrt(np.maximum(variances[..., 0, :], 0.0)))
 
 
 def effective_count(weights: Floats) -> int:
