@@ -42,7 +42,12 @@ class Suggestion:
 
 
 def cluster(
-    distances: ArrayLike, k: int, affinity: Affinity = "kernel", n_neighbors: int = 3, seed: int = 0
+    distances: ArrayLike,
+    k: int,
+    affinity: Affinity = "kernel",
+    n_neighbors: int = 3,
+    seed: int = 0,
+    resolution: float = 0.0,
 ) -> NDArray[np.int64]:
     """Cluster sites by spectral clustering (Ng, Jordan, Weiss 2001).
 
@@ -59,6 +64,7 @@ def cluster(
         (the paper's second and third, with 3 and 5)
     n_neighbors : neighbours of each site in the graph of "knn"
     seed : of the k-means step
+    resolution : standard error of a squared distance, the smallest bandwidth of "kernel"
 
     Returns
     -------
@@ -81,7 +87,7 @@ def cluster(
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
-    graph = _graph(checked, affinity, n_neighbors, k)
+    graph = _graph(checked, affinity, n_neighbors, k, resolution)
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -101,20 +107,21 @@ def _laplacian(graph: Floats) -> Floats:
     return np.asarray(np.eye(len(graph)) - scale[:, None] * graph * scale)
 
 
-def suggest(distances: ArrayLike) -> Suggestion:
+def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
     """Suggest the number of clusters with the largest eigengap, up to 15; 1 if no gap is clear.
 
     Affinity is exp(-(D^2 - d^2)/s), where d is the smallest distance: two samples of one
     distribution are still about d apart. We scan the bandwidth s from the median nearest-neighbour
     excess (at least 0.1 d^2) up to half the median excess, and keep the s with the largest
     eigengap. A gap is clear from 0.5 on: k groups without links between them have a gap of about 1.
+    No bandwidth is below `resolution`, the standard error of a squared distance.
     """
     checked = _checked(distances)
     count = len(checked)
     if count < 3:
         return Suggestion(1, np.zeros(count))
     best, found = 0.0, Suggestion(1, np.zeros(count))
-    for graph in _kernels(checked):
+    for graph in _kernels(checked, resolution):
         eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
             : _LARGEST_SUGGESTION + 1
         ]
@@ -166,16 +173,17 @@ def agreement(
     affinity: Affinity = "kernel",
     n_neighbors: int = 3,
     seed: int = 0,
+    resolution: float = 0.0,
 ) -> float:
     """Return the mean adjusted Rand index between the clusters of `distances` and of `others`."""
     from sklearn.metrics import adjusted_rand_score
 
-    reference = cluster(distances, k, affinity, n_neighbors, seed)
+    reference = cluster(distances, k, affinity, n_neighbors, seed, resolution)
     return float(
         np.mean(
             [
                 adjusted_rand_score(
-                    reference, cluster(other, k, affinity, n_neighbors, seed + draw)
+                    reference, cluster(other, k, affinity, n_neighbors, seed + draw, resolution)
                 )
                 for draw, other in enumerate(others)
             ]
@@ -183,7 +191,9 @@ def agreement(
     )
 
 
-def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> Floats:
+def _graph(
+    distances: Floats, affinity: Affinity, n_neighbors: int, k: int, resolution: float
+) -> Floats:
     """Return affinities between all sites, or to nearest neighbours."""
     if affinity == "linear":
         largest = float(distances.max()) or 1.0
@@ -192,7 +202,7 @@ def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> F
         return graph
     if affinity == "kernel":  # with the bandwidth that separates k clusters best
         return max(
-            _kernels(distances),
+            _kernels(distances, resolution),
             key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]),
         )
     if check_whole(n_neighbors, "n_neighbors") >= len(distances):
@@ -207,15 +217,17 @@ def _graph(distances: Floats, affinity: Affinity, n_neighbors: int, k: int) -> F
     return np.asarray((graph + graph.T) / 2)
 
 
-def _kernels(distances: Floats) -> list[Floats]:
+def _kernels(distances: Floats, resolution: float) -> list[Floats]:
     """Return the graphs of `suggest`, one for each bandwidth."""
-    squares = (distances / (float(distances.max()) or 1.0)) ** 2
+    length = float(distances.max()) or 1.0
+    squares = (distances / length) ** 2
     apart = ~np.eye(len(squares), dtype=bool)
     nearest = np.where(apart, squares, np.inf).min(axis=1)
     smallest = float(nearest.min())
     # If every site has a copy at distance zero, any other distance is large.
     least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
-    unit = max(float(np.median(nearest)) - smallest, _NOISE * smallest) or least
+    noise = max(_NOISE * smallest, resolution / length**2)
+    unit = max(float(np.median(nearest)) - smallest, noise) or least
     largest = max(unit, (float(np.median(squares[apart])) - smallest) / 2)
     graphs = []
     while unit <= largest * (1 + 1e-9):

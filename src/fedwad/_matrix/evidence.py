@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from fedwad._matrix.health import Health
+from fedwad._matrix.odd import mean_error
 from fedwad.ot import Floats
 
 __all__ = ["any_difference", "distances_for_clusters", "sampled_again", "too_small"]
@@ -23,13 +25,15 @@ def any_difference(
     population: Floats | None,
     interval: tuple[Floats, Floats] | None,
     level: float = _LEVEL,
+    health: Health | None = None,
 ) -> bool | None:
     """Return whether any two sites differ by more than chance, at 5% over all pairs.
 
-    Adjusted p-values decide where there are some. Else some pair's interval must lie above zero
-    after Bonferroni's correction for the number of pairs, with quantiles of Student's t, since
-    sites measure their noise on a few splits only. Sites whose noise is unknown are left out; None
-    if fewer than two remain.
+    Adjusted p-values decide where there are some. Else the interval of some pair must lie above
+    zero after Bonferroni's correction for the number of pairs, or, if `health` is known, the mean
+    over all pairs must exceed its error, which finds small differences between many sites. Each
+    has half the level. Quantiles are those of Student's t, since sites measure their noise on a
+    few splits only. Sites whose noise is unknown are left out; None if fewer than two remain.
     """
     if pvalue is not None:
         return bool((pvalue <= level).any())
@@ -42,7 +46,21 @@ def any_difference(
         return None
     error = (square - low) / _Z
     wider = _student(1 - level / 2 / len(square))
-    return bool(((low > 0) & (square - wider * error > 0)).any())
+    if ((low > 0) & (square - wider * error > 0)).any():
+        return True
+    return health is not None and _differ_on_average(population, interval[0], level / 2, health)
+
+
+def _differ_on_average(population: Floats, low: Floats, level: float, health: Health) -> bool:
+    """Return whether the mean squared distance over all pairs exceeds its error.
+
+    Errors are at least as large as intervals say, which also cover attenuation.
+    """
+    count = len(population)
+    weights = (1 - np.eye(count)) / (count * (count - 1))
+    error = np.maximum(health.error, (population**2 - low**2) / _Z)
+    value = float((weights * health.square).sum())
+    return bool(value > _student(1 - level) * mean_error(weights, error))
 
 
 def _student(level: float) -> float:

@@ -36,8 +36,6 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
         task.p,
         task.seed,
         task.class_statistics,
-        # With labels, intervals of sites with few classes are too wide to find groups by.
-        calibration=task.class_statistics == "ignored",
     )
     replies = metered.ask(
         dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2

@@ -168,7 +168,7 @@ def known(health: Health | None) -> Health:
     if health is None:
         raise InputError(
             "Distances between populations are unknown here, so heterogeneity and eccentricity are"
-            " too; they need method 'summary' with p = 2, without labels or privacy, and sites"
+            " too; they need method 'summary' with p = 2, without privacy, and sites"
             " whose policies have calibration = true."
         )
     return health

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixResult", "MatrixRound", "Neighbour"]
 
-_GROUPS_LEVEL = 0.025
+_LEVEL, _GROUPS_LEVEL = 0.05, 0.025
 _WIDEST = 20  # sites in a notebook's table
 
 
@@ -164,7 +164,9 @@ class MatrixResult(Saved):
 
         The affinity "kernel" takes distances between populations where all are known.
         """
-        return clusters.cluster(self._distances(affinity), k, affinity, n_neighbors, seed)
+        return clusters.cluster(
+            self._distances(affinity), k, affinity, n_neighbors, seed, self._resolution
+        )
 
     def suggest(self) -> clusters.Suggestion:
         """Suggest a number of clusters, 1 if nothing differs by more than chance.
@@ -172,7 +174,7 @@ class MatrixResult(Saved):
         Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. Chance makes
         groups in at most 2.5% of cases. `too_small` names sites with too few rows to be judged.
         """
-        found = clusters.suggest(self._distances("kernel"))
+        found = clusters.suggest(self._distances("kernel"), self._resolution)
         small = too_small(self.rows, self.pvalue is not None) if self.rows else []
         names = tuple(self.sites[index] for index in small)
         return replace(found, k=found.k if self.may_have_groups else 1, too_small=names)
@@ -180,8 +182,7 @@ class MatrixResult(Saved):
     @property
     def may_have_groups(self) -> bool:
         """Whether some difference between sites is more than chance at 2.5%, or chance unknown."""
-        known = self.pvalue, self.population, self.population_interval
-        return any_difference(*known, _GROUPS_LEVEL) is not False
+        return self._differs(_GROUPS_LEVEL) is not False
 
     @property
     def differs(self) -> bool | None:
@@ -189,7 +190,19 @@ class MatrixResult(Saved):
 
         The permutation test decides where there is one, else the intervals of `population`.
         """
-        return any_difference(self.pvalue, self.population, self.population_interval)
+        return self._differs(_LEVEL)
+
+    def _differs(self, level: float) -> bool | None:
+        return any_difference(
+            self.pvalue, self.population, self.population_interval, level, self.health
+        )
+
+    @property
+    def _resolution(self) -> float:
+        """The usual standard error of a squared distance between populations, 0 if unknown."""
+        if self.health is None or not self.calibrated:
+            return 0.0
+        return float(np.median(self.health.error[np.triu_indices(len(self), 1)]))
 
     @property
     def heterogeneity(self) -> Heterogeneity:
@@ -335,7 +348,9 @@ class MatrixResult(Saved):
             others = sampled_again(
                 distances, self.population_interval, check_whole(draws, "draws"), seed
             )
-            return clusters.agreement(distances, others, k, affinity, n_neighbors, seed)
+            return clusters.agreement(
+                distances, others, k, affinity, n_neighbors, seed, self._resolution
+            )
         return clusters.stability(distances, k, affinity, n_neighbors, draws, noise, seed)
 
     def nearest(self, name: str, count: int | None = None) -> list[Neighbour]:

@@ -72,7 +72,8 @@ def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
         return None
     both = np.ix_(judged, judged)
     low, high = matrix.population_interval
-    found = any_difference(None, matrix.population[both], (low[both], high[both]))
+    health = matrix.health if len(judged) == len(matrix) else None
+    found = any_difference(None, matrix.population[both], (low[both], high[both]), health=health)
     return np.asarray((np.nan_to_num(low) > 0) & bool(found))
 
 
