@@ -474,12 +474,13 @@ class TestPrice:
             assert m.traffic.up == 3 * 8 * (3 + 3 * 4 + numbers_told + 4 + 11 + 4 + 1)
 
     def test_bytes_of_a_summary_by_class(self):
-        """The same for each class, its mass, and the word for what classes are compared by."""
+        """The same for each class, its mass, the word for what classes are compared by, and the
+        numbers of splits."""
         data = {name: (X, np.arange(len(X)) % 2) for name, (X, _) in sites(3, 60, 4).items()}
         for covariance_type, numbers_told in (("full", 16), ("diag", 4)):
             m = fedwad.matrix(data, covariance_type=covariance_type, labels=True, cells=2)
             each = 2 * 8 + 2 * 8 * (1 + 4 + numbers_told + 4) + len("diag") + 8
-            assert m.traffic.up == 3 * each
+            assert m.traffic.up == 3 * (each + 8 * (11 + 4))
 
     def test_bytes_of_a_hub(self):
         count, rounds, support, d = 3, 4, 5, 2
