@@ -165,7 +165,7 @@ class MatrixResult(Saved):
         The affinity "kernel" takes distances between populations where all are known.
         """
         return clusters.cluster(
-            self._distances(affinity), k, affinity, n_neighbors, seed, self._resolution
+            self._distances(affinity), k, affinity, n_neighbors, seed, self.resolution
         )
 
     def suggest(self) -> clusters.Suggestion:
@@ -174,7 +174,7 @@ class MatrixResult(Saved):
         Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. Chance makes
         groups in at most 2.5% of cases. `too_small` names sites with too few rows to be judged.
         """
-        found = clusters.suggest(self._distances("kernel"), self._resolution)
+        found = clusters.suggest(self._distances("kernel"), self.resolution)
         small = too_small(self.rows, self.pvalue is not None) if self.rows else []
         names = tuple(self.sites[index] for index in small)
         return replace(found, k=found.k if self.may_have_groups else 1, too_small=names)
@@ -198,7 +198,7 @@ class MatrixResult(Saved):
         )
 
     @property
-    def _resolution(self) -> float:
+    def resolution(self) -> float:
         """The usual standard error of a squared distance between populations, 0 if unknown."""
         if self.health is None or not self.calibrated:
             return 0.0
@@ -349,7 +349,7 @@ class MatrixResult(Saved):
                 distances, self.population_interval, check_whole(draws, "draws"), seed
             )
             return clusters.agreement(
-                distances, others, k, affinity, n_neighbors, seed, self._resolution
+                distances, others, k, affinity, n_neighbors, seed, self.resolution
             )
         return clusters.stability(distances, k, affinity, n_neighbors, draws, noise, seed)
 
