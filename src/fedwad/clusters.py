@@ -226,7 +226,7 @@ def _kernels(distances: Floats, resolution: float) -> list[Floats]:
     smallest = float(nearest.min())
     # If every site has a copy at distance zero, any other distance is large.
     least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
-    noise = max(_NOISE * smallest, resolution / length**2)
+    noise = max(_NOISE * smallest, resolution / length / length)
     unit = max(float(np.median(nearest)) - smallest, noise) or least
     largest = max(unit, (float(np.median(squares[apart])) - smallest) / 2)
     graphs = []

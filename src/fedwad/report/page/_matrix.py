@@ -154,7 +154,7 @@ def _eigenvalues(subject: Subject) -> str:
     """The Laplacian eigenvalues, whose largest gap suggests the number of clusters."""
     # The unit does not matter; in this one squares stay finite.
     unit = float(subject.placed.max()) or 1.0
-    found = suggest(subject.placed / unit, subject.matrix.resolution / unit**2)
+    found = suggest(subject.placed / unit, subject.matrix.resolution / unit / unit)
     number = found.k if subject.matrix.may_have_groups else 1
     points = [
         (k + 1, max(float(eigenvalue), 0.0)) for k, eigenvalue in enumerate(found.eigenvalues)
