@@ -82,8 +82,19 @@ class TestCommand:
         assert "12 sites in 2 clusters" in shown
         assert "nearest to s01" in shown
 
-    def test_wrong_name(self, folder, tmp_path):
-        done = run("embed", folder, "--nearest", "nobody", "--out", tmp_path / "e.json")
+    @pytest.mark.parametrize(
+        ("command", "words", "sentence"),
+        [
+            ("embed", ("--nearest", "nobody"), "no site 'nobody'"),
+            ("embed", ("--k", 13), "13 among 12 sites"),
+            ("matrix", ("--k", 13), "13 among 12 sites"),
+        ],
+    )
+    def test_what_no_site_can_have_is_refused_before_sites_are_asked(
+        self, folder, tmp_path, monkeypatch, command, words, sentence
+    ):
+        monkeypatch.setattr(fedwad, command, None)
+        done = run(command, folder, *words, "--out", tmp_path / "e.json")
         assert done.returncode == 2
-        assert "nobody" in done.stderr
+        assert sentence in " ".join(done.stderr.split())
         assert not (tmp_path / "e.json").exists()

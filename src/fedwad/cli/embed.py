@@ -28,6 +28,7 @@ from fedwad.cli.groups import (
     Output,
     Seed,
     Sources,
+    check_clusters,
     grouped,
     number_of_clusters,
 )
@@ -81,7 +82,8 @@ def embed(
     }
     data: dict[str, Dataset] = {}
     found_files = {} if engine_options.connect else find_several(files, "an embedding")
-    _check_names(tuple(found_files or files), wanted, nearest)
+    check_clusters(wanted, found_files or files)
+    _check_nearest(nearest, tuple(found_files or files))
     with progress_bar("Asking the sites") as bar:
         if engine_options.used:
             outcome = engine_options.run("embed", files, keywords, tables.columns, bar.line)
@@ -115,13 +117,8 @@ def embed(
         screen.print(f"Report: {output.report}", markup=False)
 
 
-def _check_names(names: Sequence[str], k: int | str | None, nearest: str | None) -> None:
-    """Refuse a number of clusters and a site that these sites cannot have, before they are asked.
-
-    A deployment that asks all its sites gives no names.
-    """
-    if names and isinstance(k, int) and k > len(names):
-        raise InputError(f"--k is {k} among {len(names)} sites; ask for at most as many clusters.")
+def _check_nearest(nearest: str | None, names: Sequence[str]) -> None:
+    """Raise InputError for a site that is not among these, before they are asked."""
     if names and nearest is not None and nearest not in names:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise InputError(f"There is no site '{nearest}' for --nearest; the sites are {shown}.")

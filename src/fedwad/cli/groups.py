@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
@@ -195,6 +195,15 @@ def check_ending(path: Path | None, ending: str, option: str) -> None:
     """Raise InputError unless the file that an option names has this ending."""
     if path is not None and path.suffix != ending:
         raise InputError(f"{option} is {path}; give the name of a {ending} file.")
+
+
+def check_clusters(k: int | str | None, names: Collection[str]) -> None:
+    """Raise InputError for more clusters than there are sites, before the sites are asked.
+
+    A deployment that asks all its sites gives no names.
+    """
+    if names and isinstance(k, int) and k > len(names):
+        raise InputError(f"--k is {k} among {len(names)} sites; ask for at most as many clusters.")
 
 
 def number_of_clusters(k: str | None) -> int | Literal["auto"] | None:

@@ -28,6 +28,7 @@ from fedwad.cli.groups import (
     Report,
     Seed,
     Sources,
+    check_clusters,
     check_ending,
     grouped,
     number_of_clusters,
@@ -86,12 +87,14 @@ def matrix(
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     keywords |= {"test": True} if test else {}
     data: dict[str, Dataset] = {}
+    found_files = {} if engine_options.connect else find_several(files, "a matrix")
+    check_clusters(wanted, found_files or files)
     with progress_bar("Asking the sites") as bar:
         if engine_options.used:
             outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
-            data = read_files(find_several(files, "a matrix"), tables.columns)
+            data = read_files(found_files, tables.columns)
             with journalled(
                 fedwad.local(data), engine_options.checkpoint, engine_options.resume
             ) as fed:
