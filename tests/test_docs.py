@@ -15,7 +15,8 @@ from command_line import run
 from fedwad.federation import DescribeRequest, open_client
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FIRST = [ROOT / "README.md", ROOT / "docs" / "index.md"]  # the others run with the slow tests
+PAGES = [*FIRST, *sorted(set((ROOT / "docs").rglob("*.md")) - set(FIRST))]
 
 
 def blocks(language):
@@ -23,7 +24,8 @@ def blocks(language):
         for number, block in enumerate(
             re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
         ):
-            yield pytest.param(block, id=f"{page.name}-{number}")
+            marks = () if page in FIRST else pytest.mark.slow
+            yield pytest.param(block, id=f"{page.name}-{number}", marks=marks)
 
 
 def skip_without_torch(block):
