@@ -29,7 +29,7 @@ from fedwad.learning.local._threads import single_threaded_torch
 
 __all__ = ["Autoencoder", "fit"]
 
-Singles = NDArray[np.float32]
+Float32s = NDArray[np.float32]
 
 _CHUNK = 4096  # samples at a time, so that little memory is needed besides the result
 _FORMAT = "fedwad autoencoder 1"
@@ -48,13 +48,13 @@ class Autoencoder:
         and back.
     losses : array (epochs,)
         Mean squared error of a feature over each epoch, in units of scale^2; predicting the mean
-        has 1.
+        gives 1.
     """
 
-    mean: Singles
+    mean: Float32s
     scale: float
-    down: tuple[Singles, ...]
-    up: tuple[Singles, ...]
+    down: tuple[Float32s, ...]
+    up: tuple[Float32s, ...]
     losses: NDArray[np.float64]
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Autoencoder:
     def dimension(self) -> int:
         return int(self.down[2].shape[1])
 
-    def encode(self, X: Any) -> Singles:
+    def encode(self, X: Any) -> Float32s:
         """The codes (n, dimension) of samples (n, d), in float32."""
         return _in_chunks(
             lambda some: _apply(self.down, (some - self.mean) / np.float32(self.scale)),
@@ -77,7 +77,7 @@ class Autoencoder:
             self.features,
         )
 
-    def decode(self, Z: Any) -> Singles:
+    def decode(self, Z: Any) -> Float32s:
         """The samples (n, d) that codes (n, dimension) stand for, in float32."""
         return _in_chunks(
             lambda some: self.mean + np.float32(self.scale) * _apply(self.up, some),
@@ -203,7 +203,7 @@ def fit(
     )
 
 
-def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Singles, Singles]:
+def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Float32s]:
     """He initialisation: variance 2 / ins keeps the scale through a ReLU."""
     return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(
         outs, dtype=np.float32
@@ -211,14 +211,14 @@ def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Singles, Sing
 
 
 def _train(
-    samples: Singles,
-    start: list[Singles],
+    samples: Float32s,
+    start: list[Float32s],
     epochs: int,
     batch_size: int,
     learning_rate: float,
     rng: np.random.Generator,
     callback: Callable[[int, float], None],
-) -> tuple[list[Singles], list[float]]:
+) -> tuple[list[Float32s], list[float]]:
     try:
         import torch
     except ImportError:
@@ -250,12 +250,12 @@ def _train(
         return [part.detach().numpy().copy() for part in parts], losses
 
 
-def _apply(layers: tuple[Singles, ...], samples: Singles) -> Singles:
+def _apply(layers: tuple[Float32s, ...], samples: Float32s) -> Float32s:
     first, offset, second, last = layers
     return np.asarray(np.maximum(samples @ first + offset, 0) @ second + last, dtype=np.float32)
 
 
-def _in_chunks(work: Callable[[Singles], Singles], X: Any, width: int) -> Singles:
+def _in_chunks(work: Callable[[Float32s], Float32s], X: Any, width: int) -> Float32s:
     samples = _samples(X, width)
     parts = [
         work(samples[at : at + _CHUNK].astype(np.float32)) for at in range(0, len(samples), _CHUNK)
