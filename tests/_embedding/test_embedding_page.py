@@ -86,8 +86,8 @@ class TestCommand:
         ("command", "words", "sentence"),
         [
             ("embed", ("--nearest", "nobody"), "no site 'nobody'"),
-            ("embed", ("--k", 13), "13 among 12 sites"),
-            ("matrix", ("--k", 13), "13 among 12 sites"),
+            ("embed", ("--k", 13), "13 clusters were asked for among 12"),
+            ("matrix", ("--k", 13), "13 clusters were asked for among 12"),
         ],
     )
     def test_what_no_site_can_have_is_refused_before_sites_are_asked(

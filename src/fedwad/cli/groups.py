@@ -203,7 +203,9 @@ def check_clusters(k: int | str | None, names: Collection[str]) -> None:
     A deployment that asks all its sites gives no names.
     """
     if names and isinstance(k, int) and k > len(names):
-        raise InputError(f"--k is {k} among {len(names)} sites; ask for at most as many clusters.")
+        raise InputError(
+            f"{k} clusters were asked for among {len(names)} sites; ask for at most as many."
+        )
 
 
 def number_of_clusters(k: str | None) -> int | Literal["auto"] | None:
