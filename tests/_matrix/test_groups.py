@@ -10,6 +10,7 @@ import pytest
 import fedwad
 from command_line import run
 from fedwad._matrix.evidence import any_difference, sampled_again, too_small
+from fedwad._matrix.resampling import kept_summaries, rows_drawn_again
 
 
 def sites(shifts, n=120, seed=0):
@@ -62,3 +63,29 @@ def test_drawn_distances_vary_as_intervals_say():
     drawn = np.array([d[0, 1] ** 2 for d in sampled_again(population, interval, 4000, 0)])
     assert drawn.mean() == pytest.approx(100, rel=0.02)
     assert drawn.std() == pytest.approx((121 - 81) / (2 * 1.96), rel=0.05)
+
+
+def test_rows_drawn_again_vary_as_means_of_samples_do():
+    """Means of n rows have variance 1 / n, so |gap|^2 has standard deviation 2 |gap| (2 / n)^.5."""
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    m = fedwad.matrix({"a": rows[:200], "b": rows[200:] + 2}, cells=1, covariance_type="full")
+    summaries = kept_summaries(m.kept, m.sites)
+    drawn = np.array(list(rows_drawn_again(summaries, m.population, 2000, 0)))
+    assert drawn.shape == (2000, 2, 2)
+    assert (drawn[:, 0, 1] == drawn[:, 1, 0]).all()
+    squares = drawn[:, 0, 1] ** 2
+    gap = summaries[0].mean - summaries[1].mean
+    assert squares.mean() == pytest.approx(m.population[0, 1] ** 2, rel=0.02)
+    assert squares.std() == pytest.approx(2 * np.linalg.norm(gap) * np.sqrt(2 / 200), rel=0.15)
+
+
+def test_stability_without_kept_summaries_takes_the_intervals():
+    planted = fedwad.matrix(sites((0, 0, 0, 4, 4, 4)))
+    assert kept_summaries({}, planted.sites) is None
+    assert replace(planted, kept={}).stability(2) == pytest.approx(1.0)
+
+
+def test_small_differences_between_many_sites_count_together():
+    many = fedwad.matrix(sites([0.0, 0.7] * 5, n=100), n_jobs=1)
+    assert many.differs
+    assert many.suggest().k == 2

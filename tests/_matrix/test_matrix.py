@@ -407,8 +407,8 @@ class TestMany:
         monkeypatch.setattr(_synthetic, "_MANY_PAIRS", 10)
         monkeypatch.setattr(_synthetic, "_FEW_POINTS", 60)
         monkeypatch.setattr(_synthetic, "_SAMPLE", 8)
-        # The largest error of a pair is 3.1, 3.2, 7.4 and 5.05% with the seeds 1, 2, 3 and 0.
-        rng = np.random.default_rng(1)
+        # The largest error of a pair is 3.7, 3.4, 3.2 and 7.6% with the seeds 0 to 3.
+        rng = np.random.default_rng(0)
         data = {
             f"c{k}": rng.standard_normal((200 + 20 * (k % 3), 8)) + (k // 3) / 2 for k in range(7)
         }

@@ -28,6 +28,7 @@ from fedwad._matrix.evidence import (
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
 from fedwad._matrix.newcomers import add_site
 from fedwad._matrix.placement import Placement, place
+from fedwad._matrix.resampling import kept_summaries, rows_drawn_again
 from fedwad._matrix.saved import (
     TABLES,
     MatrixRound,
@@ -338,16 +339,21 @@ class MatrixResult(Saved):
     ) -> float:
         """Return how stable the clusters are: the mean adjusted Rand index with other samples.
 
-        Where populations are known, and with the affinity "kernel", distances vary as they would
-        if all sites drew other rows. Else they are multiplied by random errors of size `noise`; see
+        Where populations are known, and with the affinity "kernel", rows of each site are drawn
+        again from its summary. Where a summary may not be kept, or is of labelled rows, distances
+        vary as their intervals say. Else they are multiplied by random errors of size `noise`; see
         `fedwad.clusters.stability`.
         """
         clusters.check_noise(noise)
         distances = self._distances(affinity)
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
-            others = sampled_again(
-                distances, self.population_interval, check_whole(draws, "draws"), seed
-            )
+            summaries = kept_summaries(self.kept, self.sites)
+            if summaries is None:
+                others = sampled_again(
+                    distances, self.population_interval, check_whole(draws, "draws"), seed
+                )
+            else:
+                others = rows_drawn_again(summaries, distances, check_whole(draws, "draws"), seed)
             return clusters.agreement(
                 distances, others, k, affinity, n_neighbors, seed, self.resolution
             )
