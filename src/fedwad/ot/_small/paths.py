@@ -197,13 +197,17 @@ def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, l
     balanced. Returns (status, number of augmentations).
     """
     n, steps = len(g), 0
-    _wake(cost, plan, graph, idle, fallen, search, max_fall, n)
+    awake = idle.max_fall[0] >= 0.0  # by an earlier call
     for source in range(n):
         while excess[source] > floor:
             if steps >= max_steps:
                 return TOO_MANY_STEPS, steps
-            sink, length, count = _search(cost, plan, graph, g, excess, floor, source, search)
-            if _wake(cost, plan, graph, idle, fallen, search, length, count):
+            sink, length, count = NONE, max_fall, n
+            if awake:
+                sink, length, count = _search(cost, plan, graph, g, excess, floor, source, search)
+            woken = _wake(cost, plan, graph, idle, fallen, search, length, count)
+            if woken or not awake:  # one call of `_wake`, which is compiled into this function
+                awake = True
                 continue
             if sink == NONE:
                 break  # the room left elsewhere is within the floor
@@ -240,7 +244,7 @@ def balance(
         status, more = drain(
             cost, plan, idle, graph, search, fallen, g, excess, max_fall, tol, lump, max_steps
         )
-        max_fall, steps = -np.inf, steps + more
+        steps += more
         if status != DONE:
             return status, steps
     return DONE, steps
