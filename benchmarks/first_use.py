@@ -50,7 +50,7 @@ def measure() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         variables = os.environ | {"NUMBA_CACHE_DIR": folder}
         for name, call in CALLS.items():
-            done = subprocess.run(
+            done = subprocess.run(  # noqa: S603 - this Python
                 [sys.executable, "-c", _PROGRAM.replace("CALL", call)],
                 env=variables,
                 check=True,
