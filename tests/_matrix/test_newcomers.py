@@ -21,6 +21,7 @@ from fedwad.federation import (
     open_client,
 )
 from fedwad.ot import Measure
+from fedwad.report import write_report
 
 KEEPING = fedwad.Policy(["summary", "blocks"], keep=True)
 
@@ -118,6 +119,8 @@ def test_a_newcomer_is_placed(saved):
     found = m.add(site).placement("rome")
     assert set(found.cluster) == {"site3", "site4", "site5"}
     assert found.nearest[0].site in found.cluster
+    distances = [one.value for one in found.nearest]
+    assert distances == sorted(distances)  # of populations, as the order
     assert found.tested
     assert not found.stranger
     assert json.loads(json.dumps(found.to_dict()))["stranger"] is False
@@ -131,6 +134,17 @@ def test_a_stranger_is_called_one_with_what_it_differs_by(saved):
     assert found.stranger
     assert "unlike all" in found.sentence
     assert found.explanation.order[0] == 1
+
+
+def test_the_page_of_a_newcomer_leads_with_where_it_belongs(saved, tmp_path):
+    m, _, _ = saved
+    for shift, sentence in ((0, "belongs with"), (6, "unlike all of them")):
+        far = rows(0, seed=9) + np.array([0, shift, 0])
+        joined = m.add(far, "<rome>")
+        write_report(joined, tmp_path / "page.html", newcomer="<rome>")
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        title, lead = text.index("Is &lt;rome&gt; like the others?"), text.index(sentence)
+        assert title < lead < text.index("What was compared")
 
 
 def test_without_block_means_errors_of_distances_decide():

@@ -40,17 +40,17 @@ def test_table_models_and_page(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "all together" in done.stdout
     assert "majority class" in done.stdout
-    assert "Cluster 4: client8, client9" in done.stdout
-    assert re.search(r"client9.*?</td><td>4</td>", (tmp_path / "p.html").read_text())
+    assert "Cluster 5: client8, client9" in done.stdout
+    assert re.search(r"client9.*?</td><td>5</td>", (tmp_path / "p.html").read_text())
     assert "there is no privacy guarantee" in done.stdout
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "all.json",
         "all.npz",
         "cluster.json",
-        *(f"cluster{k}.npz" for k in range(5)),
+        *(f"cluster{k}.npz" for k in range(1, 6)),
     ]
     result = TrainingResult.load(tmp_path / "m" / "cluster.json")
-    with np.load(tmp_path / "m" / "cluster3.npz") as arrays:
+    with np.load(tmp_path / "m" / "cluster4.npz") as arrays:
         np.testing.assert_array_equal(arrays["head.bias"], result.weights[3][-10:])
     page = (tmp_path / "p.html").read_text()
     assert "in clusters" in page

@@ -33,7 +33,8 @@ class Placement:
     ----------
     site : str
     nearest : tuple of Neighbour
-        The other sites, the nearest population first.
+        The other sites, the nearest population first, with distances between populations and their
+        95% intervals.
     cluster : tuple of str
         The cluster of other sites whose populations are nearest on average.
     pvalue : float
@@ -132,21 +133,32 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
         moments = None if evidence is None else [evidence.moments[i] for i in places]
         # One site, not all, is new, so there is nothing to adjust for.
         oddness = float(site_pvalues(health.square[chosen], health.error[chosen], moments)[-1])
-    by_population = sorted(matrix.nearest(name), key=lambda one: _population(matrix, row, one.site))
+    nearest = _neighbours(matrix, row)
     return Placement(
         site=name,
-        nearest=tuple(by_population),
+        nearest=nearest,
         cluster=tuple(matrix.sites[i] for i in members),
         pvalue=pvalue,
         oddness=oddness,
         tested=tested,
-        explanation=matrix.explain(name, by_population[0].site),
+        explanation=matrix.explain(name, nearest[0].site),
     )
 
 
-def _population(matrix: MatrixResult, row: int, other: str) -> float:
+def _neighbours(matrix: MatrixResult, row: int) -> tuple[Neighbour, ...]:
+    """The other sites, the nearest population first, with distances between populations."""
+    from fedwad._matrix.result import Neighbour
+
     assert matrix.health is not None  # noqa: S101
-    return float(matrix.health.square[row, matrix.sites.index(other)])
+    assert matrix.population is not None  # noqa: S101
+    low, high = matrix.population_interval or (matrix.lower, matrix.upper)
+    tables = matrix.population[row], low[row], high[row]
+    order = np.argsort(matrix.health.square[row], kind="stable").tolist()
+    return tuple(
+        Neighbour(matrix.sites[i], *(float(table[i]) for table in tables))
+        for i in order
+        if i != row
+    )
 
 
 def _suggested(matrix: MatrixResult, others: list[int]) -> list[int]:

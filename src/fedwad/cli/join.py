@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from fedwad.cli.engine import Ca, Connect, Engine, EngineOptions, Timeout
 from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import Json, Report, Save, check_ending
 from fedwad.cli.reference import one_file
+from fedwad.cli.sites import conflict_sentences
 from fedwad.federation import Columns, local
 
 __all__ = ["join"]
@@ -73,7 +76,14 @@ def join(
     if report is not None:
         from fedwad.report import write_report
 
-        write_report(result, report, schema=schema)
+        write_report(
+            result,
+            report,
+            schema=schema,
+            newcomer=name,
+            warnings=conflict_sentences(schema),
+            command=shlex.join(["fedwad", *sys.argv[1:]]),
+        )
     if as_json:
         sent = {"up": result.traffic.up, "messages": result.traffic.messages}
         explained = explained_json(found.explanation)

@@ -210,7 +210,7 @@ def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
             }
             content = io.BytesIO()
             np.savez(content, **arrays)
-            file = f"{word}.npz" if word == "all" else f"{word}{group}.npz"
+            file = f"{word}.npz" if word == "all" else f"{word}{group + 1}.npz"
             write_atomically(folder / file, content.getvalue())
 
 
@@ -260,4 +260,4 @@ def _show_clusters(result: TrainingResult) -> None:
         members = (
             name for name, own in zip(result.sites, result.groups, strict=True) if own == group
         )
-        screen.print(f"Cluster {group}: {', '.join(members)}", markup=False, soft_wrap=True)
+        screen.print(f"Cluster {group + 1}: {', '.join(members)}", markup=False, soft_wrap=True)

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedwad._distance.result import DistanceResult
+from fedwad._matrix.placement import Placement
 from fedwad._matrix.result import MatrixResult
 from fedwad.report.sentences import pairs_that_differ
 from fedwad.tables import Schema
 
-__all__ = ["distance_next_steps", "next_steps"]
+__all__ = ["distance_next_steps", "newcomer_next_steps", "next_steps"]
 
 Code = Callable[[str], str]
 
 
 def next_steps(
-    matrix: MatrixResult, schema: Schema | None = None, clustered: bool = False, code: Code = str
+    matrix: MatrixResult, schema: Schema | None = None, clusters: int = 0, code: Code = str
 ) -> list[str]:
-    """Two to four things to do after reading a matrix; commands pass through `code`."""
+    """One to four things to do after reading a matrix; commands pass through `code`.
+
+    `clusters` is their number, 0 if none were asked for.
+    """
     steps = _after_conflicts(schema, code)
     differ = pairs_that_differ(matrix)
     if differ is None:
         steps.append(_asking(code))
     elif differ.any():
-        steps += [_WHY, _together(clustered, code)]
+        steps += [_WHY, *_together(clusters, code)]
     else:
         steps.append(_NOTHING_FOUND)
     if matrix.failed:
@@ -39,6 +43,19 @@ def distance_next_steps(
     if result.differs is None:
         return [*steps, _asking(code)]
     return [*steps, _WHY if result.differs else _NOTHING_FOUND]
+
+
+def newcomer_next_steps(placement: Placement) -> list[str]:
+    """What to do after a new site was placed."""
+    if placement.stranger:
+        return [
+            f"Ask {placement.site} what the difference comes from: another population, or another"
+            " way of measuring?",
+            "Keep it out of what is pooled or trained together until that is known.",
+        ]
+    if placement.pvalue <= 0.05:
+        return ["Read which columns differ before its rows are pooled with those of the others."]
+    return ["Nothing here speaks against taking it in."]
 
 
 _WHY = (
@@ -67,7 +84,9 @@ def _asking(code: Code) -> str:
     )
 
 
-def _together(clustered: bool, code: Code) -> str:
-    if clustered:
-        return "Train or pool within clusters rather than over all sites."
-    return f"Before training one model for all, see who belongs together: {code('--k auto')}."
+def _together(clusters: int, code: Code) -> list[str]:
+    if clusters == 1:
+        return []
+    if clusters:
+        return ["Train or pool within clusters rather than over all sites."]
+    return [f"Before training one model for all, see who belongs together: {code('--k auto')}."]

@@ -18,6 +18,7 @@ from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_diff
 __all__ = ["distance_why", "mean_in_words", "number_in_words", "why_sentences"]
 
 _MOST_SITES, _MOST_COLUMNS = 2, 2
+_LEAST = 0.1  # part of the difference that a second column must make to be named
 _LARGEST = 100  # sites of a matrix that is explained in sentences
 
 
@@ -71,9 +72,11 @@ def _of_two(found: Explanation, named: Named, word: Named) -> list[str]:
 
 
 def _of_one(found: Explanation, site: str, named: Named, word: Named) -> str:
+    shares = dict(zip(found.names, found.excess.tolist(), strict=True))
+    first, *further = found.causes[:_MOST_COLUMNS]
     columns = [
         f"{word(column)} ({_change(found, column, word, '', 'elsewhere')})"
-        for column in found.causes[:_MOST_COLUMNS]
+        for column in [first, *(column for column in further if shares[column] >= _LEAST)]
     ]
     return f"{named(site)} stands out most by {listed(columns)}."
 

@@ -16,14 +16,15 @@ from fedwad.ot import Floats
 from fedwad.report.page._colour import CLUSTERS
 from fedwad.report.page._figures import both_widths, round_ticks
 from fedwad.report.page._frame import Section
+from fedwad.report.page._labels import place_labels
 from fedwad.report.page._opening import opening
 from fedwad.report.page._pairs import table
 from fedwad.report.page._sent import facts, missing_sites, what_was_sent
-from fedwad.report.page._text import escape, name, shortened, tag
+from fedwad.report.page._text import escape, name, shortened, tag, text_width
 
 __all__ = ["embedding_lead", "embedding_sections", "embedding_title"]
 
-_MARGIN, _FOOT = 16.0, 30.0
+_MARGIN, _FOOT, _FONT = 16.0, 30.0, 12.5
 _NAMED = 40  # sites up to which names are written
 _MOST_MISSING = 50
 _READING = (
@@ -103,7 +104,7 @@ def _map(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
         " sites, and a distance in it is at most that of the points."
     )
     figure = both_widths(lambda width: _draw(result, points, labels, width, caption))
-    return tag("figure", figure, tag("figcaption", escape(caption)))
+    return tag("figure", figure, tag("figcaption", escape(caption)), class_="chart")
 
 
 def _draw(
@@ -133,7 +134,7 @@ def _draw(
     return tag(
         "svg",
         *paths,
-        _names(result, dots, width) if len(result) <= _NAMED else "",
+        _names(result, dots, (float(width), height - _FOOT)) if len(result) <= _NAMED else "",
         _scale_bar(scale, height) if scale else "",
         viewBox=f"0 0 {width} {height:.0f}",
         role="img",
@@ -141,20 +142,15 @@ def _draw(
     )
 
 
-def _names(result: EmbeddingResult, dots: Floats, width: int) -> str:
-    written = []
-    for site, (x, y) in zip(result.sites, dots, strict=True):
-        right = x < width / 2
-        written.append(
-            tag(
-                "text",
-                escape(shortened(site, 22)),
-                x=float(x + (8 if right else -8)),
-                y=float(y),
-                dy="0.35em",
-                text_anchor="start" if right else "end",
-            )
-        )
+def _names(result: EmbeddingResult, dots: Floats, room: tuple[float, float]) -> str:
+    """The names that fit without overlaps."""
+    shown = [shortened(site, 22) for site in result.sites]
+    widths = [text_width(text, _FONT) for text in shown]
+    written = [
+        tag("text", escape(text), x=at.x, y=at.y, dy="0.35em", text_anchor=at.anchor)
+        for text, at in zip(shown, place_labels(dots, widths, _FONT + 2, room), strict=True)
+        if at is not None
+    ]
     return tag("g", *written, class_="axis")
 
 

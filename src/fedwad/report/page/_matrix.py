@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwad._words import counted
 from fedwad.clusters import suggest
-from fedwad.report.next_steps import next_steps
+from fedwad.report.next_steps import newcomer_next_steps, next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
 from fedwad.report.page._figures import marker_path
 from fedwad.report.page._frame import Section
@@ -22,7 +22,7 @@ from fedwad.report.page._pairs import folded, table_of_pairs
 from fedwad.report.page._sent import facts, how_to_read, missing_sites, what_was_sent
 from fedwad.report.page._standing import standing_out
 from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._text import cleaned, escape, name, tag
 from fedwad.report.page._tree import tree_figure
 from fedwad.report.page._why import Reasons, why_data, why_pair
 from fedwad.report.sentences import compared_matrix, matrix_answer
@@ -39,6 +39,8 @@ _METHODS = {
 
 def matrix_title(subject: Subject) -> str:
     """The heading of the page."""
+    if subject.newcomer is not None:
+        return f"Is {cleaned(subject.newcomer)} like the others?"
     sites = f"{subject.size} sites" if subject.size > 1 else "the sites"
     return f"How similar are {sites}?"
 
@@ -53,6 +55,11 @@ def matrix_data(subject: Subject, reasons: Reasons | None) -> Any:
 def matrix_lead(subject: Subject) -> str:
     """The answer in a few sentences."""
     verdict, *rest = matrix_answer(subject.matrix, bold_name)
+    if subject.newcomer is not None:
+        found = subject.matrix.placement(subject.newcomer)
+        answer = paragraph([escape(cleaned(found.sentence))], "lead")
+        explained = paragraph([escape(cleaned(str(found.explanation)))])
+        return answer + explained + paragraph([verdict, *rest])
     why = why_sentences(subject.matrix, bold_name, escape)
     return paragraph([verdict, *why], "lead") + (paragraph(rest) if rest else "")
 
@@ -61,9 +68,7 @@ def matrix_sections(subject: Subject, reasons: Reasons | None) -> list[Section]:
     """All sections of the page, in order."""
     sections = opening(
         compared_matrix(subject.matrix, subject.schema, bold_name),
-        next_steps(subject.matrix, subject.schema, subject.clusters is not None, _code)
-        if subject.size > 1
-        else [],
+        _steps(subject),
         subject.warnings,
     )
     if subject.matrix.failed:
@@ -73,6 +78,17 @@ def matrix_sections(subject: Subject, reasons: Reasons | None) -> list[Section]:
             sections.append(Section("Heterogeneity of the sites", health_figure(subject)))
         sections += _pictures(subject, reasons)
     return sections + _details(subject)
+
+
+def _steps(subject: Subject) -> list[str]:
+    """What to do next, in HTML."""
+    if subject.newcomer is not None:
+        found = subject.matrix.placement(subject.newcomer)
+        return [escape(cleaned(step)) for step in newcomer_next_steps(found)]
+    if subject.size < 2:
+        return []
+    clusters = 0 if subject.clusters is None else len(set(map(int, subject.clusters)))
+    return next_steps(subject.matrix, subject.schema, clusters, _code)
 
 
 def _code(command: str) -> str:
@@ -102,8 +118,9 @@ def _why(reasons: Reasons | None) -> list[Section]:
 def _details(subject: Subject) -> list[Section]:
     """How it was made, what was sent, how to read it, and all numbers."""
     matrix = subject.matrix
+    asked = subject.size if subject.newcomer is None else 1
     sent = what_was_sent(
-        matrix.traffic, subject.size, matrix.min_cell_size, tuple(matrix.covariance_types)
+        matrix.traffic, asked, matrix.min_cell_size, tuple(matrix.covariance_types)
     )
     sections = [
         Section("How to read it", _how_to_read(subject)),

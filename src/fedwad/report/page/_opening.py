@@ -23,8 +23,8 @@ def paragraph(sentences: Sequence[str], class_: str | None = None) -> str:
 def opening(
     compared: Sequence[str], steps: Sequence[str], warnings: Sequence[str]
 ) -> list[Section]:
-    """What was compared beside what to do next, then the warnings."""
-    sections = [Section("What was compared", paragraph(compared), "left")]
+    """What was compared beside what to do next, then the warnings, as far as there are some."""
+    sections = [Section("What was compared", paragraph(compared), "left")] if compared else []
     if steps:
         items = "".join(tag("li", step) for step in steps)
         sections.append(Section("What to do next", tag("ul", items, class_="next"), "right"))

@@ -29,13 +29,17 @@ __all__ = ["Subject"]
 
 @dataclass(frozen=True)
 class Subject:
-    """One matrix, with its clusters, exact distances, schema and warnings as far as known."""
+    """One matrix, with its clusters, exact distances, schema and warnings as far as known.
+
+    `newcomer` is the site that the page is about, if it is about one.
+    """
 
     matrix: MatrixResult
     clusters: Ints | None
     exact: Floats | None
     schema: Schema | None = None
     warnings: tuple[str, ...] = ()
+    newcomer: str | None = None
 
     @classmethod
     def of(
@@ -45,6 +49,7 @@ class Subject:
         exact: Any = None,
         schema: Schema | None = None,
         warnings: Sequence[str] = (),
+        newcomer: str | None = None,
     ) -> Subject:
         """Check that every site has a label and every pair an exact distance."""
         size = len(matrix.sites)
@@ -63,7 +68,7 @@ class Subject:
                 )
         if schema is None and matrix.evidence is not None:
             schema = matrix.evidence.schema
-        return cls(matrix, clusters, exact, schema, tuple(warnings))
+        return cls(matrix, clusters, exact, schema, tuple(warnings), newcomer)
 
     @property
     def of_populations(self) -> bool:

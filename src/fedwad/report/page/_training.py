@@ -82,7 +82,7 @@ def _clients(results: Mapping[str, TrainingResult]) -> str:
             tag(
                 "tr",
                 tag("td", name(site)),
-                tag("td", str(group)),
+                tag("td", str(group + 1)),
                 *(tag("td", cell) for cell in cells),
             )
         )

@@ -43,6 +43,7 @@ def write_report(
     when: datetime | None = None,
     schema: Schema | None = None,
     warnings: Sequence[str] = (),
+    newcomer: str | None = None,
 ) -> None:
     """Write a distance, a matrix, an embedding or a coreset as one self-contained HTML file.
 
@@ -60,6 +61,7 @@ def write_report(
     when : the date on the page; by default now
     schema : what the columns of the sites' tables became; the page says which were compared
     warnings : sentences to show near the top, such as conflicts between the sites' tables
+    newcomer : for a matrix, a site that has just joined; the page leads with where it belongs
     """
     if isinstance(result, DistanceResult):
         parts = _distance_parts(result, clusters, exact, schema, warnings, shape)
@@ -76,7 +78,7 @@ def write_report(
         sections = embedding_sections(result, clusters, warnings)
         parts = _Parts(embedding_title(result), sections, embedding_lead(result, clusters))
     elif isinstance(result, MatrixResult):
-        subject = Subject.of(result, clusters, exact, schema, warnings)
+        subject = Subject.of(result, clusters, exact, schema, warnings, newcomer)
         reasons = reasons_of(subject, shape)
         lead, data = matrix_lead(subject), matrix_data(subject, reasons)
         parts = _Parts(matrix_title(subject), matrix_sections(subject, reasons), lead, data)
