@@ -9,6 +9,7 @@ import fedwad
 from fedwad.federation import Client, Dataset, LocalFederation, Policy, SummaryRequest
 from fedwad.federation.codec import Envelope, pack, unpack
 from fedwad.federation.replies import check_reply
+from fedwad.report.sentences import distance_answer
 
 
 def normal(seed, n, d, shift=0.0, scale=1.0):
@@ -124,11 +125,21 @@ def test_labels_of_other_names_change_no_number():
     assert (one.value, one.noise, one.population) == (two.value, two.noise, two.population)
 
 
-def test_matrices_with_labels_are_not_calibrated():
-    data = {"a": two_classes(24, 80, 2), "b": two_classes(25, 80, 2)}
-    m = fedwad.matrix(data, labels=True)
-    assert not m.calibrated
-    assert m.population is None
+def test_matrices_with_labels_are_calibrated_as_distances_are():
+    a, b = two_classes(24, 80, 2), two_classes(25, 80, 2)
+    m, r = fedwad.matrix({"a": a, "b": b}, labels=True), fedwad.distance(a, b, labels=True)
+    assert m.calibrated
+    assert m.noise[0, 1] == pytest.approx(r.noise)
+    # The names of sites seed the synthetic samples.
+    assert m.value[0, 1] == pytest.approx(r.value, rel=0.1)
+    assert m.differs is False
+
+
+def test_rounds_with_labels_say_that_chance_is_unknown():
+    a, b = two_classes(26, 40, 2), two_classes(27, 40, 2)
+    r = fedwad.distance(a, b, labels=True, method="fedwad", support=5, rounds=2)
+    assert not r.calibrated
+    assert "method 'summary' shows it" in " ".join(distance_answer(r))
 
 
 def test_few_rows_send_no_numbers():

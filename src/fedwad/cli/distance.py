@@ -226,8 +226,8 @@ def _answer(result: fedwad.DistanceResult) -> list[tuple[str, str]]:
     """Return the distance between populations, the noise, and what they mean."""
     if result.population is None or result.population_interval is None:
         reason = (
-            "under differential privacy, for p other than 2, or where a site has few rows or"
-            " withholds its splits"
+            "under differential privacy, for p other than 2, for labels with method 'fedwad', or"
+            " where a site has few rows or withholds its splits"
         )
         return [("populations", f"unknown ({reason})")]
     low, high = result.population_interval

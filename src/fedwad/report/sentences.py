@@ -133,7 +133,7 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
     if result.population is None or result.population_interval is None:
         return [
             f"The samples of {a} and {b} are about {result.value:.3g} apart.",
-            "How much of that is chance is unknown.",
+            "How much of that is chance is unknown" + _other_method(result) + ".",
         ]
     digits = Digits.fitting([result.population, result.population_interval[1]])
     interval = digits.interval(*result.population_interval, certified=False)
@@ -146,6 +146,16 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
         f"Their populations are {digits.text(result.population)} apart (95% interval {interval});"
         f" two samples of one population would be about {digits.text(result.noise)} apart.",
     ]
+
+
+def _other_method(result: DistanceResult) -> str:
+    """What would show the part of chance, if it is the method that does not."""
+    labelled = result.class_covariance is not None and result.privacy is None
+    return (
+        "; with labels, method 'summary' shows it"
+        if labelled and result.method != "summary"
+        else ""
+    )
 
 
 def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
