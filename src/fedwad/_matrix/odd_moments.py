@@ -79,8 +79,8 @@ def _directions(deviations: Floats) -> float:
     """Effective number of directions in which sites with these deviations vary.
 
     Few sites show few directions, so the participation ratio of their Gram matrix is too small. The
-    unbiased estimate of its denominator (Bai and Saranadasa) varies much for few sites. The
-    geometric mean of both keeps the level.
+    unbiased estimate of its denominator (Bai and Saranadasa) varies much for few sites. A
+    geometric mean of both keeps the level; the more sites, the less there is to correct.
     """
     n = len(deviations)
     gram = deviations @ deviations.T / (n - 1)
@@ -92,4 +92,4 @@ def _directions(deviations: Floats) -> float:
         return seen
     unbiased = (n - 1) ** 2 / ((n - 2) * (n + 1)) * (squares - trace**2 / (n - 1))
     corrected = trace**2 / max(unbiased, trace**2 / _MOST_DIRECTIONS)
-    return float(np.sqrt(seen * np.clip(corrected, seen, _MOST_DIRECTIONS)))
+    return float(seen * np.clip(corrected / seen, 1.0, _MOST_DIRECTIONS) ** min(0.4, 2 / n))
