@@ -19,7 +19,6 @@ from fedwad.experiments import NAMES
 from fedwad.experiments._boosting_claims import ALGORITHMS, DATA
 from fedwad.experiments._boosting_paper import PAPERS
 from fedwad.experiments._experiment import pick
-from last_round import covered, expected
 from paper_words import RULES
 
 ROOT = Path(__file__).parents[1]
@@ -255,40 +254,23 @@ def theirs() -> str:
     return table(heads, lines)
 
 
-def last_round() -> str:
-    """Vanilla FedAvg on MNIST in groups beside the classes that the last round's clients hold."""
+def draws() -> str:
+    """All clients together, with the rows and the rounds that the authors' code draws."""
     lines = []
-    for training, words in (("ours", ""), ("authors", ", as in the authors' code")):
-        rows = boosting(data="mnist", structure="groups", training=training, way="vanilla")
-        rows = pick(rows, algorithm="fedavg")
-        for clients in sorted({int(row["clients"]) for row in rows}):
-            own = pick(rows, clients=str(clients), support="10")
-            found, held = (
-                column(own, "accuracy"),
-                np.array([covered(clients, int(row["seed"])) for row in own]),
-            )
-            mean, deviation = expected(clients)
-            usual = found.mean() * mean / held.mean()
-            printed = "{} ± {}".format(*PAPERS["mnist", "groups", "fedavg", clients, "vanilla"])
-            lines.append(
-                [
-                    f"{clients} clients{words}",
-                    f"{held.mean():.0f}",
-                    f"{mean:.0f} ± {deviation:.0f}",
-                    f"{found.mean():.1f} ± {found.std():.1f}",
-                    f"{usual:.1f} ± {found.mean() / held.mean() * deviation / len(own) ** 0.5:.1f}",
-                    printed,
-                ]
-            )
-    heads = [
-        "MNIST in groups",
-        "classes held, our runs, %",
-        "over all draws",
-        "vanilla FedAvg, ours",
-        "ours, for usual draws",
-        "paper",
-    ]
-    return table(heads, lines)
+    for data, name in DATA.items():
+        for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
+            rows = boosting(data=data, structure=structure, training="draws")
+            for clients in sorted({row["clients"] for row in rows}, key=int):
+                line = [f"{name} {words}, {clients} clients"]
+                for algorithm in ALGORITHMS:
+                    found = column(pick(rows, clients=clients, algorithm=algorithm), "accuracy")
+                    where = "groups" if structure == "groups" else "none"
+                    printed = PAPERS[data, where, algorithm, int(clients), "vanilla"]
+                    line.append(f"{found.mean():.1f} ± {found.std():.1f}" if len(found) else "")
+                    line.append("{} ± {}".format(*printed))
+                lines.append(line)
+    heads = [word for title in ALGORITHMS.values() for word in (title, "paper")]
+    return table(["vanilla, the authors' draws", *heads], lines)
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -299,7 +281,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "boosting, distances": worth,
     "boosting, groups": groups,
     "boosting, as in the authors' code": theirs,
-    "boosting, last round": last_round,
+    "boosting, the authors' draws": draws,
 }
 
 
