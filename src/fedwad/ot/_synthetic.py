@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,12 @@ from fedwad.ot._many import in_threads, pair_distances
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._nearly import near_squares
 from fedwad.ot._summary import Summary
-from fedwad.ot._synthetic_samples import LabelledSyntheticSample, SyntheticSample
+from fedwad.ot._synthetic_samples import (
+    LabelledSyntheticSample,
+    NestedNormals,
+    Normals,
+    SyntheticSample,
+)
 
 __all__ = [
     "LabelledSyntheticSample",
@@ -26,8 +31,8 @@ __all__ = [
 
 #: Largest synthetic sample that is transported; results for larger ones are extrapolated.
 CAP = 1500
-_SAMPLE_SIZES = (250, 500, 1000, CAP)
-_POINTS = 4000  # drawn in all for each size and pair; sets the number of draws
+_SAMPLE_SIZES = (125, 250, 500, CAP)
+_POINTS = 4000  # drawn in all for each pair of up to CAP points; sets the number of draws
 _FEW_PAIRS, _SOME_PAIRS = 10, 200  # above, two draws of each size are enough; above that, one
 # Beyond so many pairs, most are transported with few points, and a sample of pairs shows what more
 # points change.
@@ -35,12 +40,22 @@ _MANY_PAIRS, _FEW_POINTS, _SAMPLE = 1000, 100, 24
 # SciPy, which loads faster than compiled code, transports fewer points of fewer pairs.
 _MANY_POINTS, _WORTH_COMPILING = 256, 500
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
+_KEPT_NUMBERS = 1 << 25  # normal numbers that are kept between sizes
 
 Pair = tuple[int, int]
 
 
 class _Drawing(Protocol):
-    def draw(self, size: int, rng: np.random.Generator) -> Measure: ...
+    def draw(self, size: int, rng: Normals) -> Measure: ...
+
+
+class _Step(NamedTuple):
+    """Pairs of samples of at most `cap` points; `nested` ones are parts of samples of CAP."""
+
+    cap: int
+    draws: int
+    pairs: list[Pair]
+    nested: bool = False
 
 
 def synthetic_distance(
@@ -93,7 +108,7 @@ def synthetic_distances(
     if columns is not None:
         columns |= drawing.columns(full)
     if many:
-        small = drawing.powers([(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
+        small = drawing.powers([_Step(_FEW_POINTS, 1, list(pairs))])[_FEW_POINTS]
         full = _corrected(small, full, sizes, [summary.within_std for summary in summaries], p)
     result = np.zeros((len(summaries), len(summaries)))
     for pair in pairs:
@@ -135,6 +150,7 @@ class _Draws:
             on_pair,
         )
         self._columns: dict[Pair, tuple[int, Floats]] = {}
+        self._nested: dict[int, NestedNormals] = {}
 
     def columns(self, squares: Mapping[Pair, float]) -> dict[Pair, Floats]:
         """The contribution of each feature to these squared distances, by the plans of the largest
@@ -150,15 +166,15 @@ class _Draws:
         if cap >= largest:
             self._columns[pair] = cap, found + total if cap == largest else found
 
-    def powers(self, steps: Iterable[tuple[int, int, list[Pair]]]) -> dict[int, dict[Pair, float]]:
+    def powers(self, steps: Iterable[_Step]) -> dict[int, dict[Pair, float]]:
         """Mean of W_p^p over draws, for each cap and its pairs."""
         found: dict[int, dict[Pair, float]] = {}
-        for cap, draws, pairs in steps:
+        for cap, draws, pairs, nested in steps:
             totals = dict.fromkeys(pairs, 0.0)
             involved = sorted({index for pair in pairs for index in pair})
             for draw in range(draws):
                 synthetic = in_threads(
-                    partial(self._drawn, cap=cap, draw=draw), involved, self._threads
+                    partial(self._drawn, cap=cap, draw=draw, nested=nested), involved, self._threads
                 )
                 drawn = dict(zip(involved, synthetic, strict=True))
                 for pair, power in self._transported(drawn, pairs, cap):
@@ -188,7 +204,7 @@ class _Draws:
             or int(self.sizes[list(pair)].max()) > _MANY_POINTS
         )
 
-    def _drawn(self, index: int, cap: int, draw: int) -> Measure:
+    def _drawn(self, index: int, cap: int, draw: int, nested: bool) -> Measure:
         if index not in self._synthetic:
             summary = self._summaries[index]
             self._synthetic[index] = (
@@ -196,8 +212,14 @@ class _Draws:
                 if isinstance(summary, LabelledSummary)
                 else SyntheticSample.of(summary)
             )
-        rng = np.random.default_rng([self._seed, self._keys[index], cap, draw])
-        return self._synthetic[index].draw(int(min(self.sizes[index], cap)), rng)
+        key = [self._seed, self._keys[index], cap, draw]
+        normals: Normals = np.random.default_rng(key)
+        if nested:
+            if index not in self._nested:
+                numbers = len(self._summaries) * CAP * self._summaries[index].dimension
+                self._nested[index] = NestedNormals([*key[:2], CAP], numbers <= _KEPT_NUMBERS)
+            normals = self._nested[index].part(draw, CAP // cap)
+        return self._synthetic[index].draw(int(min(self.sizes[index], cap)), normals)
 
 
 def _sample(pairs: Sequence[Pair], seed: int) -> list[Pair]:
@@ -241,26 +263,30 @@ def _corrected(
 def synthetic_transports(sizes: Sequence[int], pairs: Sequence[Pair], seed: int = 0) -> int:
     """The number of transports that `synthetic_distances` makes."""
     counts = np.array(sizes)
-    if len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS:
-        chosen = _sample(pairs, seed)
-        return len(pairs) + sum(
-            draws * len(some) for _, draws, some in _steps(counts, chosen, len(pairs))
-        )
-    return sum(draws * len(some) for _, draws, some in _steps(counts, pairs, len(pairs)))
+    many = len(pairs) > _MANY_PAIRS and int(counts.max()) > _FEW_POINTS
+    chosen = _sample(pairs, seed) if many else pairs
+    made = sum(step.draws * len(step.pairs) for step in _steps(counts, chosen, len(pairs)))
+    return made + (len(pairs) if many else 0)
 
 
-def _steps(
-    sizes: NDArray[np.int64], pairs: Sequence[Pair], total_pairs: int
-) -> Iterator[tuple[int, int, list[Pair]]]:
-    """Caps on the size of synthetic samples, each with its number of draws and its pairs."""
-    for cap in _SAMPLE_SIZES:
-        chosen = [pair for pair in pairs if cap == CAP or max(sizes[pair[0]], sizes[pair[1]]) > CAP]
-        by_draws: dict[int, list[Pair]] = {}
-        for pair in chosen:
-            largest = int(min(cap, max(sizes[pair[0]], sizes[pair[1]])))
-            by_draws.setdefault(_draws(largest, total_pairs), []).append(pair)
-        for draws, some in by_draws.items():
-            yield cap, draws, some
+def _steps(sizes: NDArray[np.int64], pairs: Sequence[Pair], total_pairs: int) -> Iterator[_Step]:
+    """Sizes of synthetic samples, each with its number of draws and its pairs."""
+    largest = {pair: int(max(sizes[pair[0]], sizes[pair[1]])) for pair in pairs}
+    extrapolated = [pair for pair in pairs if largest[pair] > CAP]
+    for cap in _SAMPLE_SIZES if extrapolated else ():
+        yield _Step(cap, _parts(cap, total_pairs), extrapolated, nested=True)
+    by_draws: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        if largest[pair] <= CAP:
+            by_draws.setdefault(_draws(largest[pair], total_pairs), []).append(pair)
+    for draws, some in by_draws.items():
+        yield _Step(CAP, draws, some)
+
+
+def _parts(cap: int, pairs: int) -> int:
+    """Parts of samples of CAP points; a third of them for many pairs of which all are drawn."""
+    parts = CAP // cap
+    return max(1, parts // 3) if _SOME_PAIRS < pairs <= _MANY_PAIRS else parts
 
 
 def _draws(size: int, pairs: int) -> int:

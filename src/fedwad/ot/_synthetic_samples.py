@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,45 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._summary import Summary
 
-__all__ = ["LabelledSyntheticSample", "SyntheticSample"]
+__all__ = ["LabelledSyntheticSample", "NestedNormals", "Normals", "SyntheticSample"]
 
 _MANY_FEATURES = 100  # from which on Cholesky's factor is worth a try before eigenvectors
+
+
+class Normals(Protocol):
+    """A source of normal random numbers, such as `numpy.random.Generator`."""
+
+    def standard_normal(self, size: tuple[int, int], /) -> Floats: ...
+
+
+class NestedNormals:
+    """Parts of one array of normal numbers for each call.
+
+    Samples that are drawn from its parts are the parts of one larger sample. So the mean distance
+    of small samples differs from the distance of the large one by size alone, and hardly by chance.
+    """
+
+    def __init__(self, key: Sequence[int], keep: bool) -> None:
+        self._key, self._keep = key, keep
+        self._kept: dict[int, Floats] = {}
+        self._part, self._parts, self._calls = 0, 1, 0
+
+    def part(self, number: int, of: int) -> NestedNormals:
+        """The source of part `number` of so many."""
+        self._part, self._parts, self._calls = number, of, 0
+        return self
+
+    def standard_normal(self, size: tuple[int, int], /) -> Floats:
+        """The part's rows of the next array; the same call of each part gets its own rows."""
+        call, rows = self._calls, size[0]
+        self._calls += 1
+        found = self._kept.get(call)
+        if found is None or len(found) < rows * self._parts:
+            rng = np.random.default_rng([*self._key, call])
+            found = rng.standard_normal((rows * self._parts, size[1]))
+            if self._keep:
+                self._kept[call] = found
+        return found[rows * self._part : rows * (self._part + 1)].copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +75,7 @@ class SyntheticSample:
             )
         return cls(summary, None, _factor(summary.covariance))
 
-    def draw(self, size: int, rng: np.random.Generator) -> Measure:
+    def draw(self, size: int, rng: Normals) -> Measure:
         """`size` points, distributed over cells by weight, with exact cell means."""
         summary = self.summary
         counts = _shares(summary.weights, size)
@@ -65,7 +103,7 @@ class LabelledSyntheticSample:
     def of(cls, summary: LabelledSummary) -> LabelledSyntheticSample:
         return cls(summary, tuple(map(SyntheticSample.of, summary.parts)), summary.table.points)
 
-    def draw(self, size: int, rng: np.random.Generator) -> LabelledMeasure:
+    def draw(self, size: int, rng: Normals) -> LabelledMeasure:
         counts = _shares(self.summary.weights, size)
         drawn = [
             synthetic.draw(int(count), rng).points
