@@ -299,16 +299,15 @@ def _draws(size: int, pairs: int) -> int:
 
 def _at_full_size(powers: dict[int, float], sizes: NDArray[np.int64]) -> float:
     """Fit powers = w + c * mean(k^-g) over both sizes with w, c >= 0; evaluate at `sizes`."""
-    if len(powers) == 1:
-        return powers[CAP]
-    from scipy.optimize import nnls
-
     values = np.array(list(powers.values()))
+    if len(values) == 1:
+        return float(values[0])
     steps = np.array([np.minimum(sizes, cap) for cap in powers], dtype=float)
-    best, answer = np.inf, float(values[-1])
-    for g in _EXPONENTS:
-        design = np.column_stack([np.ones(len(steps)), (steps**-g).mean(axis=1)])
-        (w, c), misfit = nnls(design, values)
-        if misfit < best:
-            best, answer = misfit, w + c * float((sizes.astype(float) ** -g).mean())
-    return answer
+    units = (steps ** -_EXPONENTS[:, None, None]).mean(axis=2)
+    gaps, apart = units - units.mean(axis=1)[:, None], values - values.mean()
+    c = np.maximum(gaps @ apart, 0.0) / np.maximum((gaps**2).sum(axis=1), 1e-300)
+    w = values.mean() - c * units.mean(axis=1)
+    through = units @ values / (units**2).sum(axis=1)  # without w, where it would be negative
+    w, c = np.where(w < 0, 0.0, w), np.where(w < 0, through, c)
+    best = int(((w[:, None] + c[:, None] * units - values) ** 2).sum(axis=1).argmin())
+    return float(w[best] + c[best] * (sizes.astype(float) ** -_EXPONENTS[best]).mean())
