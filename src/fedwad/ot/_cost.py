@@ -70,8 +70,8 @@ def _paired(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
     step = max(1, _DIFFERENCES // x.shape[1])
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        difference = x[rows[block]]
-        difference -= y[cols[block]]
+        difference = x.take(rows[block], axis=0)
+        difference -= y.take(cols[block], axis=0)
         squares[block] = np.einsum("kd,kd->k", difference, difference)
     return squares
 
@@ -93,25 +93,33 @@ def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
 
 
 def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
-    """|x|^2 - 2 x.y + |y|^2, about the common mean unless the norms of x are given."""
-    centre = None if x_norms is not None else (x.mean(axis=0) + y.mean(axis=0)) / 2
-    minus_two_y = -2 * (y if centre is None else y - centre)
-    y_norms = np.einsum("jd,jd->j", minus_two_y, minus_two_y) / 4
+    """|x|^2 - 2 x.y + |y|^2, about the common mean unless the norms of x are given.
+
+    One matrix product of (x, |x|^2, 1) and (-2 y, 1, |y|^2) has all three terms.
+    """
+    d = x.shape[1]
+    centre = np.zeros(d) if x_norms is not None else (x.mean(axis=0) + y.mean(axis=0)) / 2
+    right = np.ones((len(y), d + 2))
+    np.multiply(y - centre, -2, out=right[:, :d])
+    y_norms = right[:, d + 1] = np.einsum("jd,jd->j", right[:, :d], right[:, :d]) / 4
     squares = np.empty((len(x), len(y)))
-    rows = max(1, _BLOCK_ENTRIES // max(len(y), x.shape[1]))
+    rows = max(1, _BLOCK_ENTRIES // max(len(y), d))
+    left = np.ones((min(rows, len(x)), d + 2))
     for start in range(0, len(x), rows):
-        near = x[start : start + rows] if centre is None else x[start : start + rows] - centre
-        own = (
-            np.einsum("id,id->i", near, near) if x_norms is None else x_norms[start : start + rows]
-        )
-        norms = own[:, None] + y_norms
         part = squares[start : start + rows]
-        np.matmul(near, minus_two_y.T, out=part)
-        part += norms
-        if part.min() >= _CANCELLATION * norms.max():
+        block = left[: len(part)]
+        np.subtract(x[start : start + rows], centre, out=block[:, :d])
+        own = (
+            np.einsum("id,id->i", block[:, :d], block[:, :d])
+            if x_norms is None
+            else x_norms[start : start + rows]
+        )
+        block[:, d] = own
+        np.matmul(block, right.T, out=part)
+        if part.min() >= _CANCELLATION * (own.max() + y_norms.max()):
             continue
-        i, j = np.nonzero(part < _CANCELLATION * norms)
-        step = max(1, _BLOCK_ENTRIES // x.shape[1])
+        i, j = np.nonzero(part < _CANCELLATION * (own[:, None] + y_norms))
+        step = max(1, _BLOCK_ENTRIES // d)
         for k in range(0, len(i), step):
             chosen = i[k : k + step], j[k : k + step]
             difference = x[start + chosen[0]] - y[chosen[1]]

@@ -30,7 +30,7 @@ _SUMS_TO_ONE = 1e-14
 _LARGEST = 1e100
 # Centring avoids cancellation only if |mean|^2 exceeds this share of the mean squared norm.
 _CENTRAL = 0.8
-_FEW_TARGETS, _BLOCK_ENTRIES = 16, 1 << 17
+_FEW_FEATURES, _FEW_TARGETS, _BLOCK_ENTRIES = 8, 16, 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +119,15 @@ class Measure:
 
     def max_abs(self, origin: Floats) -> float:
         """Largest absolute coordinate of x - origin."""
-        return max_abs(self.points, origin)
+        low, high = self._range
+        return float(np.maximum(high - origin, origin - low).max())
 
-    @property
+    @cached_property
+    def _range(self) -> tuple[Floats, Floats]:
+        """Smallest and largest value of each coordinate."""
+        return self.points.min(axis=0), self.points.max(axis=0)
+
+    @cached_property
     def is_uniform(self) -> bool:
         return bool((self.weights == self.weights[0]).all())
 
@@ -148,8 +154,11 @@ def sums_by_target(
     points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int
 ) -> Floats:
     """Sums of mass times point by target, (targets, d)."""
-    count = len(points)
-    # For few targets a sparse matrix would take longer to set up.
+    count, d = points.shape
+    # For few features or targets a sparse matrix would take longer to set up.
+    if d <= _FEW_FEATURES:
+        moved = points.take(rows, axis=0) * mass[:, None]
+        return np.column_stack([np.bincount(cols, moved[:, k], targets) for k in range(d)])
     if targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES:
         plan = np.bincount(cols * count + rows, mass, targets * count).reshape(targets, count)
         return np.asarray(plan @ points)

@@ -116,7 +116,7 @@ def _entries(plan: Plan, units: _Units, a: Floats, n_sinks: int) -> tuple[Indice
 
 def _certify(cost: Floats, a: Floats, b: Floats, found: Solution) -> None:
     """Weak duality bounds the suboptimality by primal minus dual; it must be a rounding error."""
-    primal = float(found.mass @ cost[found.rows, found.cols])
+    primal = float(found.mass @ cost.ravel().take(found.rows * len(b) + found.cols))
     parts = float(a @ found.f), float(b @ found.g)
     if not abs(primal - sum(parts)) <= TOLERANCE * max(primal, *map(abs, parts)):
         raise CertificateError("The small-support solver ended with a duality gap.")
