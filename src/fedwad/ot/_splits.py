@@ -13,6 +13,7 @@ from fedwad.ot._cells import effective_counts, group_sums
 from fedwad.ot._cost import ground_cost, paired_squares
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
+from fedwad.ot._nearly import near_assignment
 from fedwad.ot._order import sorted_generator
 from fedwad.ot._plan_columns import pair_columns, plan_columns
 from fedwad.ot._solve import solve
@@ -43,6 +44,7 @@ _ENTRIES = 1 << 20  # numbers of halves that are held at once
 _FAR = 3  # halves in a sample of many rows
 _GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
 _MIXED = 120  # rows of a mixture
+_MANY_SAMPLES = 3000  # with a support, these are transported by compiled code
 
 Indices = NDArray[np.int64]
 #: Rows of two disjoint parts of equal size.
@@ -130,9 +132,15 @@ class Splits:
         """Squared distance between two parts of the rows, by feature."""
         one, two = self.part(a), self.part(b)
         if one.is_uniform and two.is_uniform and len(a) == len(b):
-            cols = optimal_assignment(one, two)
+            cols = self._assigned(one, two)
             return pair_columns(one, two, np.arange(len(a)), cols, one.weights)
         return plan_columns(solve(one, two))
+
+    def _assigned(self, one: Measure, two: Measure) -> Indices:
+        """The optimal assignment, nearly where rounds have loaded compiled code already."""
+        compiled = self.support is not None and len(self.measure) >= _MANY_SAMPLES
+        found = near_assignment(one, two) if compiled else None
+        return optimal_assignment(one, two) if found is None else found
 
     def effective_size(self, halves: list[Half]) -> float:
         return float(
@@ -146,7 +154,7 @@ class Splits:
         squares = []
         for _ in range(draws or _DRAWS):
             x, y = (one.draw(size, self.rng) for one in pair)
-            cols = optimal_assignment(x, y)
+            cols = self._assigned(x, y)
             squares.append(float(paired_squares(x, y, np.arange(size), cols).mean()))
         return float(np.mean(squares))
 
