@@ -113,6 +113,7 @@ OTHER = {
     "text": (lambda t: t.assign(age=[f"{v:.0f} years" for v in t.age]), "kinds differ", "age"),
     "some text": (lambda t: t.assign(age=["old", *t.age[1:]]), "kinds differ", "age"),
     "dates": (lambda t: t.assign(seen=t.seen.dt.strftime("%d %B %Y")), "kinds differ", "seen"),
+    "codes": (lambda t: t.assign(sex=t.sex.map({"f": 1, "m": 2})), "kinds differ", "sex"),
     "empty": (lambda t: t.assign(chol=np.nan), "all missing", "chol"),
     "zeros": (lambda t: t.assign(chol=0), "suspicious value", "chol"),
     "some zeros": (

@@ -79,11 +79,13 @@ def _what_sites_hold(found: StatisticsBySite) -> str:
 
 
 def _numbers_in_text(found: StatisticsBySite) -> str:
-    """A hint where most of a text could be numbers: a stray word may have made it one."""
+    """A hint where text meets numbers: codes and words, a stray word, or a unit."""
     for site, s in found.items():
         if s.kind == "category" and s.numbers_in_text:
             return f", where {s.numbers_in_text} of {s.count} values of {site} are numbers"
     if {s.kind for s in found.values()} == {"number", "category"}:
+        if all(s.codes for s in found.values() if s.kind == "number"):
+            return "; write the same codes or words at all sites"
         return "; a number with its unit, such as 70 kg, is text"
     return ""
 
