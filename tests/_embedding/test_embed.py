@@ -103,6 +103,16 @@ class TestGroups:
         e = fedwad.embed({f"s{k}": rng.standard_normal((50, 3)) for k in range(30)})
         assert e.suggest().k == 1
 
+    @pytest.mark.parametrize(("rows", "features"), [(60, 8), (200, 3)])
+    def test_noise_is_what_random_splits_show(self, rows, features):
+        rng = np.random.default_rng(rows)
+        sites = {f"s{k}": rng.standard_normal((rows, features)) for k in range(30)}
+        e = fedwad.embed(sites)
+        i, j = np.triu_indices(30, 1)
+        squares = ((e.embedding[i] - e.embedding[j]) ** 2).sum(axis=1)
+        assert 0.7 < squares.mean() / (e.noise[i] + e.noise[j]).mean() < 1.3
+        assert e.suggest().k == 1
+
     def test_as_many_clusters_as_sites_and_one(self):
         rows = np.random.default_rng(7).standard_normal((30, 2))
         e = fedwad.embed({f"s{k}": rows + 5 * k for k in range(3)}, support=3)

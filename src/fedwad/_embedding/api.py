@@ -88,11 +88,12 @@ def embed(
         cells = [one for one in summaries if isinstance(one, Summary)]
         rows = coordinates(cells, shaped.support.weights)
         points, explained = principal(rows, largest, task.seed)
+        noise = sampling_noise(cells, shaped.support, task.seed)
     return EmbeddingResult(
         sites=tuple(shaped.replies),
         embedding=points,
         explained=explained,
-        noise=sampling_noise(cells),
+        noise=noise,
         rows=tuple(one.count for one in cells),
         options={
             "support": task.support,

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad.ot import Floats, Summary, reduce_covariance
+from fedwad.ot import Floats, Measure, Summary, reduce_covariance, solve, summarise_plan
 
 __all__ = ["coordinates", "principal", "sampling_noise"]
 
 _AT_A_TIME = 1000
 _EXACT_UP_TO = 1000  # sites, or coordinates, up to which all sites decide on the axes
+_CALIBRATED = 30  # sites on which the noise is measured
+# Cells at the edge are wider than the mean one, which synthetic samples do not show: distances of
+# random splits were 1.1 to 1.6 times what these say (normal data, and t with 5 degrees of freedom).
+_EDGES = 1.25
+_ROWS_A_CELL = 50  # of a synthetic sample, at most
 _LEAST = 1e-13  # part of the largest variance, below which an axis is rounding
 
 
@@ -47,12 +52,39 @@ def _roots(matrices: Floats) -> Floats:
     return found
 
 
-def sampling_noise(summaries: Sequence[Summary]) -> Floats:
+def sampling_noise(summaries: Sequence[Summary], support: Measure, seed: int) -> Floats:
     """Return what sampling adds to each site's squared distance from another of its population.
 
-    The mean of a cell of n / S rows varies by S / n of the variance within it.
+    The mean of a cell of n / S rows varies by S / n of the variance within it. Borders of cells and
+    the covariance within them vary as well. By how much more is measured on synthetic samples of
+    some sites, two of each, that are transported to the support.
     """
-    return np.array([len(one.weights) * one.variance / one.count for one in summaries])
+    plain = np.array([len(one.weights) * one.variance / one.count for one in summaries])
+    rng = np.random.default_rng([seed, 4])
+    chosen = rng.permutation(len(summaries))[:_CALIBRATED]
+    found, expected = 0.0, 0.0
+    for one in (summaries[index] for index in chosen.tolist()):
+        size = min(one.count, _ROWS_A_CELL * len(support))
+        twice = [_cells_of(_synthetic(one, size, rng), one, support) for _ in range(2)]
+        first, second = coordinates(twice, support.weights)
+        found += float(((first - second) ** 2).sum()) / 2
+        expected += len(one.weights) * one.variance / size
+    return plain * _EDGES * max(1.0, found / expected) if expected > 0 else plain
+
+
+def _synthetic(one: Summary, size: int, rng: np.random.Generator) -> Floats:
+    """Return rows of a mixture of normals with the cells of a site."""
+    cells = rng.choice(len(one.weights), size, p=one.weights / one.weights.sum())
+    noise = rng.standard_normal((size, one.dimension))
+    within = np.asarray(one.within)
+    scaled = noise @ _roots(within[None])[0] if within.ndim == 2 else noise * np.sqrt(within)
+    return np.asarray(one.means[cells] + scaled)
+
+
+def _cells_of(rows: Floats, one: Summary, support: Measure) -> Summary:
+    """Return the cells of rows, with as much of the covariance as the site sent."""
+    kind = "diag" if one.covariance_type == "lowrank" else one.covariance_type
+    return summarise_plan(solve(Measure(rows), Measure(support.points, support.weights)), kind)
 
 
 def principal(rows: Floats, dimension: int, seed: int) -> tuple[Floats, float]:

@@ -79,7 +79,8 @@ def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
 def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
     """Suggest a number of clusters from the distances of some hundred random sites.
 
-    What sampling adds to squared distances is taken away first.
+    What sampling adds to squared distances is taken away first. What it makes them vary by is the
+    smallest difference that counts: they are sums of about as many squares as there are axes.
     """
     order = np.random.default_rng([seed, 3]).permutation(len(points))[:_SAMPLE]
     chosen = np.sort(order)
@@ -87,4 +88,5 @@ def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
     squares -= noise[chosen][:, None] + noise[chosen][None, :]
     distances = np.sqrt(np.maximum(squares, 0.0))
     np.fill_diagonal(distances, 0.0)
-    return clusters.suggest(distances)
+    resolution = 2 * float(noise[chosen].mean()) * float(np.sqrt(2 / max(1, points.shape[1])))
+    return clusters.suggest(distances, resolution)

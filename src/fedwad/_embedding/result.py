@@ -58,8 +58,9 @@ class EmbeddingResult(Saved):
     explained : float
         Part of the variance of all coordinates that the k axes hold.
     noise : array (N,)
-        What sampling adds to squared distances, at least: two sites of one population have points
-        whose squared distance was 1.4 to 2.6 times the sum of their two numbers in simulations.
+        What sampling adds to squared distances, measured on synthetic samples of some sites: two
+        sites of one population had points whose squared distance was 0.9 to 1.3 times the sum of
+        their two numbers in simulations.
     rows : tuple of int
         The number of rows of each site.
     options, seed, class_covariance, covariance_types, min_cell_size, traffic, history, failed

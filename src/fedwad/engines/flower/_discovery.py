@@ -18,6 +18,7 @@ _MAX_SENTENCE = 300  # characters of a node's own message that are passed on
 # Seconds for further nodes to answer after all wanted sites have: another node may give a name that
 # is already taken.
 _DUPLICATE_NAME_SECONDS = 8.0
+_MOST_NAMES = 20  # in one sentence
 _NOTICE_SECONDS = 8.0  # until a sentence says which sites are still missing
 
 
@@ -137,14 +138,14 @@ class _Discovery:
         return {name: self._found[name] for name in self.wanted or sorted(self._found)}
 
     def waiting_sentence(self) -> str:
-        return f"Waiting for {' and '.join(self.missing)}; {self._answered()}."
+        return f"Waiting for {_listed(self.missing, ' and ')}; {self._answered()}."
 
     def error_sentence(self) -> str:
         """Which sites are missing, and which nodes have answered what."""
         missing, facts = self.missing, self._facts()
         problem = "Not every node gave its name"
         if missing:
-            problem = f"No node named {' or '.join(missing)} answered"
+            problem = f"No node named {_listed(missing, ' or ')} answered"
         return f"{problem} ({'; '.join(facts)}); check that all nodes are running."
 
     def _facts(self) -> list[str]:
@@ -161,7 +162,14 @@ class _Discovery:
         return facts or ["no node is connected"]
 
     def _answered(self) -> str:
-        return f"answers came from {', '.join(sorted(self._found))}"
+        return f"answers came from {_listed(sorted(self._found), ', ')}"
+
+
+def _listed(names: list[str], word: str) -> str:
+    """Names with a word between them; of very many, the first and a number."""
+    some = names if len(names) <= _MOST_NAMES else names[:_MOST_NAMES]
+    left = len(names) - len(some)
+    return word.join([*some, f"{left:,} others"] if left else some)
 
 
 def _description_in(answer: bytes | Failure) -> Description | Failure:

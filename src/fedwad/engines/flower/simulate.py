@@ -17,7 +17,7 @@ from fedwad.federation import Columns
 
 __all__ = ["simulate"]
 
-_PATIENCE = 120.0  # seconds for Ray to start
+_PATIENCE, _PATIENCE_A_SITE = 120.0, 0.5  # seconds for Ray to start, and for each site to answer
 _POLL, _STATUS = 0.1, 5.0  # seconds between two polls of the folder, and of the run's status
 _CLIENT_APP = "fedwad.engines.flower.simulation_app:app"
 
@@ -67,7 +67,8 @@ def simulate(
         for site in sites:  # raises the full error here if a site cannot be opened
             client_of(site)
         SimulationFolder(folder).write_sites(sites)
-        settings = {"round-timeout": float(round_timeout), "patience": _PATIENCE, "resume": False}
+        patience = _PATIENCE + _PATIENCE_A_SITE * len(sites)
+        settings = {"round-timeout": float(round_timeout), "patience": patience, "resume": False}
         app, _ = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _CLIENT_APP)
         return _run(folder, app, len(sites), timeout, on_progress)
 
