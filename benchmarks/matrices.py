@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 import fedwad
 from benchmarks import plain
 from fedwad.clusters import cluster, suggest
-from fedwad.datasets import load, partition, random_code
+from fedwad.datasets import Partition, load, partition, random_code
 from fedwad.federation import SummaryRequest, payload_bytes
 from fedwad.methods import Hub, Summary
 from fedwad.ot import Measure, labelled, solve
@@ -93,7 +93,7 @@ def datasets() -> list[dict[str, Any]]:
     return rows
 
 
-def _clients(name: str, count: int, samples: int) -> partition.Partition:
+def _clients(name: str, count: int, samples: int) -> Partition:
     X, y = load(name)
     if name == "cifar10":
         chosen = np.random.default_rng(0).permutation(len(X))[: min(len(X), count * samples * 2)]
