@@ -258,6 +258,7 @@ class TestClaims:
         rows = made_up(lambda way: 50.0 if way == "vanilla" else 98.0)
         theirs = {"data": "mnist", "training": "authors", "algorithm": "fedrep", "accuracy": 0.0}
         for structure, clients, vanilla, affinity in (
+            ("groups", 10, 90.0, 99.0),
             ("groups", 20, 80.0, 99.0),
             ("drawn", 20, 70.0, 82.5),
         ):
@@ -265,7 +266,7 @@ class TestClaims:
             rows.append(own | {"way": "vanilla", "mean of clusters": vanilla})
             rows.append(own | {"way": "paper 10 affinity", "mean of clusters": affinity})
         assert judge(rows)[3].found.endswith(
-            "authors' code, 20 clients: +19.0 in groups, +12.5 without"
+            "authors' code, at most +19.0 in groups (20 clients), +12.5 without (20 clients)"
         )
 
     def test_one_claim_after_another_for_each_data_set(self):

@@ -207,23 +207,23 @@ def _printed_uplift(data: str, structure: str, clients: int) -> float:
 
 
 def _as_theirs(rows: Sequence[Row], data: str) -> str:
-    """The uplift of FedRep as in the authors' code, with the most clients measured so."""
+    """The largest uplifts of FedRep as in the authors' code, and their numbers of clients."""
     theirs = pick(rows, data=data, training="authors", algorithm="fedrep")
-    if not theirs:
-        return ""
-    clients = max(row["clients"] for row in theirs)
-    uplifts = []
+    found = []
     for structure, words in (("groups", "in groups"), ("drawn", "without")):
-        own = pick(theirs, structure=structure, clients=clients)
-        if own:
-            vanilla, clustered = (
-                np.mean([row["mean of clusters"] for row in pick(own, way=way)])
-                for way in ("vanilla", _AFFINITY)
-            )
-            uplifts.append(f"{clustered - vanilla:+.1f} {words}")
+        own = pick(theirs, structure=structure)
+        vanilla, clustered = (
+            dict(zip(*mean_by(pick(own, way=way), "clients", "mean of clusters"), strict=True))
+            for way in ("vanilla", _AFFINITY)
+        )
+        if clustered:
+            most, clients = max((clustered[n] - vanilla[n], n) for n in clustered)
+            found.append(f"{most:+.1f} {words} ({clients} clients)")
+    if not found:
+        return ""
     return (
-        ". Trained, dealt and averaged over clusters as in the authors' code,"
-        f" {clients} clients: {', '.join(uplifts)}"
+        ". Trained, dealt and averaged over clusters as in the authors' code, at most"
+        f" {', '.join(found)}"
     )
 
 
