@@ -69,6 +69,26 @@ def test_noise_falls_with_either_size_and_is_symmetric():
     assert noise(a, b, 100, 300) == pytest.approx(noise(b, a, 300, 100))
 
 
+@pytest.mark.parametrize("dimension", [10, 40])
+def test_noise_of_samples_of_unequal_size_is_that_of_rows(dimension):
+    """Draws of one population: a small sample beside a large one is nearly as far as one beside its like."""
+    rng = np.random.default_rng(5)
+    draws = [
+        (rng.normal(size=(60, dimension)), rng.normal(size=(900, dimension))) for _ in range(9)
+    ]
+    truth = np.mean([exact(pair)[0, 1] for pair in draws])
+    found = [noise(*(calibrate(Measure(x)) for x in pair), 60, 900) ** 2 for pair in draws]
+    assert np.mean(found) == pytest.approx(truth, rel=0.05)
+
+
+@pytest.mark.parametrize(("small", "large"), [(60, 400), (100, 2000)])
+def test_samples_of_unequal_size_of_one_population_do_not_differ(small, large):
+    rng = np.random.default_rng(6)
+    parts = [rng.normal(size=(small, 10)), rng.normal(size=(large, 10))]
+    found = populations(exact(parts), [site(x) for x in parts])
+    assert found.lower[0, 1] == 0
+
+
 def test_a_matrix_agrees_with_its_pairs():
     rng = np.random.default_rng(3)
     parts = [rng.normal(shift, 1, (60, 4)) for shift in (0, 0.2, 1)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._splits import MIN_HALF, Half, Splits
 from fedwad.ot._summary import CovarianceType
 
-__all__ = ["Calibration", "calibrate", "fit_gamma", "power_law"]
+__all__ = ["Calibration", "calibrate", "common_size", "fit_gamma", "power_law"]
 
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
@@ -29,6 +30,7 @@ _SUMMARISED = 4  # splits whose halves are summarised, at most
 # squares do: their exponent is that of the noise, divided by this power of the factor.
 _SLOWER = 1.4
 _ROUGH = 0.01  # standard error that even many splits leave
+_Number = TypeVar("_Number", float, Floats)
 _GAMMAS = np.linspace(1.0, 6.0, 51)
 _GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
 
@@ -80,18 +82,40 @@ class Calibration:
         """Exponent b of noise(n) = noise * (n / size)^-b."""
         return _exponent(self.noise, self.noise_quarter)
 
-    def noise_at(self, n: float) -> float:
+    def common_size(self, n: float, others: Floats) -> Floats:
+        """`common_size` by the exponent of this population's noise."""
+        return common_size(n, others, self.exponent)
+
+    def noise_at(self, n: _Number) -> _Number:
         """Squared distance between two samples of n rows of this population."""
         return power_law(self.noise, self.noise_quarter, n / self.size)
 
-    def synthetic_at(self, n: float) -> float:
+    def synthetic_at(self, n: _Number) -> _Number:
         """What a server would estimate for two samples of n rows of this population."""
         return power_law(self.synthetic, self.synthetic_half, n / self.drawn)
 
 
-def power_law(half: float, quarter: float, ratio: float) -> float:
+def common_size(n: float, others: Floats, exponent: float) -> Floats:
+    """Rows at which two samples of equal size are as far apart as samples of n and of others.
+
+    The mean of both sizes of order -q. Where noise falls like a mean's (exponents from 1/2 on) both
+    samples add to it, and q = 1. In many dimensions the smaller sample makes nearly all of it, and
+    q is at most 2.
+
+    Examples
+    --------
+    >>> common_size(100, np.array([100.0, 300.0]), 0.5)
+    array([100., 150.])
+    """
+    q = float(np.clip(2 - 2 * exponent, 1.0, 2.0))
+    mean = ((n**-q + others**-q) / 2) ** (-1 / q)
+    return np.where(others == n, others, mean)
+
+
+def power_law(half: float, quarter: float, ratio: _Number) -> _Number:
     """The power law through `quarter` at ratio 1/2 and `half` at ratio 1, read at `ratio`."""
-    return float(half * ratio ** -_exponent(half, quarter))
+    power: _Number = ratio ** -_exponent(half, quarter)
+    return half * power
 
 
 def _exponent(half: float, quarter: float) -> float:

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from fedwad.ot._blocks import Blocks
-from fedwad.ot._calibration import Calibration
+from fedwad.ot._calibration import Calibration, common_size
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._measure import Floats
 from fedwad.ot._summary import Summary
@@ -60,7 +60,8 @@ class ColumnMoments:
         """The noise between a sample of this size and one of `count` rows."""
         if self.noise is None:
             return None
-        return np.asarray(self.noise * (1 + (count / self.count) ** -self.exponent) / 2)
+        size = common_size(self.count, np.array(count), self.exponent)
+        return np.asarray(self.noise * (size / self.count) ** -self.exponent)
 
 
 def column_moments(

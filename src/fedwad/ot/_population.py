@@ -98,10 +98,10 @@ def calibrated_square(
     return np.asarray(squares * np.maximum(1 - (1 - kappa) * share**gamma, 0.0))
 
 
-def _safe_estimate(c: Calibration, n: float) -> float:
+def _safe_estimate(c: Calibration, n: Floats) -> Floats:
     """What a server may estimate for two samples of n rows, with what extrapolation may miss."""
-    doublings = float(np.clip(np.log2(n / c.drawn), 0.0, _MOST_DOUBLINGS))
-    return c.synthetic_at(n) * (1 + _PER_DOUBLING * doublings)
+    doublings = np.clip(np.log2(n / c.drawn), 0.0, _MOST_DOUBLINGS)
+    return np.asarray(c.synthetic_at(n) * (1 + _PER_DOUBLING * doublings))
 
 
 def populations(
@@ -169,14 +169,13 @@ def populations(
 def _null(
     calibrations: Sequence[Calibration],
     counts: Sequence[float],
-    curve: Callable[[Calibration, float], float],
+    curve: Callable[[Calibration, Floats], Floats],
 ) -> Floats:
     """Squares of one population at the sizes of each pair, geometric mean of both clients."""
-    sizes, which = np.unique(counts, return_inverse=True)
-    table = np.array([[curve(c, n) for n in sizes.tolist()] for c in calibrations])[:, which]
-    own = np.diag(table)  # the table has the curve of i at the size of j
-    pair = (own[:, None] + table) / 2  # of i at both sizes
-    return np.asarray(np.sqrt(pair * pair.T))
+    sizes = np.array(counts, dtype=float)
+    own = [curve(c, c.common_size(n, sizes)) for c, n in zip(calibrations, counts, strict=True)]
+    table = np.array(own)  # row i is the curve of i
+    return np.asarray(np.sqrt(table * table.T))
 
 
 def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
@@ -209,15 +208,15 @@ def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Fl
     return np.asarray(np.sqrt(fluctuation**2 + measured**2 + wrong**2))
 
 
-def _fluctuation(c: Calibration, n: float) -> float:
+def _fluctuation(c: Calibration, n: Floats) -> Floats:
     """Standard deviation of the squared distance of two samples of one population."""
-    return float(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
+    return np.asarray(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
 
 
-def _noise_error(c: Calibration, n: float) -> float:
+def _noise_error(c: Calibration, n: Floats) -> Floats:
     """Standard error of noise_at(n), larger away from `size` by the exponent's own error."""
     if not c.noise > 0:
-        return 0.0
-    doublings = abs(float(np.log2(n / c.size)))
+        return np.zeros_like(n)
+    doublings = np.abs(np.log2(n / c.size))
     relative = c.noise_std / c.noise / np.sqrt(max(c.splits, 1))
-    return float(c.noise_at(n) * relative * np.hypot(1 + doublings, doublings))
+    return np.asarray(c.noise_at(n) * relative * np.hypot(1 + doublings, doublings))
