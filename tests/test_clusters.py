@@ -85,6 +85,17 @@ class TestCluster:
         assert cluster(distances, 6).tolist() == list(range(6))
         assert cluster(distances, 6, "knn").tolist() == list(range(6))
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_groups_with_fewer_sites_than_neighbours(self, seed):
+        # Each site of the two small groups has three neighbours in the other one.
+        truth = np.repeat([0, 1, 2], [6, 3, 3])
+        draws = np.triu(np.random.default_rng(seed).random((12, 12)), 1)
+        small = np.minimum(truth[:, None], truth) > 0
+        apart = np.where(small, 28, 32) + 4 * (draws + draws.T)
+        within = 16 + 7 * (draws + draws.T)
+        distances = np.where(truth[:, None] == truth, within, apart) * (1 - np.eye(12))
+        assert cluster(distances, 3, "knn", 5).tolist() == truth.tolist()
+
     def test_scale_does_not_matter(self):
         distances, truth = planted([5, 5])
         for scale in (1e-150, 1e-3, 1e150):

@@ -60,8 +60,8 @@ def cluster(
     distances : array (N, N), symmetric with zero diagonal
     k : number of clusters
     affinity : "kernel" for the Gaussian kernel of `suggest`, "linear" for 1 - D^2 / max D^2 (the
-        paper's first), "knn" for the graph that joins each site to its `n_neighbors` nearest ones
-        (the paper's second and third, with 3 and 5)
+        paper's first), "knn" for the same between each site and its `n_neighbors` nearest ones only
+        (the paper's second and third, with 3 and 5, have weights 0 and 1)
     n_neighbors : neighbours of each site in the graph of "knn"
     seed : of the k-means step
     resolution : standard error of a squared distance, the smallest bandwidth of "kernel"
@@ -195,11 +195,10 @@ def _graph(
     distances: Floats, affinity: Affinity, n_neighbors: int, k: int, resolution: float
 ) -> Floats:
     """Return affinities between all sites, or to nearest neighbours."""
+    linear = np.asarray(1 - (distances / (float(distances.max()) or 1.0)) ** 2)
     if affinity == "linear":
-        largest = float(distances.max()) or 1.0
-        graph = np.asarray(1 - (distances / largest) ** 2)
-        np.fill_diagonal(graph, _SELF)  # with affinity 1 each site would be its own cluster
-        return graph
+        np.fill_diagonal(linear, _SELF)  # with affinity 1 each site would be its own cluster
+        return linear
     if affinity == "kernel":  # with the bandwidth that separates k clusters best
         return max(
             _kernels(distances, resolution),
@@ -214,7 +213,8 @@ def _graph(
     )[:, :n_neighbors]
     graph = np.zeros_like(distances)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
-    return np.asarray((graph + graph.T) / 2)
+    # Links count by how near they are: a group with fewer sites has neighbours outside it.
+    return np.asarray((graph + graph.T) / 2 * np.maximum(linear, _SELF))
 
 
 def _kernels(distances: Floats, resolution: float) -> list[Floats]:

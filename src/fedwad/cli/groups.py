@@ -72,8 +72,8 @@ NumberOfClusters = Annotated[
 Affinity = Annotated[
     Literal["kernel", "linear", "knn"],
     typer.Option(
-        help="Affinity between sites: a Gaussian kernel, the paper's 1 - D^2/max (linear), or the"
-        " paper's graph of nearest neighbours (knn)."
+        help="Affinity between sites: a Gaussian kernel, the paper's 1 - D^2/max (linear), or"
+        " that between nearest neighbours only (knn)."
     ),
 ]
 Neighbors = Annotated[int, typer.Option(help="Neighbours of each site in the graph (knn).")]
