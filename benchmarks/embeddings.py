@@ -69,7 +69,7 @@ def _row(shift: float, count: int) -> dict[str, Any]:
         ]
         row[f"of 10 among {many}"] = float(np.mean(hits))
     points = ((found.embedding[:_ASKED, None] - found.embedding[None]) ** 2).sum(axis=2)
-    apart = ~np.eye(*exact.shape, dtype=bool)
+    apart = np.eye(*exact.shape) == 0
     row["rank correlation"] = float(spearmanr(exact[apart], points[apart]).statistic)
     row["Rand index to groups"] = float(adjusted_rand_score(groups, labels))
     if shift:  # minutes for all pairs
