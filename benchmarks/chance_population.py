@@ -36,8 +36,8 @@ def _ten_doubled(y: Array) -> Array:
     return np.concatenate([2 * y[:, :10], y[:, 10:]], axis=1)
 
 
-#: How rows are drawn, n, d, what the second site does to them, and the squared distance.
-Case = tuple[Callable[..., Array], int, int, Callable[[Array], Array], float]
+#: How rows are drawn, n or both sizes, d, what the second site does to them, the squared distance.
+Case = tuple[Callable[..., Array], int | tuple[int, int], int, Callable[[Array], Array], float]
 SECTION_3: dict[str, Case] = {
     "d=50, same": (_normal, 600, 50, _same, 0.0),
     "d=50, shift 0.2": (_normal, 600, 50, lambda y: y + 0.2, 2.0),
@@ -58,13 +58,23 @@ CASES: dict[str, Case] = SECTION_3 | {
     "d=20, scale 1.5": (_normal, 300, 20, lambda y: 1.5 * y, 5.0),
     "d=100, scale 1.2, n=200": (_normal, 200, 100, lambda y: 1.2 * y, 4.0),
 }
+UNEQUAL: dict[str, Case] = {
+    "same, 30 and 400": (_normal, (30, 400), 10, _same, 0.0),
+    "same, 100 and 2000": (_normal, (100, 2000), 10, _same, 0.0),
+    "same, d=50, 100 and 2000": (_normal, (100, 2000), 50, _same, 0.0),
+    "same, t3, 100 and 1000": (_t3, (100, 1000), 10, _same, 0.0),
+    "shift 0.3, 100 and 1000": (_normal, (100, 1000), 10, lambda y: y + 0.3, 0.9),
+    "scale 1.3, 100 and 1000": (_normal, (100, 1000), 10, lambda y: 1.3 * y, 0.9),
+    "scale 1.3, d=50, 200 and 1000": (_normal, (200, 1000), 50, lambda y: 1.3 * y, 4.5),
+}
 
 
 def _one(name: str, r: int) -> tuple[float, float, float]:
     """Squared population distance and the squared ends of its interval."""
-    draw, n, d, change, _ = CASES[name]
+    draw, n, d, change, _ = (CASES | UNEQUAL)[name]
+    first, second = (n, n) if isinstance(n, int) else n
     rng = np.random.default_rng([r, 17])
-    found = fedwad.distance(draw(rng, n, d), change(draw(rng, n, d)))
+    found = fedwad.distance(draw(rng, first, d), change(draw(rng, second, d)))
     assert found.population is not None
     assert found.population_interval is not None
     low, high = found.population_interval
@@ -79,13 +89,17 @@ def _coverage_tasks(runs: int) -> Tasks:
     return [(name, r) for name in CASES for r in range(runs or 200)]
 
 
+def _unequal_tasks(runs: int) -> Tasks:
+    return [(name, r) for name in UNEQUAL for r in range(runs or 100)]
+
+
 def _rows(tasks: Tasks, found: list[Any]) -> list[Row]:
     cases: dict[str, list[Any]] = {}
     for (name, _), values in zip(tasks, found, strict=True):
         cases.setdefault(name, []).append(values)
     rows = []
     for name, many in cases.items():
-        truth = CASES[name][4]
+        truth = (CASES | UNEQUAL)[name][4]
         square, low, high = np.mean(many, axis=0)
         covered = float(np.mean([a <= truth + 1e-12 and truth <= b for _, a, b in many]))
         rows.append(
@@ -148,5 +162,6 @@ def _clustered_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
 TABLES: dict[str, Any] = {
     "population": (_population_tasks, _one, _rows),
     "coverage": (_coverage_tasks, _one, _rows),
+    "unequal": (_unequal_tasks, _one, _rows),
     "clustered": (_clustered_tasks, _clustered, _clustered_rows),
 }
