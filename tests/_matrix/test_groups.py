@@ -9,8 +9,8 @@ import pytest
 
 import fedwad
 from command_line import run
-from fedwad._matrix.evidence import any_difference, sampled_again, too_small
-from fedwad._matrix.resampling import kept_summaries, rows_drawn_again
+from fedwad._matrix.evidence import any_difference, too_small
+from fedwad._matrix.resampling import kept_summaries, rows_drawn_again, sampled_again
 
 
 def sites(shifts, n=120, seed=0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -12,7 +12,7 @@ from fedwad._matrix.health import Health
 from fedwad._matrix.odd import mean_error
 from fedwad.ot import Floats
 
-__all__ = ["any_difference", "distances_for_clusters", "sampled_again", "too_small"]
+__all__ = ["any_difference", "distances_for_clusters", "too_small"]
 
 _LEVEL = 0.05
 _FEWEST_ROWS = 20  # a site with fewer cannot measure its noise on halves
@@ -94,22 +94,3 @@ def too_small(rows: Sequence[int], tested: bool) -> list[int]:
         if count < _FEWEST_ROWS or (tested and pairs * best > _LEVEL):
             found.append(index)
     return found
-
-
-def sampled_again(
-    population: Floats, interval: tuple[Floats, Floats], draws: int, seed: int
-) -> Iterator[Floats]:
-    """Yield distances between populations as samples of other rows would show them.
-
-    A squared distance varies as its interval says. Half of its variance is due to either site, so
-    the distances of one site vary together.
-    """
-    rng = np.random.default_rng(seed)
-    count = len(population)
-    std = (interval[1] ** 2 - interval[0] ** 2) / (2 * _Z)
-    for _ in range(draws):
-        each = rng.standard_normal(count)
-        shift = std * (each[:, None] + each) / math.sqrt(2)
-        drawn = np.sqrt(np.maximum(population**2 + shift, 0.0))
-        np.fill_diagonal(drawn, 0.0)
-        yield (drawn + drawn.T) / 2

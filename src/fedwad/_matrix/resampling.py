@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from fedwad.federation import Kept, SummaryReply
 from fedwad.ot import Floats, Summary, SyntheticSample, solve
 
-__all__ = ["kept_summaries", "rows_drawn_again"]
+__all__ = ["drawn_again", "kept_summaries", "rows_drawn_again", "sampled_again"]
+
+_Z = NormalDist().inv_cdf(0.975)
+
+
+def drawn_again(
+    population: Floats,
+    interval: tuple[Floats, Floats],
+    summaries: Sequence[Summary] | None,
+    draws: int,
+    seed: int,
+) -> Iterator[Floats]:
+    """Yield distances as samples of other rows would show them, by intervals without summaries."""
+    if summaries is None:
+        return sampled_again(population, interval, draws, seed)
+    return rows_drawn_again(summaries, population, draws, seed)
 
 
 def kept_summaries(
@@ -56,6 +72,25 @@ class _Drawn:
                 means += noise @ part if part.ndim == 2 else noise * part
         means /= np.sqrt(counts)[:, None]
         return cls(weights, means, summary.variance / counts)
+
+
+def sampled_again(
+    population: Floats, interval: tuple[Floats, Floats], draws: int, seed: int
+) -> Iterator[Floats]:
+    """Yield distances between populations that vary as their intervals say.
+
+    Half of the variance of a squared distance is due to either site, so the distances of one site
+    vary together.
+    """
+    rng = np.random.default_rng(seed)
+    count = len(population)
+    std = (interval[1] ** 2 - interval[0] ** 2) / (2 * _Z)
+    for _ in range(draws):
+        each = rng.standard_normal(count)
+        shift = std * (each[:, None] + each) / np.sqrt(2)
+        drawn = np.sqrt(np.maximum(population**2 + shift, 0.0))
+        np.fill_diagonal(drawn, 0.0)
+        yield (drawn + drawn.T) / 2
 
 
 def rows_drawn_again(

@@ -22,13 +22,12 @@ from fedwad._html import card, grid
 from fedwad._matrix.evidence import (
     any_difference,
     distances_for_clusters,
-    sampled_again,
     too_small,
 )
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
 from fedwad._matrix.newcomers import add_site
 from fedwad._matrix.placement import Placement, place
-from fedwad._matrix.resampling import kept_summaries, rows_drawn_again
+from fedwad._matrix.resampling import drawn_again, kept_summaries
 from fedwad._matrix.saved import (
     TABLES,
     MatrixRound,
@@ -348,12 +347,8 @@ class MatrixResult(Saved):
         distances = self._distances(affinity)
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
             summaries = kept_summaries(self.kept, self.sites)
-            if summaries is None:
-                others = sampled_again(
-                    distances, self.population_interval, check_whole(draws, "draws"), seed
-                )
-            else:
-                others = rows_drawn_again(summaries, distances, check_whole(draws, "draws"), seed)
+            count = check_whole(draws, "draws")
+            others = drawn_again(distances, self.population_interval, summaries, count, seed)
             return clusters.agreement(
                 distances, others, k, affinity, n_neighbors, seed, self.resolution
             )

@@ -213,7 +213,7 @@ class FileLedger(Ledger):
         self._tally.add(entry.content)
 
     def _write_head(self) -> None:
-        """Overwrite the head in position.
+        """Overwrite the head in place.
 
         Not synced to disk: an older head after a power cut is also valid.
         """
