@@ -40,6 +40,7 @@ def assignment(cost: Floats, start: Floats | None = None) -> Solution:
 
 
 def _match_large(cost: Floats) -> tuple[Indices, Floats, Floats]:
+    """The column of each row, and the potentials of rows and columns, by compiled code."""
     from fedwad.ot._matching import match
 
     cols, u, v = match(cost)

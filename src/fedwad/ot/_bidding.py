@@ -15,9 +15,9 @@ from fedwad.ot._small.compiled import entry, inner
 
 __all__ = ["auctions", "whole_costs"]
 
-NONE = -1
-_MOST = np.int32(2**31 - 1)
-_BIDS = 1000  # for each row; more than that are not worth it
+NONE = -1  # a column that no row has yet
+_LARGEST_INTEGER = np.int32(2**31 - 1)
+_BIDS = 1000  # for each row, on average; an auction with more is given up
 _LOWEST = -(1 << 30)  # potentials below it may overflow
 
 _Whole = NDArray[np.int32]
@@ -25,8 +25,8 @@ _Whole = NDArray[np.int32]
 
 @inner
 def _reduced(row, g, values):
-    """Fill `values` with row - g; their minimum."""
-    low = _MOST
+    """Fill `values` with row - g, and return their minimum."""
+    low = _LARGEST_INTEGER
     for j in range(len(row)):
         value = np.int32(row[j] - g[j])
         values[j] = value
@@ -36,42 +36,45 @@ def _reduced(row, g, values):
 
 @inner
 def _least(values):
-    low = _MOST
+    low = _LARGEST_INTEGER
     for j in range(len(values)):
         low = min(low, values[j])
     return low
 
 
 @entry
-def _auction(cost, g, tolerance, places, values):
-    """Give each row a column, into the first row of `places`, lowering the potentials g; the mean
-    cost, or -1 if not all have one in the end."""
+def _auction(cost, g, tolerance, scratch, values):
+    """Assign a column to each row by bids, which lower the potentials g.
+
+    The columns are written into the first row of `scratch`, an integer array (3, n). Returned is
+    the mean cost, or -1 if too many bids were made.
+    """
     n = len(cost)
-    cols, rows, waiting = places[0], places[1], places[2]
+    cols, rows, unassigned = scratch[0], scratch[1], scratch[2]
     for i in range(n):
-        rows[i], waiting[i] = NONE, i
-    left, bids = n, _BIDS * n
-    while left > 0:
-        left -= 1
-        bids -= 1
-        i = waiting[left]
+        rows[i], unassigned[i] = NONE, i
+    n_unassigned, bids_left = n, _BIDS * n
+    while n_unassigned > 0:
+        n_unassigned -= 1
+        bids_left -= 1
+        i = unassigned[n_unassigned]
         best = _reduced(cost[i], g, values)
         col = 0
         while values[col] != best:
             col += 1
-        values[col] = _MOST
+        values[col] = _LARGEST_INTEGER
         g[col] -= _least(values) - best + tolerance
-        if g[col] < _LOWEST or bids < 0:
+        if g[col] < _LOWEST or bids_left < 0:
             return -1.0
         cols[i] = col
         if rows[col] != NONE:
-            waiting[left] = rows[col]
-            left += 1
+            unassigned[n_unassigned] = rows[col]
+            n_unassigned += 1
         rows[col] = i
-    paid = 0.0
+    total = 0.0
     for i in range(n):
-        paid += cost[i, cols[i]]
-    return paid / n
+        total += cost[i, cols[i]]
+    return total / n
 
 
 def auctions(
@@ -81,18 +84,19 @@ def auctions(
     shrink: float,
     tolerance: float,
 ) -> tuple[NDArray[np.int64], float]:
-    """Assign rows to columns by auctions of falling tolerance, from `first` down to the relative
-    `tolerance`: the column of each row and the mean cost, or -1 if that takes too many steps.
+    """The column of each row and the mean cost, by auctions of falling tolerance.
 
-    The potentials g are the start and are lowered.
+    The tolerance of the first auction is `first`. It is divided by `shrink` until it is at most
+    `tolerance` times the mean cost. The mean cost is -1 if an auction was given up. The column
+    potentials g are changed in place.
     """
     n = len(cost)
-    places, values, current = np.empty((3, n), np.int64), np.empty(n, np.int32), first
+    scratch, values, current = np.empty((3, n), np.int64), np.empty(n, np.int32), first
     while True:
-        paid = _auction(cost, g, np.int32(max(current, 1.0)), places, values)
-        wanted = max(tolerance * paid, 1.0)
-        if paid < 0.0 or current <= wanted:
-            return places[0], paid
+        mean_cost = _auction(cost, g, np.int32(max(current, 1.0)), scratch, values)
+        wanted = max(tolerance * mean_cost, 1.0)
+        if mean_cost < 0.0 or current <= wanted:
+            return scratch[0], mean_cost
         current = max(current / shrink, wanted)
 
 
@@ -115,7 +119,7 @@ def whole_costs(
 
 @entry
 def _fill(product, cross, rows, cols, classes, cost):
-    """Write the costs."""
+    """Fill `cost` with what `whole_costs` returns."""
     table, row_codes, col_codes = classes
     n, m = product.shape
     zero = np.float32(0.0)

@@ -1,4 +1,4 @@
-"""Block means of several sites in common units, which depend on no order of the blocks."""
+"""Block means of several sites in common units, whatever the order of the blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedwad.ot._measure import Floats
 
 __all__ = ["in_common_units"]
 
-_POWERS = ("mean", "square", "third", "fourth")
+_POWERS = ("mean", "square", "third", "fourth")  # names in `Blocks.segments`
 _CONSTANT = 1e-8  # standard deviation of a constant feature, in units of its mean
 
 
@@ -22,7 +22,7 @@ def in_common_units(sites: Sequence[Blocks], rows: int) -> list[Floats]:
     with the powers below.
     """
     merged = [site.merged(rows) for site in sites]
-    centre, scale = _common(sites, merged)
+    centre, scale = _common_centre_and_scale(sites, merged)
     parts = [_powers(site, means, centre, scale) for site, means in zip(sites, merged, strict=True)]
     projections = [
         _projections(site, means, centre) for site, means in zip(sites, merged, strict=True)
@@ -30,7 +30,9 @@ def in_common_units(sites: Sequence[Blocks], rows: int) -> list[Floats]:
     return [np.concatenate(both, axis=1) for both in zip(parts, projections, strict=True)]
 
 
-def _common(sites: Sequence[Blocks], merged: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _common_centre_and_scale(
+    sites: Sequence[Blocks], merged: Sequence[Floats]
+) -> tuple[Floats, Floats]:
     """Mean and standard deviations over all blocks."""
     d = len(sites[0].centre)
     counts = np.array([len(means) for means in merged], dtype=np.float64)

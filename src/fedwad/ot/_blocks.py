@@ -21,7 +21,9 @@ EACH, SIZES = 64, 6
 #: Functions are rounded to this part of a standard deviation, for blocks of the smallest size.
 GRID = {"mean": 1 / 16, "square": 1 / 16, "third": 1 / 4, "fourth": 1 / 2, "projection": 1 / 16}
 _POWERS = {"mean": 1, "square": 2, "third": 3, "fourth": 4}
-_PROJECTIONS, _MOST_POWERS, _SEED = 40, 200, 20250301
+_PROJECTIONS = 40  # most sums with random signs
+_MOST_POWERS = 200  # features up to which third and fourth powers are sent
+_SEED = 20250301
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +53,11 @@ class Blocks:
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
-        """What the functions are, and how many of each kind."""
+        """Kinds of functions, such as "mean" or "square", and the number of functions of each."""
         return segments_of(len(self.centre))
 
     def merged(self, rows: int) -> Floats:
-        """Means over blocks of `rows` rows, from all blocks up to that size, two by two."""
+        """Means over blocks of `rows` rows: smaller blocks are joined, two by two."""
         found, size, start = self.means[:0], self.rows, 0
         for count in self.counts:
             found = np.concatenate([found, self.means[start : start + count]])
@@ -73,10 +75,11 @@ def _paired(means: Floats) -> Floats:
 
 
 def segments_of(dimension: int) -> tuple[tuple[str, int], ...]:
-    """The functions of a row with this many features, half as many as the rows of a block hold.
+    """Kinds of functions of a row of `dimension` features, and the number of functions of each.
 
-    They are the first four powers of each feature, and squares of sums with random signs. With many
-    features third and fourth powers are left out.
+    They are the first four powers of each feature, and squares of sums of features with random
+    signs. With many features third and fourth powers are left out. There are at most 5 functions
+    for each feature, half as many as a block of ten rows has numbers.
     """
     powers = list(_POWERS)[: 4 if dimension <= _MOST_POWERS else 2]
     found = [(name, dimension) for name in powers]
@@ -86,7 +89,7 @@ def segments_of(dimension: int) -> tuple[tuple[str, int], ...]:
 
 
 def directions(dimension: int) -> Floats:
-    """Random signs from a public seed, (d, P); the first are equal, where a correlation shows."""
+    """Random signs from a public seed, (d, P), over sqrt(d); the first column is all plus signs."""
     count = dict(segments_of(dimension)).get("projection", 0)
     signs = np.random.default_rng([_SEED, 1]).choice([-1.0, 1.0], (dimension, count))
     signs[:, :1] = 1.0
@@ -94,9 +97,9 @@ def directions(dimension: int) -> Floats:
 
 
 def embedded(z: Floats, scale: Floats) -> Floats:
-    """All functions of standardised rows, (n, K).
+    """All K functions of standardised rows z, (n, K).
 
-    Projections are of rows in the units of the data, where a distance is measured too.
+    Sums with random signs are of rows in the units of the data, in which distances are measured.
     """
     unit = float(np.sqrt((scale**2).mean()))
     powers = [z]
@@ -121,7 +124,7 @@ def block_means(
     ----------
     measure : Measure with equal weights
     min_cell_size : fewest rows of a block
-    keys : what the order of rows depends on, if not on their features
+    keys : sixteen bytes for each row, from which the order follows; by default from the features
 
     Examples
     --------
@@ -137,8 +140,8 @@ def block_means(
         rows *= 2
     if len(measure) < rows:
         count = len(measure)
-        came = "There is 1 row" if count == 1 else f"There are {count} rows"
-        raise InputError(f"{came}, and a block has {rows}; use more rows.")
+        shortage = "There is 1 row" if count == 1 else f"There are {count} rows"
+        raise InputError(f"{shortage}, and a block has {rows}; use more rows.")
     order, rng = data_order(measure, "blocks", keys)
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)
@@ -159,7 +162,7 @@ def block_means(
 
 
 def _rounded(means: Floats, size: int, dimension: int, rng: np.random.Generator) -> Floats:
-    """Numbers rounded up or down at random, so that their expectation stays."""
+    """Means rounded up or down to a grid at random, which keeps their expectation."""
     grids = np.repeat(
         [GRID[name] for name, _ in segments_of(dimension)],
         [count for _, count in segments_of(dimension)],
@@ -170,7 +173,7 @@ def _rounded(means: Floats, size: int, dimension: int, rng: np.random.Generator)
 
 
 def common_rows(sites: Sequence[Blocks], least: int) -> int:
-    """The largest size of blocks of which each site has at least so many, or the smallest size."""
+    """Rows in the largest blocks of which each site has `least`; the smallest size if none is."""
     rows = smallest = max(site.rows for site in sites)
     while all(len(site.merged(2 * rows)) >= least for site in sites):
         rows *= 2

@@ -16,7 +16,7 @@ from fedwad.ot._summary import Summary, reduce_covariance
 
 __all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound", "upper_bounds"]
 
-_EPSILON = float(np.finfo(np.float64).eps)
+_EPSILON = float(np.finfo(np.float64).eps)  # the spacing of floats at one
 # Up to this work each pair is bounded by itself. Work is pairs times features for diagonals, and
 # pairs times their cube for matrices.
 _WORK = {1: 1e5, 2: 5e9}
@@ -54,8 +54,8 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 
 
     Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2
     with the standard deviations s, s' along q, and the squares add up over the basis. The
-    directions are the principal axes of all data together; where they are those of both, this is
-    Gelbrich's bound, and otherwise a little less.
+    directions are the principal axes of all data together. If these are the principal axes of
+    both sites, the bound is Gelbrich's; otherwise it is a little lower.
     """
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
     pairs = [(i, j) for i in range(len(summaries)) for j in range(i)]
@@ -82,7 +82,7 @@ def _add_tables(
 def _feature_bounds(
     summaries: Sequence[Summary], pairs: Sequence[tuple[int, int]], p: float
 ) -> Floats:
-    """Lower bounds without labels, pair by pair or, if that is much work, along directions."""
+    """Lower bounds without labels: pair by pair or, if that is much work, along directions."""
     dimension, least = summaries[0].dimension, min(s.within.ndim for s in summaries)
     work = len(pairs) * (dimension**3 if least == 2 else dimension)
     if p >= 2 and least > 0 and work > _WORK[least]:
@@ -98,7 +98,7 @@ def _feature_bounds(
 
 
 def _row_by_row(summaries: Sequence[Summary], p: float) -> Floats:
-    """`lower_bound` of all pairs of summaries that know the same part of their covariances."""
+    """`lower_bound` of all pairs of summaries with covariances of one type, a row at a time."""
     means = np.array([s.mean for s in summaries])
     errors = np.array([_rounding_error(s.means) for s in summaries])
     totals = np.array([s.total_covariance() for s in summaries])
@@ -171,6 +171,7 @@ def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
 
 
 def _upper(between: float, within_std: float, other: float, p: float) -> float:
+    """The bound from the distance between cell means and the deviations within both sides."""
     return math.hypot(between, within_std, other) if p == 2 else within_std + between + other
 
 
@@ -212,7 +213,8 @@ def _rounding_error(points: Floats) -> float:
 
 
 def _covariance_distance(a: Summary, b: Summary) -> float:
-    """A lower bound on the squared Bures distance of the total covariances from what is known."""
+    """A lower bound on the squared Bures distance of the total covariances, from the parts of
+    them that both summaries have."""
     first, second = a.total_covariance(), b.total_covariance()
     least = min(first.ndim, second.ndim)
     first, second = reduce_covariance(first, least), reduce_covariance(second, least)

@@ -24,14 +24,14 @@ __all__ = ["Calibration", "calibrate", "common_size", "fit_gamma", "power_law"]
 
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
-_DEFAULT_EXPONENT = 0.4
+_DEFAULT_EXPONENT = 0.4  # for samples too small to measure it
 _SUMMARISED = 4  # splits whose halves are summarised, at most
 # Where estimates are too high by a factor, they fall more slowly with the number of rows than exact
 # squares do: their exponent is that of the noise, divided by this power of the factor.
 _SLOWER = 1.4
 _ROUGH = 0.01  # standard error that even many splits leave
 _Number = TypeVar("_Number", float, Floats)
-_GAMMAS = np.linspace(1.0, 6.0, 51)
+_GAMMAS = np.linspace(1.0, 6.0, 51)  # values that the fit tries
 _GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
 
 
@@ -96,11 +96,11 @@ class Calibration:
 
 
 def common_size(n: float, others: Floats, exponent: float) -> Floats:
-    """Rows at which two samples of equal size are as far apart as samples of n and of others.
+    """The size at which two equal samples are as far apart by chance as samples of n and of others.
 
-    The mean of both sizes of order -q. Where noise falls like a mean's (exponents from 1/2 on) both
-    samples add to it, and q = 1. In many dimensions the smaller sample makes nearly all of it, and
-    q is at most 2.
+    It is the power mean of order -q of both sizes. If noise falls as fast as that of a mean
+    (exponents from 1/2 on), both samples add to it and q = 1. In many dimensions the smaller
+    sample makes nearly all of the noise, and q approaches 2.
 
     Examples
     --------
@@ -190,6 +190,7 @@ def calibrate(
 
 
 def _even(measure: Measure, features: bool) -> Floats | None:
+    """Equal shares for all features; None if shares are withheld."""
     return np.full(measure.dimension, 1 / measure.dimension) if features else None
 
 
@@ -203,7 +204,7 @@ def _feature_shares(squares: list[Floats]) -> Floats:
 def _with_estimates(
     splits: Splits, found: Calibration, halves: Sequence[Half], exact: Floats
 ) -> Calibration:
-    """The same with what a server estimates for halves, from summaries of as many rows.
+    """The calibration with what a server estimates from summaries of two halves.
 
     Estimates are compared with the exact squares of the same halves, so that their common
     fluctuations cancel.
@@ -226,13 +227,13 @@ def _with_estimates(
 
 
 def _shrunk(values: Floats) -> float:
-    """The mean of a few numbers, nearer to zero where that may be chance."""
+    """The mean of a few numbers, shrunk towards zero by its standard error."""
     mean, error2 = float(values.mean()), float(values.var(ddof=1)) / len(values) + _ROUGH**2
     return mean * mean**2 / (mean**2 + error2)
 
 
 def _with_gamma(splits: Splits, found: Calibration, half: Half, means: Floats) -> Calibration:
-    """The same with gamma fitted to splits whose halves differ."""
+    """The calibration with `gamma` fitted to pairs of parts that differ on purpose."""
     kappas, shares, ratios = [], [], []
     pairs = list(splits.unequal_mixtures(half, means))
     synthetic = splits.synthetic([rows for pair in pairs for rows in pair]) if pairs else []
@@ -248,7 +249,10 @@ def _with_gamma(splits: Splits, found: Calibration, half: Half, means: Floats) -
 
 
 def fit_gamma(kappas: Floats, shares: Floats, ratios: Floats) -> float:
-    """The gamma with which 1 - (1 - kappa) u^gamma is nearest to exact / estimate, near a prior."""
+    """The gamma for which 1 - (1 - kappa) u^gamma fits the ratios exact / estimate best.
+
+    `shares` are the u of `calibrated_square`. A weak prior keeps gamma near 2.
+    """
     if not len(kappas):
         return _GAMMA
     predicted = np.maximum(1 - (1 - kappas) * shares ** _GAMMAS[:, None], 1e-3)

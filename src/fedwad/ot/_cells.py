@@ -11,15 +11,22 @@ from numpy.typing import NDArray
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._measure import Floats, Measure
 
-__all__ = ["blocks", "cell_sums", "effective_counts", "group_sums", "kmeans_cells", "merge_small"]
+__all__ = [
+    "cell_sums",
+    "effective_counts",
+    "group_sums",
+    "kmeans_cells",
+    "merge_small",
+    "row_slices",
+]
 
-_ITERATIONS = 25
-_BLOCK_ENTRIES = 1 << 22
+_ITERATIONS = 25  # of Lloyd's algorithm, at most
+_BLOCK_ENTRIES = 1 << 22  # numbers in a block of costs
 # As in `_cost`: differences are used for few features, and where a product would lose digits.
 _FEW_FEATURES, _CANCELLATION = 8, 1e-4
-_FEW_CELLS = 16
+_FEW_CELLS = 16  # up to which a dense matrix of memberships is faster than a sparse one
 _SAMPLED, _SAMPLED_PER_CELL = 4096, 200  # points on which centres are found
-_ROWS_ENTRIES = 1 << 18
+_ROWS_ENTRIES = 1 << 18  # numbers in a block of rows
 
 
 def kmeans_cells(
@@ -28,10 +35,11 @@ def kmeans_cells(
     """Label each point with one of at most `cells` cells of at least `min_size` points (Kish's
     effective number if weighted).
 
-    Lloyd's iterations from a k-means++ start; then cells of fewer points join the nearest other
-    cell. Of many points, centres are found on a sample, and all points go to the nearest one. With
-    fewer than 2 min_size points there is one cell. The same seed gives the same labels bit for bit,
-    which threaded k-means implementations do not guarantee.
+    Lloyd's iterations begin with k-means++. Then cells of fewer than `min_size` points are merged
+    into the nearest other cell. If there are many points, centres are found on a sample of them,
+    and each point is given to the nearest centre. With fewer than 2 min_size points there is one
+    cell. The same seed gives the same labels bit for bit, which threaded k-means implementations
+    do not guarantee.
     """
     points, weights = measure.points, measure.weights
     cells = max(1, min(cells, len(points) // min_size))
@@ -48,15 +56,15 @@ def kmeans_cells(
     _, _, centres = _lloyd(some, share, cells, rng, iterations)
     middle = some.mean(axis=0)
     labels = np.empty(len(points), dtype=np.int64)
-    for block in blocks(len(points), points.shape[1]):
+    for block in row_slices(len(points), points.shape[1]):
         near = points[block] - middle
         labels[block] = _nearest(near, np.einsum("id,id->i", near, near), centres)
     mass = np.asarray(np.bincount(labels, weights, len(centres)), dtype=np.float64)
     return merge_small(labels, weights, mass, centres, min_size)
 
 
-def blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Consecutive rows, so few at a time that temporary copies stay small."""
+def row_slices(rows: int, columns: int) -> Iterator[slice]:
+    """Slices of consecutive rows, so short that temporary copies stay small."""
     step = max(1, _ROWS_ENTRIES // columns)
     for start in range(0, rows, step):
         yield slice(start, start + step)
@@ -89,7 +97,7 @@ def cell_sums(
     if len(points) * points.shape[1] <= _ROWS_ENTRIES:
         return group_sums(weights[:, None] * (points - origin), labels, groups)
     sums = np.zeros((groups, points.shape[1]))
-    for block in blocks(*points.shape):
+    for block in row_slices(*points.shape):
         sums += group_sums(weights[block, None] * (points[block] - origin), labels[block], groups)
     return sums
 
@@ -170,7 +178,7 @@ def merge_small(
     from 0."""
     sizes = _CellSizes.of(labels, weights, len(mass))
     mass, centres = mass.copy(), centres.copy()
-    homes = np.arange(len(mass))
+    merged_into = np.arange(len(mass))
     while True:
         counts = sizes.counts
         present = np.flatnonzero(counts)
@@ -184,10 +192,10 @@ def merge_small(
         centres[home] += (centres[smallest] - centres[home]) * (mass[smallest] / total)
         mass[home] = total
         sizes = sizes.merged(smallest, home)
-        homes[homes == smallest] = home
+        merged_into[merged_into == smallest] = home
     numbers = np.zeros(len(mass), dtype=np.int64)
     numbers[present] = np.arange(len(present))
-    return np.asarray(numbers[homes][labels])
+    return np.asarray(numbers[merged_into][labels])
 
 
 @dataclass(frozen=True, eq=False)

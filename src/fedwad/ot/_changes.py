@@ -19,10 +19,10 @@ __all__ = [
     "retained_share",
 ]
 
-_LEVEL = 0.05
+_LEVEL = 0.05  # of all tests together
 _INFINITE = 38.0  # scores beyond have p-values that vanish
-_SHARPNESS = 4.0
-_NEAR_ONE = 1 - 1e-6
+_SHARPNESS = 4.0  # power of the ratio of critical score to score, in `retained_share`
+_NEAR_ONE = 1 - 1e-6  # correlations are cut off here, since Fisher's transformation diverges
 _MEDIAN = 0.4549  # of a squared standard normal
 
 
@@ -33,9 +33,9 @@ class Changes:
     Attributes
     ----------
     location, scale : squared difference of means and of standard deviations
-    location_error, scale_error : what both are on average when nothing changed
-    scale_typical : the latter for columns without the heavy tails that some of them have
-    location_score, scale_score : standard normal scores of both, zero where unknown
+    location_error, scale_error : expectations of both when nothing changed
+    scale_typical : `scale_error` without the correction for heavy tails
+    location_score, scale_score : standard normal scores of both; zero where unknown
     """
 
     location: Floats
@@ -103,9 +103,9 @@ def _score(gap: Floats, error: Floats, freedom: Floats) -> Floats:
 
 
 def critical_score(scores: Floats, level: float = _LEVEL) -> float:
-    """The score above which a change counts as one among all that are tested, by Holm's method.
+    """The score above which a change is significant, by Holm's method for all scores together.
 
-    Scores are absolute values of standard normal ones where nothing changed.
+    Under the null hypothesis a score is the absolute value of a standard normal number.
 
     >>> [round(critical_score(np.array(x)), 3) for x in ([0.3, 1.0], [0.3, 1.9, 5.0])]
     [2.241, 2.241]
@@ -121,7 +121,7 @@ def critical_score(scores: Floats, level: float = _LEVEL) -> float:
 
 
 def retained_share(scores: Floats, critical: float) -> Floats:
-    """The factor by which a change counts: 0 below the critical score, nearly 1 far above."""
+    """The factor that shrinks a change: 0 below the critical score, nearly 1 far above it."""
     above = scores > critical
     return np.asarray(
         np.where(above, 1 - (critical / np.where(above, scores, 1.0)) ** _SHARPNESS, 0.0)
@@ -153,9 +153,9 @@ def changed_correlations(
 ) -> tuple[Correlation, ...]:
     """The pairs of features whose correlation changed most, if more than chance explains.
 
-    Scores are those of Fisher's transformation. Tails heavier than normal inflate them, so they
-    are divided by the root of their median square, or of `heaviness`, where these are above those
-    of normal scores.
+    Scores are those of Fisher's transformation. Tails heavier than normal inflate them. They are
+    therefore divided by the root of `heaviness`, or of their own median square over that of
+    normal scores, whichever is larger, if it exceeds one.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def changed_correlations(
             float(here[k]),
             float(there[k]),
             float(scores[k]),
-            _planar(first, second, int(rows[k]), int(cols[k])),
+            _joint_square(first, second, int(rows[k]), int(cols[k])),
         )
         for k in order
         if scores[k] > critical
@@ -199,11 +199,11 @@ def _correlations(covariance: Floats) -> Floats:
     return np.asarray(covariance / np.outer(std, std))
 
 
-def _planar(first: Floats, second: Floats, i: int, j: int) -> float:
-    """Squared Bures distance of two features less that of each alone."""
+def _joint_square(first: Floats, second: Floats, i: int, j: int) -> float:
+    """Squared Bures distance of features i and j together, minus those of each alone."""
     from fedwad.ot._bounds import bures
 
-    place = np.ix_([i, j], [i, j])
-    a, b = first[place], second[place]
+    both = np.ix_([i, j], [i, j])
+    a, b = first[both], second[both]
     alone = float(((np.sqrt(np.diag(a)) - np.sqrt(np.diag(b))) ** 2).sum())
     return max(bures(a, b) - alone, 0.0)

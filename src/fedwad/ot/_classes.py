@@ -32,7 +32,7 @@ __all__ = [
 #: What is compared between classes besides their means: standard deviations or root covariances.
 ClassCovariance = Literal["diag", "full"]
 
-_EPSILON = float(np.finfo(np.float64).eps)
+_EPSILON = float(np.finfo(np.float64).eps)  # the spacing of floats at one
 _FULL_UP_TO = 64  # features; beyond, "auto" means "lowrank"
 
 

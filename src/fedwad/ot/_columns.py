@@ -39,7 +39,7 @@ class ColumnMoments:
     exponent : float
         Power at which the noise falls with the number of rows.
     heaviness : float
-        How much larger the errors of spreads are than those of normal distributions in cells.
+        Squared errors of standard deviations, over those of normal distributions in each cell.
     """
 
     count: float
@@ -78,8 +78,8 @@ def column_moments(
     known = total.ndim > 0
     variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, mean.shape)
     variances = np.maximum(variances, 0.0)
-    of_std = variances * np.maximum(_kurtosis(plain, variances) - 1, 0.0) / (4 * count)
-    heaviness = 1.0 if calibration is None else _heaviness(calibration, of_std, count)
+    std_error = variances * np.maximum(_kurtosis(plain, variances) - 1, 0.0) / (4 * count)
+    heaviness = 1.0 if calibration is None else _heaviness(calibration, std_error, count)
     noise = None
     if calibration is not None and calibration.features is not None:
         noise = calibration.noise_at(count) * calibration.features
@@ -88,7 +88,7 @@ def column_moments(
         mean=mean,
         std=np.sqrt(variances) if known else None,
         mean_error=variances / (count - 1),
-        std_error=heaviness**_UNEQUAL * of_std,
+        std_error=heaviness**_UNEQUAL * std_error,
         noise=noise,
         exponent=0.4 if calibration is None else calibration.exponent,
         heaviness=heaviness,
@@ -116,6 +116,7 @@ def block_moments(blocks: Blocks) -> ColumnMoments:
 
 
 def _ends(segments: Sequence[tuple[str, int]]) -> list[int]:
+    """The column at which each segment of block means ends."""
     return list(accumulate(size for _, size in segments))
 
 
@@ -129,10 +130,10 @@ def _kurtosis(summary: Summary, variances: Floats) -> Floats:
     return np.where(variances > 0, summary.weights @ cells, 1.0)
 
 
-def _heaviness(calibration: Calibration, of_std: Floats, count: float) -> float:
-    """How much larger errors of standard deviations are on splits than cells suggest, at least
-    one."""
-    expected = 2 * float(of_std.sum()) * count / calibration.size
+def _heaviness(calibration: Calibration, std_error: Floats, count: float) -> float:
+    """Squared errors of standard deviations on splits, over those that the cells suggest; at
+    least one."""
+    expected = 2 * float(std_error.sum()) * count / calibration.size
     if not expected > 0:
         return 1.0
     return float(np.clip(calibration.scale_noise / expected, 1.0, _HEAVIEST))

@@ -1,4 +1,4 @@
-"""Whom to tell that functions are being compiled; numba itself is not needed for this."""
+"""A callback for when numba starts to compile; this module works without numba."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ _waiting: list[Callable[[], None]] = []
 
 
 def announce_compiling(notice: Callable[[], None]) -> None:
-    """Call `notice` once, when a function is compiled that no cache holds. The last one counts."""
+    """Call `notice` once, when a function is compiled that is in no cache.
+
+    A later call replaces the callback of an earlier one.
+    """
     _waiting[:] = [notice]
 
 
 def compiling_began() -> None:
-    """Give the notice, if one is waiting."""
+    """Call the callback, unless it has been called already."""
     while _waiting:
         _waiting.pop()()

@@ -20,8 +20,8 @@ __all__ = ["Estimate", "estimate", "same"]
 class Estimate:
     """An estimated distance and the certified interval around it.
 
-    `columns` are the parts of the features in the squared estimate, for p = 2; zeros for the same
-    data.
+    `columns`, for p = 2, are the contributions of the features to the squared estimate. They are
+    zero if both summaries are equal.
     """
 
     value: float

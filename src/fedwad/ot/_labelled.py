@@ -21,7 +21,7 @@ from fedwad.ot._measure import (
 
 __all__ = ["LabelledMeasure"]
 
-_ROWS = 1 << 14
+_ROWS = 1 << 14  # in a block
 
 
 class LabelledMeasure(Measure):

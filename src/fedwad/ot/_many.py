@@ -1,4 +1,4 @@
-"""Distances of many pairs of measures, in threads; small measures are prepared once and solved in
+"""Distances of many pairs of measures, in threads; small measures are prepared once and solved by
 compiled code."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 # hundred pairs, and large problems spend their time in the solvers anyway.
 _WORTH_COMPILING, _LARGEST = 500, 256
 _TINY = 1e-100  # coordinates below it have squares that vanish; `solve` rescales them
-_AT_A_TIME = 32
+_AT_A_TIME = 32  # items that a thread gets at once
 
 
 def pair_distances(
@@ -75,7 +75,8 @@ def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Itera
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Rows, the same rows about a common centre, and their squared norms there."""
+    """Rows of points or of class statistics, the same minus a common centre, and their squared
+    norms after that."""
 
     rows: Floats
     centred: Floats
@@ -91,8 +92,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """What a pair needs of one measure: features, and a table of classes (one empty class without
-    labels)."""
+    """One measure as compiled code takes it; without labels, its table has one empty class."""
 
     weights: Floats
     uniform: bool
@@ -102,11 +102,12 @@ class _Prepared:
 
 
 def _compiled(
-    measures: Mapping[int, Measure], otherwise: Callable[[Pair], float]
+    measures: Mapping[int, Measure], fallback: Callable[[Pair], float]
 ) -> Callable[[Pair], float] | None:
-    """A function for a pair's W_2 in compiled code, or None if these measures do not suit it.
+    """A function that computes a pair's W_2 by compiled code; None if these measures do not suit
+    it.
 
-    `otherwise` is called where the proof fails.
+    `fallback` computes the pairs whose duality gap is too large.
     """
     parts = {index: _parts(measure) for index, measure in measures.items()}
     if not _can_be_compiled(list(parts.values())):
@@ -134,14 +135,14 @@ def _compiled(
         cost, gap, error = prove(
             uniform, a.weights, b.weights, features, (*classes, a.codes, b.codes)
         )
-        return math.sqrt(cost) if abs(gap) <= TOLERANCE and error <= TOLERANCE else otherwise(pair)
+        return math.sqrt(cost) if abs(gap) <= TOLERANCE and error <= TOLERANCE else fallback(pair)
 
     return distance
 
 
 def _can_be_compiled(parts: Sequence[tuple[Floats, Floats, NDArray[np.int64]]]) -> bool:
-    """Whether compiled code can take all these measures: equal shapes, few points, no line, and
-    no coordinates whose squares vanish."""
+    """Whether compiled code can take all these measures: equally many features (more than one),
+    few points, and no coordinates whose squares vanish."""
     shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts}
     if len(shapes) > 1 or shapes == {(1, 0)} or max(len(x) for x, _, _ in parts) > _LARGEST:
         return False
@@ -157,4 +158,5 @@ def _parts(measure: Measure) -> tuple[Floats, Floats, NDArray[np.int64]]:
 
 
 def _together(a: _Side, b: _Side) -> tuple[Any, ...]:
+    """What compiled code needs for the squared distances between rows of both sides."""
     return a.centred @ b.centred.T, a.rows, b.rows, a.norms, b.norms

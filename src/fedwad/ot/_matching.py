@@ -12,7 +12,7 @@ from fedwad.ot._small.paths import first_at, least
 
 __all__ = ["match"]
 
-NONE = -1
+NONE = -1  # a row or column without a partner
 
 
 @inner

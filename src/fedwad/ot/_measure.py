@@ -26,10 +26,11 @@ __all__ = [
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_SUMS_TO_ONE = 1e-14
-_LARGEST = 1e100
+_SUMS_TO_ONE = 1e-14  # the error of a sum that is left as it is
+_LARGEST = 1e100  # coordinate
 # Centring avoids cancellation only if |mean|^2 exceeds this share of the mean squared norm.
 _CENTRAL = 0.8
+# Up to these numbers, plain sums and dense matrices are faster than a sparse matrix.
 _FEW_FEATURES, _FEW_TARGETS, _BLOCK_ENTRIES = 8, 16, 1 << 17
 
 

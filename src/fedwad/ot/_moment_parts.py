@@ -29,7 +29,7 @@ class Site:
         Covariance (population form), or the variances alone, which ignores that features correlate.
     calibration : Calibration
     weight_noise : float
-        Squared distance that chance fluctuations of the weights of cells make at this count.
+        Squared distance between cell means due to chance fluctuations of the cells' weights.
     class_stds : array (k,) or None
         Standard deviations of what a dataset distance compares besides features: means and spreads
         of the classes of rows.
@@ -54,9 +54,10 @@ class MomentParts:
     Attributes
     ----------
     shift, mean_noise : squared distance of the means, and its expectation for one population
-    scale, scale_noise : squared distance of the standard deviations by feature, and the same
-    variance, null_variance : of both together, and what it is for one population
-    covariance : largest covariance that a coupling can have with these standard deviations
+    scale, scale_noise : squared distance of the standard deviations, summed over features, and
+        its expectation for one population
+    variance, null_variance : variance of shift + scale, and the same for one population
+    covariance : largest covariance, summed over features, that a coupling can have
     """
 
     shift: Floats
@@ -68,53 +69,57 @@ class MomentParts:
     covariance: Floats
 
     def amplification(self, noise2: Floats) -> Floats:
-        """One over the reliability, the factor of a difference that sampling attenuated."""
+        """One over the reliability: the factor that undoes the attenuation by sampling noise."""
         known = self.covariance > 0
         reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
         return np.where(known, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
 
 
 def moment_parts(sites: Sequence[Site]) -> MomentParts:
-    """Shift and scale of all pairs of sites."""
+    """Squared distances of means and standard deviations of all pairs of sites, and their noise."""
     counts = np.array([max(float(s.count), 2.0) for s in sites])
     means = np.array([s.mean for s in sites])
     stds = np.sqrt(np.maximum(np.array([s.variances for s in sites]), 0.0))
     totals = (stds**2).sum(axis=1)
-    of_means = np.array([s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)])
+    mean_covariances = np.array(
+        [s.covariance / (n - 1) for s, n in zip(sites, counts, strict=True)]
+    )
     count = len(sites)
-    shift, scale, shift_variance, near = (np.zeros((count, count)) for _ in range(4))
-    step = max(1, _ENTRIES // of_means[0].size)
+    shift, scale, shift_variance, null_variance = (np.zeros((count, count)) for _ in range(4))
+    step = max(1, _ENTRIES // mean_covariances[0].size)
     for i in range(count):
         for start in range(0, i, step):
             others = slice(start, min(i, start + step))
-            gaps, both = means[i] - means[others], of_means[i] + of_means[others]
+            gaps, both = means[i] - means[others], mean_covariances[i] + mean_covariances[others]
             found = (
                 (gaps**2).sum(axis=1),
                 ((stds[i] - stds[others]) ** 2).sum(axis=1),
                 2 * (both**2).reshape(len(gaps), -1).sum(axis=1),
                 _shift_variances(gaps, both),
             )
-            for table, row in zip((shift, scale, near, shift_variance), found, strict=True):
+            for table, row in zip(
+                (shift, scale, null_variance, shift_variance), found, strict=True
+            ):
                 table[i, others] = table[others, i] = row
-    at_mean = totals / (counts - 1)
+    mean_noise = totals / (counts - 1)
     scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
     spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
     excess = np.maximum(scale - scale_noise, 0.0)
-    # Noise of its own size and, far from equality, its product with the noise of the spread.
+    # The first term is the noise far from equality, the second that of one population.
     scale_variance = 4 * excess * spread_noise + 2 * scale_noise * spread_noise
     return MomentParts(
         shift=shift,
-        mean_noise=np.asarray(at_mean[:, None] + at_mean),
+        mean_noise=np.asarray(mean_noise[:, None] + mean_noise),
         scale=scale,
         scale_noise=scale_noise,
         variance=shift_variance + scale_variance,
-        null_variance=near + 2 * scale_noise * spread_noise,
+        null_variance=null_variance + 2 * scale_noise * spread_noise,
         covariance=np.asarray(stds @ stds.T + _between_classes(sites)),
     )
 
 
 def _between_classes(sites: Sequence[Site]) -> Floats:
-    """Largest covariance of what is compared between classes, zero without classes."""
+    """Largest covariance of class statistics that a coupling can have; zero without classes."""
     stds = [s.class_stds for s in sites if s.class_stds is not None]
     if len(stds) < len(sites):
         return np.zeros((len(sites), len(sites)))
@@ -122,17 +127,17 @@ def _between_classes(sites: Sequence[Site]) -> Floats:
 
 
 def _shift_variances(gaps: Floats, covariances: Floats) -> Floats:
-    """Variance of |gap|^2 for each gap with its covariance, its own noise taken away."""
-    near = (covariances**2).reshape(len(gaps), -1).sum(axis=1)
+    """Variance of |gap|^2 for each gap of means, given the covariance of the gap's noise."""
+    squared_noise = (covariances**2).reshape(len(gaps), -1).sum(axis=1)
     if covariances.ndim == 2:
         far = (gaps**2 * covariances).sum(axis=1)
     else:
         far = ((covariances @ gaps[:, :, None])[:, :, 0] * gaps).sum(axis=1)
-    return np.asarray(np.maximum(4 * far - 2 * near, 2 * near))
+    return np.asarray(np.maximum(4 * far - 2 * squared_noise, 2 * squared_noise))
 
 
 def _at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:
-    """Noise of squared standard deviations at both sizes of a pair, half from either site."""
+    """Noise that sites measured on splits, for the sizes of each pair: half from either site."""
     halves = np.array(
         [value * site.calibration.size / 2 for value, site in zip(noises, sites, strict=True)]
     )

@@ -19,10 +19,10 @@ from fedwad.ot._measure import Floats
 __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 
 _ENUMERATED = 5000  # labellings of two sites that are all tried
-_CHUNK = 512
+_CHUNK = 512  # labellings at a time
 _REMEMBERED = 20_000  # labellings of two sites that are kept for the next pair
-_USUAL = 20  # blocks of the smallest site, if it has so many
-#: Statistics and their weights: a rank counts as one so many times smaller.
+_USUAL = 20  # blocks that each site keeps when blocks are merged
+#: Statistics and their weights, by which ranks are divided before the smallest is taken.
 _WEIGHTS = {
     "sum of mean": 6.0,
     "largest mean": 6.0,
@@ -47,7 +47,7 @@ class PermutationTest:
     statistic : float
         One minus the smallest weighted rank, between 0 and 1.
     ranks : dict
-        Share of permutations with at least the value seen, for each statistic.
+        Share of permutations with at least the observed value, for each statistic.
     smallest : float
         The smallest p-value that so few blocks can give.
     rows, blocks : int, tuple of int
@@ -70,11 +70,11 @@ def permutation_test(
     Blocks are merged as long as each site has `least` of them; larger ones use more rows of large
     sites.
 
-    Sums of squares between sites give six statistics: the sum over the numbers of a kind, or the
-    largest of them. Each is ranked among the permutations. The smallest rank, divided by the
-    weight of its statistic, is ranked among those of the permutations in turn. The level is exact
-    if the rows of a site are exchangeable. Two sites with few blocks are permuted in all ways,
-    others at random.
+    Sums of squares between sites give six statistics: their sum, or their maximum, over the
+    functions of one kind. Each statistic is ranked among its permutations, and each rank is
+    divided by the weight of its statistic. The smallest of these six numbers is the combined
+    statistic, which is ranked among its permutations again. The level is exact if the rows of a
+    site are exchangeable. Two sites with few blocks are permuted in all ways, others at random.
 
     Examples
     --------
@@ -96,18 +96,19 @@ def permutation_test(
             raise InputError("Block means of these sites are too far apart to be compared.")
     counts = [len(part) for part in parts]
     labellings = _labellings(counts, permutations, seed)
-    seen = _between(np.concatenate(parts), counts, labellings, sites[0].segments)
-    ranks = _ranks(np.column_stack(list(seen.values())))
-    combined = (ranks / np.array([_WEIGHTS[name] for name in seen])).min(axis=1)
+    observed = _between(np.concatenate(parts), counts, labellings, sites[0].segments)
+    ranks = _ranks(np.column_stack(list(observed.values())))
+    combined = (ranks / np.array([_WEIGHTS[name] for name in observed])).min(axis=1)
     pvalue = float((combined <= combined[0]).mean())
     smallest = max(_same_labellings(counts) / _all_labellings(counts), 1 / len(combined))
-    named = dict(zip(seen, (float(x) for x in ranks[0]), strict=True))
+    named = dict(zip(observed, (float(x) for x in ranks[0]), strict=True))
     return PermutationTest(
         pvalue, 1 - float(combined[0]), named, float(smallest), rows, tuple(counts)
     )
 
 
 def _all_labellings(counts: Sequence[int]) -> float:
+    """Number of ways to assign blocks to sites: a multinomial coefficient."""
     total, found = sum(counts), 1.0
     for count in counts:
         found *= comb(total, count)
@@ -116,14 +117,14 @@ def _all_labellings(counts: Sequence[int]) -> float:
 
 
 def _same_labellings(counts: Sequence[int]) -> float:
-    """Labellings with the same statistics: sites of equal size may change places."""
+    """Labellings that give the same statistics: two sites of equal size can be exchanged."""
     return 2.0 if len(counts) == 2 and counts[0] == counts[1] else 1.0
 
 
 def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
     """Site of each block, the true labelling first, in groups of some hundred labellings."""
     few = _all_labellings(counts) <= _ENUMERATED or permutations <= _REMEMBERED
-    if len(counts) == 2 and few:  # pairs of a matrix often have as many blocks
+    if len(counts) == 2 and few:  # cached, since pairs of a matrix often have equally many blocks
         return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
     return _random_labellings(counts, permutations, seed)
 
@@ -156,7 +157,7 @@ def _between(
     labellings: Iterator[NDArray[np.int16]],
     segments: tuple[tuple[str, int], ...],
 ) -> dict[str, Floats]:
-    """Every statistic for every labelling: sums of squares between sites, in units of the total."""
+    """Each statistic under each labelling: sums of squares between sites over the total."""
     top = (values**2).sum(axis=0)
     values = values - values.mean(axis=0)
     total = (values**2).sum(axis=0)
@@ -179,9 +180,9 @@ def _between(
 
 
 def _squares_between(standard: Floats, counts: Sequence[int], labels: NDArray[np.int16]) -> Floats:
-    """Sums of squares between sites of each number under each labelling, (numbers, labellings).
+    """Sums of squares between sites of each function under each labelling, (K, labellings).
 
-    Numbers sum to zero over all blocks, so of two sites one has the other's sum with a minus.
+    Values sum to zero over all blocks, so the sums of two sites differ in sign alone.
     """
     if len(counts) == 2:
         sums = standard.T @ (labels == 0).T.astype(np.float64)
@@ -195,7 +196,8 @@ def _squares_between(standard: Floats, counts: Sequence[int], labels: NDArray[np
 
 
 def _ranks(statistics: Floats) -> Floats:
-    """Share of labellings with at least this value in each column, up to rounding."""
+    """For each value, the share of values in its column that are at least as large, up to
+    rounding."""
     count = len(statistics)
     found = np.empty_like(statistics)
     for column in range(statistics.shape[1]):

@@ -10,13 +10,13 @@ from fedwad.ot._plan import Plan
 
 __all__ = ["pair_columns", "plan_columns"]
 
-_ROWS = 1 << 14
+_ROWS = 1 << 14  # pairs at a time
 
 
 def plan_columns(plan: Plan) -> Floats:
     """The part of each feature in the cost of a plan for p = 2, (d,); they sum to the cost.
 
-    With classes, the part of a feature holds those of its class means and class spreads.
+    With labels, the part of a feature includes the parts of its class means and class spreads.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def plan_columns(plan: Plan) -> Floats:
 def pair_columns(
     source: Measure, target: Measure, rows: Indices, cols: Indices, mass: Floats
 ) -> Floats:
-    """The same of pairs of rows and columns with their mass."""
+    """`plan_columns` of a plan that is given by its entries: rows, columns and mass."""
     if isinstance(source, LabelledMeasure) and isinstance(target, LabelledMeasure):
         features = _squares(source.features, target.features, rows, cols, mass)
         return features + _class_columns(source, target, rows, cols, mass)

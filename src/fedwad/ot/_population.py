@@ -1,11 +1,11 @@
 """From estimated distances between samples to distances between their populations.
 
 Sampling lowers the correlation that a transport can reach. W2^2 = |shift|^2 + V_a + V_b - 2 C, with
-the variances V and the largest covariance C of a coupling. Two samples of one population lose E / 2
-of it, which each client measures on its own rows. The loss scales with both spreads, so two
-populations of different spread lose the geometric mean, feature by feature. It also scales with the
-covariance that there is to lose: populations with F = C / sqrt(V_a V_b) < 1 lose about F times as
-much. Taking this away is Spearman's correction for attenuation.
+the variances V and the largest covariance C of a coupling. Two samples of one population, at
+squared distance E, lose E / 2 of C; each client measures E on its own rows. The loss scales with
+both spreads, so two populations of different spread lose the geometric mean, feature by feature. It
+also scales with C: populations with F = C / sqrt(V_a V_b) < 1 lose about F times as much. Undoing
+this loss is Spearman's correction for attenuation.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Populations", "Site", "calibrated_square", "calibrated_value", "nois
 _Z = 1.959964  # 97.5% quantile of the normal distribution
 #: Part of the estimator's correction that counts as one standard deviation of its error.
 _CALIBRATION_ERROR = 0.1
-#: Part of a calibrated square that does.
+#: Part of a calibrated square that counts as one standard deviation of its error.
 _RELATIVE_ERROR = 0.0075
-#: Part by which `synthetic_at` may be wrong for each doubling of the rows, and when that ends.
+#: Relative error of `synthetic_at` for each doubling of the rows, and the most doublings.
 _PER_DOUBLING, _MOST_DOUBLINGS = 0.03, 4.0
 _SIGNIFICANT = 2.5  # standard deviations; what transport adds counts only beyond them
 # Near equality squares are skewed: the 97.5% quantile of chi-square lies 2.1 (50 degrees of
@@ -82,10 +82,10 @@ def calibrated_square(
 ) -> Floats:
     """T (1 - (1 - kappa) u^gamma) for all pairs of estimated squared distances T, (N, N).
 
-    kappa = E0 / T0 compares the exact and the estimated square of samples of one population, and
-    u = min(1, T0 / T). Estimates near T0 are multiplied by kappa and those far above it stay. T0
-    is extrapolated from few rows. Too low a T0 does more harm than too high a one, since what
-    exceeds it counts in full, so u has it a little higher.
+    E0 and T0 are the exact and the estimated squared distance of two samples of one population;
+    kappa = E0 / T0 and u = min(1, T0 / T). Estimates near T0 are multiplied by kappa, and those
+    far above it stay. T0 is extrapolated from few rows. Too low a T0 does more harm than too high
+    a one, so u takes a slightly higher T0.
     """
     exact = _null(calibrations, counts, Calibration.noise_at)
     estimated = _null(calibrations, counts, Calibration.synthetic_at)
@@ -99,7 +99,7 @@ def calibrated_square(
 
 
 def _safe_estimate(c: Calibration, n: Floats) -> Floats:
-    """What a server may estimate for two samples of n rows, with what extrapolation may miss."""
+    """`synthetic_at` with a margin for the error of extrapolation."""
     doublings = np.clip(np.log2(n / c.drawn), 0.0, _MOST_DOUBLINGS)
     return np.asarray(c.synthetic_at(n) * (1 + _PER_DOUBLING * doublings))
 
@@ -116,7 +116,7 @@ def populations(
     sites : N of Site
     variance : array (N, N), optional
         Variance of squared distances far from equality, by the potentials of a transport between
-        cells; at least what means and spreads make is assumed.
+        cells. The variance due to means and spreads is used where it is larger.
     """
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
     value2 = calibrated_square(squares, calibrations, counts)
@@ -125,7 +125,7 @@ def populations(
     noise2 = np.maximum(null * _overlap(calibrations) - parts.mean_noise, 0.0)
     rest = value2 - parts.shift - parts.scale - noise2 + parts.scale_noise
     error = _error_of_rest(squares, value2, sites)
-    # Beyond means and spreads counts what exceeds its error.
+    # What is left beyond means and spreads is shrunk by its error.
     weight = np.where(
         rest > 0,
         np.maximum(1 - (_SIGNIFICANT * error / np.where(rest > 0, rest, 1.0)) ** 2, 0.0),
@@ -171,7 +171,8 @@ def _null(
     counts: Sequence[float],
     curve: Callable[[Calibration, Floats], Floats],
 ) -> Floats:
-    """Squares of one population at the sizes of each pair, geometric mean of both clients."""
+    """Squared distances of one population at the sizes of each pair: the geometric mean of the
+    curves of both clients."""
     sizes = np.array(counts, dtype=float)
     own = [curve(c, c.common_size(n, sizes)) for c, n in zip(calibrations, counts, strict=True)]
     table = np.array(own)  # row i is the curve of i
@@ -179,12 +180,12 @@ def _null(
 
 
 def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
-    """Noise of the weights of clusters that may be no part of a distance far from equality.
+    """How far an interval must reach up because noise of cell weights may average out.
 
     If cells are separate clusters, their weights fluctuate by chance and make self-distances large.
     Far from equality an optimal transport depends on weights linearly, so these fluctuations
-    average out, and taking them away takes too much. If cells are parts of one cluster they do not.
-    A summary does not say which, so an interval reaches from one to the other.
+    average out, and subtracting them subtracts too much. If cells are parts of one cluster, they
+    do not average out. A summary does not say which is the case, so the interval covers both.
     """
     roots = np.sqrt([site.weight_noise for site in sites])
     near = np.where(value2 > 0, np.minimum(1.0, null / np.where(value2 > 0, value2, 1.0)), 1.0)
@@ -192,7 +193,8 @@ def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats
 
 
 def _overlap(calibrations: Sequence[Calibration]) -> Floats:
-    """Sum over features of the geometric mean of both shares of noise, one where they are equal."""
+    """Sum over features of the geometric mean of both sites' shares of noise; 1 if all are
+    equal."""
     if any(c.features is None for c in calibrations):
         return np.ones((len(calibrations), len(calibrations)))
     roots = np.sqrt(np.array([c.features for c in calibrations]))
@@ -200,7 +202,7 @@ def _overlap(calibrations: Sequence[Calibration]) -> Floats:
 
 
 def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Floats:
-    """Standard deviation of what transport adds to means and spreads."""
+    """Standard deviation of the squared distance beyond means and spreads."""
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
     fluctuation = _null(calibrations, counts, _fluctuation)
     measured = _null(calibrations, counts, _noise_error)
@@ -209,7 +211,7 @@ def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Fl
 
 
 def _fluctuation(c: Calibration, n: Floats) -> Floats:
-    """Standard deviation of the squared distance of two samples of one population."""
+    """Standard deviation of the squared distance of two samples of n rows of one population."""
     return np.asarray(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
 
 

@@ -30,9 +30,9 @@ Masses = Literal["equal", "free"]
 #: Whether classes are distilled one by one, or all samples together.
 AtomsPer = Literal["class", "site"]
 
-_ROUNDS = 100
+_ROUNDS = 100  # at most
 _CONVERGED = 1e-4  # relative gain of a round in squared distance
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # of numbers of samples
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from fedwad.ot._summary import Summary
 __all__ = ["beyond_chance"]
 
 _DRAWS = 8  # of the weights of cells
-_MOST_SITES = 50
+_MOST_SITES = 50  # for `_variances`, which solves a transport for each pair
 _LARGEST_WORK = 2e8  # pairs times entries of a covariance; beyond, its diagonal is taken
 
 AnySummary = Summary | LabelledSummary
@@ -63,7 +63,7 @@ def beyond_chance(
     chosen = np.ix_(known, known)
     variance = _variances([summaries[index] for index in known])
     found = populations(np.square(estimates[chosen]), sites, variance)
-    return found if len(known) == len(summaries) else _spread(found, known, estimates)
+    return found if len(known) == len(summaries) else _among_all(found, known, estimates)
 
 
 def _features_of(summary: AnySummary) -> Summary:
@@ -72,6 +72,7 @@ def _features_of(summary: AnySummary) -> Summary:
 
 
 def _covariance_of(summary: Summary) -> Floats:
+    """The covariance of all features, or their variances."""
     covariance = summary.total_covariance()
     if covariance.ndim == 0:
         return np.full(summary.dimension, float(covariance))
@@ -79,7 +80,7 @@ def _covariance_of(summary: Summary) -> Floats:
 
 
 def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]:
-    """What is known of each site, with covariances of one shape."""
+    """Each site for `populations`, all with covariances of one shape."""
     plain = [_features_of(summary) for summary, _ in known]
     covariances = [_covariance_of(summary) for summary in plain]
     work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
@@ -104,7 +105,7 @@ def _stds_of(summary: AnySummary) -> Floats | None:
 
 
 def _variances(summaries: Sequence[AnySummary]) -> Floats | None:
-    """Variance of squared distances by potentials of cells; None where there are many pairs."""
+    """Variances of squared distances by the potentials of cells; None if there are many pairs."""
     count = len(summaries)
     if count > _MOST_SITES:
         return None
@@ -116,7 +117,8 @@ def _variances(summaries: Sequence[AnySummary]) -> Floats | None:
 
 
 def _variance(a: AnySummary, b: AnySummary) -> float:
-    """Rows drawn again change a squared distance by the potentials of their cells."""
+    """Variance of a squared distance over samples, by the delta method: its derivatives by the
+    weights of the cells are Kantorovich potentials."""
     plan = solve(a.cells, b.cells)
     parts = []
     for summary, potentials in ((a, plan.f), (b, plan.g)):
@@ -127,7 +129,9 @@ def _variance(a: AnySummary, b: AnySummary) -> float:
 
 
 def weight_noise(summary: AnySummary) -> float:
-    """Squared distance between cell means whose weights are drawn twice for as many rows.
+    """Mean squared distance between the cells and themselves, with weights drawn twice at random.
+
+    Weights are those of as many multinomial draws as the summary counts rows.
 
     Examples
     --------
@@ -166,8 +170,8 @@ def _reweighted(cells: Measure, weights: Floats) -> Measure:
     return Measure(cells.points, weights)
 
 
-def _spread(found: Populations, known: Sequence[int], estimates: Floats) -> Populations:
-    """The same among all sites: plain estimates, and nan, where a site sent no calibration."""
+def _among_all(found: Populations, known: Sequence[int], estimates: Floats) -> Populations:
+    """The results among all sites; a pair without calibrations has its estimate, and nan else."""
 
     def table(part: Floats, rest: Floats) -> Floats:
         whole = rest.copy()

@@ -15,7 +15,7 @@ __all__ = ["network_simplex", "refined"]
 # With POT's default of 100,000 pivots, plans are wrong from about 5000 x 5000 on, with only a
 # warning.
 _PIVOTS = 10**9
-_RESIDUE = 256 * float(np.finfo(np.float64).eps)
+_RESIDUE = 256 * float(np.finfo(np.float64).eps)  # of a row or column, left by rounding
 
 
 def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
@@ -42,7 +42,7 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
             f"The network simplex did not finish: {log['warning'].rstrip('. ')}."
         )
     rows, cols = np.nonzero(plan)
-    if units == 1.0:  # the rest that rounding leaves of a row and a column is no entry
+    if units == 1.0:  # entries that are rounding errors are dropped
         kept = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
         rows, cols = rows[kept], cols[kept]
     mass = np.asarray(plan[rows, cols]) / units
@@ -53,9 +53,9 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
 def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
     """Improve a plan where a few enormous costs hide all others in rounding.
 
-    The costs are reduced by the potentials found, which leaves the true differences, and clipped at
-    a limit of the size of these. If the optimal plan for clipped costs makes no clipped move, it is
-    optimal for the true costs, which are nowhere lower. Otherwise the limit grows.
+    Costs are reduced by the potentials found so far, and clipped at a limit a little above the
+    largest reduced cost in the plan. If the optimal plan for clipped costs uses no clipped entry,
+    it is optimal for the true costs, which are nowhere lower. Otherwise the limit grows.
     """
     g = found.g - np.median(found.g)  # a common offset would cost digits
     reduced = cost - g
@@ -63,11 +63,11 @@ def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
     least = reduced.min(axis=0)
     reduced -= least
     g += least
-    dearest, limit = float(reduced.max()), 4 * float(reduced[found.rows, found.cols].max())
+    highest, limit = float(reduced.max()), 4 * float(reduced[found.rows, found.cols].max())
     if limit == 0:
         return found._replace(g=g)
     while True:
         better = network_simplex(np.minimum(reduced, limit), a, b)
-        if limit > dearest or float(reduced[better.rows, better.cols].max()) < limit:
+        if limit > highest or float(reduced[better.rows, better.cols].max()) < limit:
             return better._replace(g=g + better.g)
         limit *= 16

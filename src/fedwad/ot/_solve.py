@@ -22,8 +22,8 @@ from fedwad.ot._small import small_support
 __all__ = ["check_order", "solve", "wasserstein"]
 
 _ROWS = 256  # processed at a time
-_REFINEMENTS = 6
-_TINY = 1e-100
+_REFINEMENTS = 6  # at most
+_TINY = 1e-100  # coordinates below it have squares that may vanish
 _LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
 # The small-support solver: for fewer costs and samples the others take milliseconds, and the first
 # use compiles it.
@@ -142,7 +142,10 @@ Attempt = Callable[[], tuple[Solution, float]]
 def _attempts(
     x: Measure, y: Measure, p: float, start: Floats | None, scale: float
 ) -> Iterator[tuple[str, Attempt]]:
-    """Solvers for this problem, the fastest first, each with potentials f_i <= min_j c_ij - g_j."""
+    """Names of the solvers for this problem, the fastest first, and functions that call them.
+
+    Each returns a plan with potentials f_i <= min_j c_ij - g_j, and the unit of length.
+    """
     a, b = x.weights, y.weights
     if x.dimension == 1:
         yield "sorted", lambda: sorted_transport(x.points[:, 0], y.points[:, 0], a, b, p)
@@ -166,6 +169,7 @@ def _attempts(
 
 
 def _as_it_is(found: Solution, length: float) -> tuple[Solution, float]:
+    """An attempt that has been made already."""
     return found, length
 
 

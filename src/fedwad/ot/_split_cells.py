@@ -10,7 +10,7 @@ from fedwad.ot._measure import Floats
 
 __all__ = ["PartCells", "cells_of_parts"]
 
-_ITERATIONS = 8
+_ITERATIONS = 8  # of Lloyd's algorithm, at most
 _ENTRIES = 1 << 22  # numbers of parts that are handled at once
 
 #: Weights and means of the cells of a part, and a factor of the covariance within them.
@@ -24,10 +24,9 @@ def cells_of_parts(
     min_size: int,
     rng: np.random.Generator,
 ) -> list[PartCells]:
-    """Cells of each part by Lloyd's iterations from a k-means++ start, as of `kmeans_cells`.
+    """k-means cells of each part, as by `kmeans_cells`, computed for all parts at once.
 
-    All parts, which have equally many rows, take each step together: for few rows calls of NumPy
-    take longer than the numbers.
+    Parts have equally many rows. For few rows, the calls of NumPy take longer than the arithmetic.
 
     Examples
     --------
@@ -58,6 +57,7 @@ def cells_of_parts(
 
 
 def _summed(points: Floats, weights: Floats, labels: NDArray[np.int64]) -> PartCells:
+    """Weights and means of cells, and the weighted deviations of rows from these means."""
     members = np.where(labels == np.arange(int(labels.max()) + 1)[:, None], weights, 0.0)
     total = members.sum(axis=1)
     means = members @ points / total[:, None]
@@ -98,7 +98,7 @@ def _plusplus_start(
 
 
 def _drawn(chances: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A row of each part, with these chances."""
+    """One row of each part, drawn with probabilities proportional to `chances`."""
     ends = np.cumsum(chances, axis=1)
     marks = rng.random(len(chances)) * ends[:, -1]
     return np.asarray(np.minimum((ends <= marks[:, None]).sum(axis=1), chances.shape[1] - 1))

@@ -1,4 +1,4 @@
-"""Splits of one sample at random, and what a server makes of the summaries of their parts."""
+"""Random splits of one sample, and the estimates that a server makes from their summaries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOTAL_ROWS = 800  # of one half, over all splits
 _MIN_SPLITS, _MAX_SPLITS = 4, 12
 _DRAWS = 1  # synthetic samples per estimate
 _ENTRIES = 1 << 20  # numbers of halves that are held at once
-_FAR = 3  # halves in a sample of many rows
+_FAR = 3  # a sample with more halves than this has many rows
 _GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
 _MIXED = 120  # rows of a mixture
 _MANY_SAMPLES = 3000  # with a support, these are transported by compiled code
@@ -59,7 +59,7 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Splits of one sample, and what a server makes of their summaries."""
+    """Random splits of one sample, and the estimates that a server makes from their summaries."""
 
     measure: Measure
     order: Indices
@@ -99,8 +99,8 @@ class Splits:
     def quarters(self, half: Half) -> list[Half]:
         """Pairs of quarters of two halves.
 
-        Numbers are extrapolated to all rows. Where these are many, all pairs are taken, so that
-        the extrapolation varies less.
+        With many rows in the sample all six pairs are taken, since numbers of quarters and halves
+        are extrapolated to all rows.
         """
         size = self.size // 2
         if not size:
@@ -112,7 +112,8 @@ class Splits:
         return pairs
 
     def scale_differences(self) -> tuple[float, float]:
-        """How far standard deviations of halves are apart, by feature and in total."""
+        """Mean squared differences of two halves: of the standard deviations, summed over features,
+        and of the roots of total variances."""
         found = []
         at_once = max(1, _ENTRIES // (2 * self.size * self.measure.dimension))
         for start in range(0, _SCALE_SPLITS, at_once):
@@ -137,12 +138,13 @@ class Splits:
         return plan_columns(solve(one, two))
 
     def _assigned(self, one: Measure, two: Measure) -> Indices:
-        """The optimal assignment, nearly where rounds have loaded compiled code already."""
+        """The optimal assignment, or a nearly optimal one if a support of the server is used."""
         compiled = self.support is not None and len(self.measure) >= _MANY_SAMPLES
         found = near_assignment(one, two) if compiled else None
         return optimal_assignment(one, two) if found is None else found
 
     def effective_size(self, halves: list[Half]) -> float:
+        """Rows in a half, Kish's effective number if they are weighted."""
         return float(
             np.mean(
                 [effective_count(self.measure.weights[rows]) for half in halves for rows in half]
@@ -150,7 +152,7 @@ class Splits:
         )
 
     def estimate(self, pair: Sequence[Drawing], size: int, draws: int | None = None) -> float:
-        """The square that a server estimates from two summaries, with so many points."""
+        """The squared distance that a server estimates from two summaries, with `size` points."""
         squares = []
         for _ in range(draws or _DRAWS):
             x, y = (one.draw(size, self.rng) for one in pair)
@@ -182,16 +184,16 @@ class Splits:
             return Synthetic(known, np.full(d, np.sqrt((factor**2).sum() / d)), None)
         if self.covariance_type == "diag":
             return Synthetic(known, np.sqrt((factor**2).sum(axis=0)), None)
-        # The deviations of the rows, or a triangle as small as their covariance, are a factor
-        # of it, which saves the covariance and its eigenvectors. A low rank is about the same.
+        # The deviations D of the rows, or the triangle R of their QR decomposition, are a factor of
+        # the covariance D^T D, so neither it nor its eigenvectors are needed. "lowrank" is close.
         if len(factor) > d:
             factor = np.asarray(np.linalg.qr(factor, mode="r"))
         return Synthetic(known, None, factor)
 
     def _support_cells(self, part: Measure) -> PartCells:
-        """Cells of a support that both parts share.
+        """Cells of a part by transport to the first points of the support.
 
-        It has fewer points, so that cells have as many rows as those of all rows have.
+        The number of points is reduced, so that a cell has as many rows as with the whole sample.
         """
         assert self.support is not None  # noqa: S101
         count = max(1, round(len(self.support) * len(part) / len(self.measure)))
@@ -229,17 +231,17 @@ def optimal_assignment(one: Measure, two: Measure) -> Indices:
     from scipy.optimize import linear_sum_assignment
 
     if isinstance(one, LabelledMeasure) and isinstance(two, LabelledMeasure):
-        cost = _products(one.features, two.features)
+        cost = _shifted_squares(one.features, two.features)
         cost += ground_cost(one.table, two.table)[np.ix_(one.codes, two.codes)]
     else:
-        cost = _products(one.points, two.points)
+        cost = _shifted_squares(one.points, two.points)
     cost -= cost.min(axis=1)[:, None]
     cost -= cost.min(axis=0)
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
 
 
-def _products(x: Floats, y: Floats) -> Floats:
-    """|x - y|^2 up to a number for each row."""
+def _shifted_squares(x: Floats, y: Floats) -> Floats:
+    """|x - y|^2 minus the squared norm of each row of x, which changes no optimal assignment."""
     middle = x.mean(axis=0)
     y = y - middle
     cost = np.asarray((x - middle) @ (-2 * y.T))
@@ -266,7 +268,10 @@ def effective_count(weights: Floats) -> int:
 
 
 def _first_group(points: Floats, means: Floats) -> NDArray[np.bool_]:
-    """Rows in the first of two groups of cells, about half the rows, along their main direction."""
+    """Which rows lie in the first of two groups of cells.
+
+    Cells are sorted along their first principal direction and divided where half the rows are.
+    """
     if len(means) == 1:
         means = points
     middle = means.mean(axis=0)

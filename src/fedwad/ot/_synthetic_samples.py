@@ -44,7 +44,7 @@ class NestedNormals:
         return self
 
     def standard_normal(self, size: tuple[int, int], /) -> Floats:
-        """The part's rows of the next array; the same call of each part gets its own rows."""
+        """This part's rows of the next array; the k-th calls of all parts share one array."""
         call, rows = self._calls, size[0]
         self._calls += 1
         found = self._kept.get(call)

@@ -27,7 +27,7 @@ __all__ = [
 CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
 
 RANK = 40
-_ROWS = 1 << 14
+_ROWS = 1 << 14  # in a block
 _TINY = 1e-200  # a variance below it may be a sum of squares that vanished
 _LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
 
