@@ -44,7 +44,7 @@ def measure() -> list[dict[str, Any]]:
     """Rows 1 to 6 on three tables that no test uses."""
     rows = []
     for name, X in _tables().items():
-        for attack in (fourth_powers, first_powers, tents, versions, labels, duals, sampling):
+        for attack in (fourth_powers, first_powers, tail_sums, versions, labels, duals, sampling):
             before, now = attack(X)
             title = (attack.__doc__ or "").splitlines()[0]
             shown: float | str = "refused" if np.isnan(now) else now
@@ -146,7 +146,7 @@ def _before_and_now(X: Floats, row: Callable[..., Floats]) -> tuple[float, float
     return before, _flag_by_covariance(X, _ready("rounds"), row)
 
 
-def tents(X: Floats) -> tuple[float, float]:
+def tail_sums(X: Floats) -> tuple[float, float]:
     """2: a record in the tail of one column, by distances of order 1"""
     column = X[:, :1]
 

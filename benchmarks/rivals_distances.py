@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import fedwad
 from benchmarks import accuracy, rivals_estimators, rivals_training
 from benchmarks.rivals import Given
-from fedwad._audit._score import Yardstick
+from fedwad._audit._score import ReconstructionScorer
 from fedwad.datasets import partition
 
 Row = dict[str, Any]
@@ -161,7 +161,7 @@ def attacks(_: Given) -> list[Row]:
         rows.setdefault(method + how, {"messages of": method, "attack": how})[data] = count
 
     for data, X in attacked().items():
-        yardstick = Yardstick(X)
+        yardstick = ReconstructionScorer(X)
         put("rows in one place", "none needed", data, len(X))
         for spread, wide in ((1.0, "as wide as the data"), (0.1, "a tenth as wide")):
             name = f"TriangleWad, gamma {wide}"

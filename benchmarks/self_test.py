@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.attacks import without_floor_on_duals
-from fedwad._audit._score import Yardstick
+from fedwad._audit._score import ReconstructionScorer
 from fedwad._audit._session import AttackSession
 from fedwad._audit.api import _ATTACKS, _KINDS
 from fedwad.federation import Client, Dataset, Policy
@@ -113,7 +113,7 @@ def _cases() -> Iterator[Case]:
         for policy in ("summary", "classes", "training"):
             yield Case(policy, data, "summary", "rare features", _full_covariance)
     for policy in ("hub", "rounds"):
-        yield Case(policy, "one column", _METHODS[policy], "tents", _all_orders)
+        yield Case(policy, "one column", _METHODS[policy], "sums of tails", _all_orders)
     for data in ("one column", "labels"):
         yield Case("coreset", data, "coreset", "outermost by dual values", _whole_dual)
 
@@ -132,7 +132,7 @@ def played(case: Case, switched_off: bool) -> int:
         labels = np.arange(len(X)) % 2
         session = AttackSession(Dataset(Measure(X), labels), policy, _KINDS[case.method])
         found = attack.run(session, np.random.default_rng(0))
-    return int(Yardstick(X).score(found).near)
+    return int(ReconstructionScorer(X).score(found).near)
 
 
 def measure() -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ as well."""
 import numpy as np
 import pytest
 
-from fedwad._audit import Yardstick
+from fedwad._audit import ReconstructionScorer
 from fedwad._audit._atoms import by_slabs
 from fedwad._audit._session import AttackSession
 from fedwad.federation import AtomsRequest, CellSums, Client, Dataset, Policy
@@ -49,4 +49,4 @@ class Aggregated(AttackSession):
 def test_sums_over_three_clients_give_records_away(floor, least):
     points = np.random.default_rng(0).standard_normal((300, 2))
     found = by_slabs(Aggregated(np.split(points, 3), floor), np.random.default_rng(0))
-    assert Yardstick(points).score(found).exact >= least
+    assert ReconstructionScorer(points).score(found).exact >= least

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedwad._audit import Yardstick
+from fedwad._audit import ReconstructionScorer
 from fedwad._audit._atoms import by_slabs
 from fedwad._audit._curve import Curve
 from fedwad._audit._differencing import by_sizes, by_weights
@@ -27,7 +27,7 @@ def attacked(attack, points, policy=None, seed=0):
     session = AttackSession(
         Dataset(Measure(points)), Policy.open() if policy is None else policy, EVERYTHING
     )
-    return session, Yardstick(points).score(attack(session, np.random.default_rng(seed)))
+    return session, ReconstructionScorer(points).score(attack(session, np.random.default_rng(seed)))
 
 
 def rare(base=0.0):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad._audit import Yardstick
+from fedwad._audit import ReconstructionScorer
 from fedwad._audit import _blocks as attack
 from fedwad._audit._session import AttackSession
 from fedwad.federation import BlocksReply, BlocksRequest, Client, Dataset, Policy
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "policies"
 def solved(points, seed=0):
     blocks = _blocks.block_means(Measure(points), _blocks.SMALLEST)
     reply = BlocksReply(blocks.rows, blocks.counts, blocks.means, blocks.centre, blocks.scale)
-    return Yardstick(points).score(attack._solve(reply, np.random.default_rng(seed)))
+    return ReconstructionScorer(points).score(attack._solve(reply, np.random.default_rng(seed)))
 
 
 def test_without_both_rules_rows_come_back(monkeypatch):

@@ -52,6 +52,6 @@ def test_tents_are_played():
 @pytest.mark.parametrize("policy", ["rounds", "hub"])
 def test_ready_policies_refuse_both(method, policy):
     result = fedwad.audit(flagged(), policy=FOLDER / f"{policy}.toml", method=method)
-    rows = [row for row in result.rows if row.attack in ("moments by distances", "tents")]
+    rows = [row for row in result.rows if row.attack in ("moments by distances", "sums of tails")]
     assert len(rows) == 2
     assert not any(row.leaks for row in rows)

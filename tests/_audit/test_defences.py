@@ -121,13 +121,15 @@ def test_differential_privacy_gives_no_records_away(records, epsilon):
 def test_a_rule_and_its_absence(attack, strict, loosened):
     points = np.random.default_rng(0).standard_normal((120, 3))
     policy = Policy(ROUNDS, **strict)
-    from fedwad._audit.api import _ATTACKS, _KINDS, AttackSession, Yardstick
+    from fedwad._audit.api import _ATTACKS, _KINDS, AttackSession, ReconstructionScorer
 
     run = next(one.run for one in _ATTACKS if one.name == attack)
     found = []
     for rules in (policy, replace(policy, **loosened)):
         session = AttackSession(Dataset(Measure(points)), rules, _KINDS["fedwad"])
-        found.append(Yardstick(points).score(run(session, np.random.default_rng(0))).exact)
+        found.append(
+            ReconstructionScorer(points).score(run(session, np.random.default_rng(0))).exact
+        )
     assert found[0] == 0
     assert found[1] >= 5
 

@@ -24,7 +24,7 @@ def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
 
     A minimum cell size does not help: two slabs that differ by one record reveal it.
     """
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     queries = session.queries(_QUERIES, reserved=1)
     found: list[Floats] = []
     for _ in range(_LINES):
@@ -51,9 +51,9 @@ def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
 def outermost(session: AttackSession, rng: np.random.Generator) -> Floats:
     """The outermost records along some directions, from the dual value.
 
-    A far atom takes the records beyond a threshold. Its cell is closed, because they are few. A
-    dual value over all cells would still hold the sum of what lies beyond. Where one record lies
-    beyond, directions that are turned a little give all its features.
+    A far atom receives the records beyond a threshold. Its cell is left out of the reply, because
+    they are few. A dual value over all cells would still contain the sum over these records. If
+    it is one record, directions that are turned a little give all its features.
     """
     d, found = session.features, []
     for _ in range(_DIRECTIONS):

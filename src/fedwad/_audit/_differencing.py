@@ -49,7 +49,7 @@ def _attack(
     rng: np.random.Generator,
     queries: Callable[[], Iterable[list[Fraction]]],
 ) -> Floats:
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     found: list[Floats] = []
     asked = 0
     for _ in range(_LINES):

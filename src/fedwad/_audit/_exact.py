@@ -31,7 +31,7 @@ def exact_secret(session: AttackSession, rng: np.random.Generator) -> Floats:
 
 
 def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> Floats:
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     size = _POINTS if session.count % _POINTS else _POINTS + 1  # so that samples are split
     support = Measure(
         mean + scale * rng.standard_normal((min(size, session.count), session.features))

@@ -1,4 +1,4 @@
-"""One record whose label is of another kind: does it move more than its own part of a release?
+"""One record whose label is of another kind: does it change more than its own part of a release?
 
 If the kind of a label depended on the whole column, one odd label would move the contribution of
 every record, and the noise is made for one.

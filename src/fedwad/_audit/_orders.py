@@ -21,11 +21,11 @@ from fedwad.federation import (
 )
 from fedwad.ot import Floats, Measure
 
-__all__ = ["moments_by_distances", "tents"]
+__all__ = ["moments_by_distances", "tail_sums"]
 
 _WHOLE = 1e-6  # a flag is an integer up to this
 _FAR = 10.0  # in total standard deviations
-_TENTS = 60
+_QUERIES = 60
 
 
 def moments_by_distances(session: AttackSession, _: np.random.Generator) -> Floats:
@@ -71,11 +71,11 @@ def _flag(n: int, mean: Floats, variance: Floats) -> tuple[int, float]:
     return -1, 0.0
 
 
-def tents(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def tail_sums(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """Records in the tail of data with one feature, from mean distances.
 
-    n E(x - z)+ is piecewise linear in z. Its slope is minus the number of records beyond z, so two
-    places with the same records beyond give their sum.
+    n E max(x - z, 0) is piecewise linear in z. Its slope is minus the number of records beyond z,
+    so two places with the same records beyond give their sum.
     """
     nothing = np.empty((0, session.features))
     moments = session.ask(MomentsRequest())
@@ -83,7 +83,7 @@ def tents(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: 
         return nothing
     n, mean, scale = session.count, float(moments.mean[0]), float(moments.scale[0])
     max_queries = session.policy.max_queries
-    queries = _TENTS if max_queries is None else min(_TENTS, max_queries - 1)
+    queries = _QUERIES if max_queries is None else min(_QUERIES, max_queries - 1)
     places = mean + scale * np.geomspace(2.0, 20.0, max(2, queries))
     beyond = [n * (_power(session, np.array([z]), 1.0) - (z - mean)) / 2 for z in places]
     sums = {0: 0.0}

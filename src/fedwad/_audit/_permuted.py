@@ -23,7 +23,7 @@ __all__ = ["permuted"]
 
 def permuted(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Two rounds with S = n points, each with its own secret t."""
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     starts, moves = [], []
     for k in range(2):
         support = Measure(

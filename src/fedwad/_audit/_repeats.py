@@ -16,7 +16,7 @@ _REPEATS = 20
 def repeated_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Ask for one round twenty times and average the cell means."""
     size = max(min(session.max_support, session.count // 10 or 1), session.policy.min_support)
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     support = Measure(mean + scale * rng.standard_normal((size, session.features)))
     replies = []
     for _ in range(_REPEATS):

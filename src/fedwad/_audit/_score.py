@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwad.ot import Floats, ground_cost
 
-__all__ = ["Score", "Yardstick"]
+__all__ = ["ReconstructionScorer", "Score"]
 
 _EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
 _ROWS = 512
@@ -32,8 +32,8 @@ class Score:
     closest: float = math.inf
 
 
-class Yardstick:
-    """Nearest-neighbour distances of the data, by which reconstructions are judged.
+class ReconstructionScorer:
+    """Scores reconstructions in units of the nearest-neighbour distances of the data.
 
     A guess close to a record means little if records lie close to each other. Therefore distances
     are divided by the median distance of a record to its nearest neighbour, and every score is

@@ -68,7 +68,7 @@ class AttackSession:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether further requests of a refused kind can get no reply."""
+        """Whether further requests of a refused kind would be refused too."""
         return not self.answered or self.is_spent
 
     @property
@@ -137,7 +137,7 @@ class AttackSession:
             return None
         return answer.summary.means
 
-    def sketch(self) -> tuple[Floats, Floats]:
+    def rough_moments(self) -> tuple[Floats, Floats]:
         """Rough mean and scale of the data: from the moments, a summary, or one round."""
         moments = self.ask(MomentsRequest()) if self.can("moments") else None
         if isinstance(moments, Moments):

@@ -65,7 +65,7 @@ def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
     size = _largest_divisor(count, min(session.max_support, count // 2))
     if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
         return _one_round(session)
-    mean, scale = session.sketch()
+    mean, scale = session.rough_moments()
     plane = np.ones((1, 1))
     if session.features > 1:
         plane = np.linalg.qr(rng.standard_normal((session.features, 2)))[0].T

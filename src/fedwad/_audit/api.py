@@ -15,14 +15,14 @@ from fedwad._audit._blocks import repeated_blocks, solved_blocks
 from fedwad._audit._differencing import by_sizes, by_weights
 from fedwad._audit._exact import exact_known, exact_secret
 from fedwad._audit._label_kinds import moved_by_one_label
-from fedwad._audit._orders import moments_by_distances, tents
+from fedwad._audit._orders import moments_by_distances, tail_sums
 from fedwad._audit._permuted import permuted
 from fedwad._audit._private import averaged_releases, known_others, one_release
 from fedwad._audit._profiles import rows_given_away
 from fedwad._audit._prototypes import many_prototypes
 from fedwad._audit._repeats import repeated_rounds, repeated_summaries
 from fedwad._audit._result import AuditResult, Row, Samples
-from fedwad._audit._score import Score, Yardstick
+from fedwad._audit._score import ReconstructionScorer, Score
 from fedwad._audit._session import AttackSession
 from fedwad._audit._summaries import many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
@@ -113,10 +113,10 @@ _ATTACKS = (
         on_all=True,
     ),
     _Attack(
-        "tents",
+        "sums of tails",
         ("fedwad", "hub"),
         "distances of order 1 to coinciding points, for one feature",
-        tents,
+        tail_sums,
         on_all=True,
     ),
     _Attack(
@@ -134,7 +134,7 @@ _ATTACKS = (
     _Attack(
         "outermost by dual values",
         ("coreset",),
-        "rounds with a far atom whose cell is closed",
+        "rounds with a far atom whose cell has too few records",
         outermost,
     ),
     _Attack(
@@ -153,7 +153,7 @@ _ATTACKS = (
     _Attack(
         "inverted updates",
         ("training",),
-        "one round with weights that are a trap",
+        "one round with weights chosen to reveal records",
         inverted_updates,
     ),
     _Attack(
@@ -226,11 +226,11 @@ def audit(
         raise InputError("The data have one record; an audit needs at least two records.")
     if method == "schema" and not isinstance(held, RawTable):
         raise InputError("The data are no table with named columns, so they send no profile.")
-    yardstick = Yardstick(points)
+    scorer = ReconstructionScorer(points)
     shown = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_SHOWN])]
     wanted = METHODS if method is None else (method,)
     tasks = [(kind, attack) for kind in wanted for attack in _ATTACKS if kind in attack.methods]
-    targets = {False: (part, yardstick), True: _all_records(whole, yardstick)}
+    targets = {False: (part, scorer), True: _all_records(whole, scorer)}
     rows: list[Row] = []
     guesses: dict[tuple[str, str], Floats] = {}
     for k, (kind, attack) in enumerate(tasks):
@@ -241,14 +241,14 @@ def audit(
         found = attack.run(session, np.random.default_rng([seed, k]))
         rows.append(_row(kind, attack, session, found, measured_by))
         if len(found):
-            guesses[kind, attack.name] = yardstick.nearest(shown, found)
+            guesses[kind, attack.name] = scorer.nearest(shown, found)
     if "schema" in wanted and isinstance(held, RawTable):
         rows.append(_profile_row(held, rules))
     if "private" in wanted and whole.labels is not None and rules.label_names:
         rows.append(_label_row(whole, rules))
     return AuditResult(
         rows=tuple(rows),
-        baseline=yardstick.baseline,
+        baseline=scorer.baseline,
         policy=name,
         n_attacked=len(points),
         n_features=points.shape[1],
@@ -270,9 +270,13 @@ def _policy(policy: Policy | str | Path | None) -> tuple[Policy, str]:
 
 
 def _row(
-    method: str, attack: _Attack, session: AttackSession, found: Floats, yardstick: Yardstick
+    method: str,
+    attack: _Attack,
+    session: AttackSession,
+    found: Floats,
+    scorer: ReconstructionScorer,
 ) -> Row:
-    score = yardstick.score(found)
+    score = scorer.score(found)
     refused = (session.refusals or session.unfit or [""])[-1]
     is_skipped = session.unfit and not session.answered and not session.refusals
     return Row(
@@ -282,7 +286,7 @@ def _row(
         session.answered,
         refused,
         score,
-        _beyond_chance(score, yardstick.baseline),
+        _beyond_chance(score, scorer.baseline),
         session.unfit[-1] if is_skipped else "",
         session.count,
     )
@@ -307,11 +311,13 @@ def _label_row(data: Dataset, policy: Policy) -> Row:
     )
 
 
-def _all_records(data: Dataset, yardstick: Yardstick) -> tuple[Dataset, Yardstick]:
-    """All records without weights; `yardstick` serves if they are few enough to be its own."""
+def _all_records(
+    data: Dataset, scorer: ReconstructionScorer
+) -> tuple[Dataset, ReconstructionScorer]:
+    """All records without weights, and their scorer: `scorer` if it is about the same records."""
     points = data.measure.points
     few = len(points) <= _MAX_RECORDS
-    return Dataset(Measure(points), data.labels), yardstick if few else Yardstick(points)
+    return Dataset(Measure(points), data.labels), scorer if few else ReconstructionScorer(points)
 
 
 def _part(data: Dataset, seed: int) -> Dataset:

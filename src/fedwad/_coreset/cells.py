@@ -132,7 +132,7 @@ class Cells:
         return moved / cost if cost > 0 else 0.0
 
     @property
-    def height(self) -> float:
+    def soft_dual(self) -> float:
         """The soft dual value, which optimal potentials at this `reg` maximise."""
         return self.soft + float(self.weights @ self.asked.potentials)
 

@@ -29,9 +29,9 @@ _STEP_BACK = 0.3  # fraction of a step of potentials that is kept when the soft 
 _K_MEANS = 0.1  # free weights converge slowly, so their tolerance for the gain is smaller
 _LAST_ROUNDS = 3  # final rounds, in which atoms stay and only potentials move
 _NOISY = 0.5  # step of potentials when only some sites answer
-_APART = 1e-12
+_APART = 1e-12  # squared distance at which atoms coincide, as a fraction of the cost
 _ROUNDING = 1e-12
-_JITTER = 0.1
+_JITTER = 0.1  # random moves of coinciding atoms, in standard deviations within cells
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class UnionSolver:
     min_cell_size: int | None = None
     _reg: float = 0.0
     _done: bool = False
-    _steady: Cells | None = None  # at these atoms, for the best potentials so far
+    _best_cells: Cells | None = None  # at these atoms, for the best potentials so far
 
     def __post_init__(self) -> None:
         self._reg = 0.0 if self.weights is None else _FIRST_REG * self.scale
@@ -165,7 +165,7 @@ class UnionSolver:
         """Improve the potentials, move the atoms if the plan is good enough, set `reg`."""
         if self.weights is None:
             if may_move:
-                self.atoms = self._spread(
+                self.atoms = self._separated(
                     cells, self.atoms + _OVER_RELAXATION * (cells.means - self.atoms)
                 )
             return
@@ -178,20 +178,22 @@ class UnionSolver:
             rate = max(len(self.names) ** -0.5, 1 / (1 + len(self.history)))
             step = cells.better_potentials(_LONGEST_STEP)[0] - cells.asked.potentials
             self.potentials = cells.asked.potentials + _NOISY * step
-            self.atoms = self._spread(cells, self.atoms + rate * (cells.better_atoms - self.atoms))
+            self.atoms = self._separated(
+                cells, self.atoms + rate * (cells.better_atoms - self.atoms)
+            )
             return
-        if self._steady is not None and _is_worse(cells, self._steady):
-            back = self._steady.asked.potentials
+        if self._best_cells is not None and _is_worse(cells, self._best_cells):
+            back = self._best_cells.asked.potentials
             self.potentials = back + _STEP_BACK * (self.potentials - back)
             return
-        self._steady = cells
+        self._best_cells = cells
         self.potentials, cut = cells.better_potentials(_LONGEST_STEP)
         enough = cells.gap <= _ENOUGH * cells.gain
         if may_move and enough and cells.gain > 0:
-            self.atoms = self._spread(
+            self.atoms = self._separated(
                 cells, self.atoms + _OVER_RELAXATION * (cells.better_atoms - self.atoms)
             )
-            self._steady = None
+            self._best_cells = None
         self._sharpen(cells, cut)
 
     def _sharpen(self, cells: Cells, cut: bool) -> None:
@@ -204,7 +206,7 @@ class UnionSolver:
         elif cells.gap - cells.blur < cells.blur:
             self._reg = max(self._reg * _LOWER_REG, 2 * _SMALLEST_REG * cells.upper**2)
 
-    def _spread(self, cells: Cells, atoms: Floats) -> Floats:
+    def _separated(self, cells: Cells, atoms: Floats) -> Floats:
         """Return the atoms with coinciding and empty ones moved a little apart.
 
         Coinciding atoms would have the same cell for ever.
@@ -230,4 +232,4 @@ def _is_worse(now: Cells, before: Cells) -> bool:
     """Whether the soft dual value fell; values of different `reg` are not comparable."""
     if now.asked.reg != before.asked.reg:
         return False
-    return now.height < before.height - _ROUNDING * (abs(before.height) + before.upper**2)
+    return now.soft_dual < before.soft_dual - _ROUNDING * (abs(before.soft_dual) + before.upper**2)

@@ -1,4 +1,4 @@
-"""What chance has to do with a distance: calibrated value, noise and population."""
+"""The part of chance in a distance: calibrated value, noise and population."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def with_chance(found: Estimate, a: SummaryReply, b: SummaryReply) -> dict[str, 
     """Return value, bounds, noise and population as fields of a result.
 
     Without the numbers of both sites' splits the value stays as it was estimated, and noise and
-    population are left out. The same data, estimated at their lower bound, stay there.
+    population are left out. Equal summaries keep their lower bound as the value.
     """
     plain = {"value": found.value, "lower": found.lower, "upper": found.upper}
     table = np.array([[0.0, found.value], [found.value, 0.0]])

@@ -37,8 +37,7 @@ class DistanceResult(Saved):
         if a site withheld its numbers, and for p other than 2. Under differential
         privacy, that of normal populations with the released covariances.
     population : float or None
-        The distance between the populations behind the samples: what is left of `value` when the
-        noise is taken away.
+        The distance between the populations behind the samples: `value` without the noise.
     population_interval : tuple of two floats, or None
         The 95% confidence interval of `population`. Above zero, the populations differ by more
         than chance explains.

@@ -9,7 +9,7 @@ __all__ = ["metrics"]
 _GAUGES = {
     "distance": "Estimated distance between new data and the reference.",
     "noise": "Distance that two samples of one population have by chance.",
-    "population": "Distance between the populations, sampling noise taken away.",
+    "population": "Distance between the populations, without sampling noise.",
     "pvalue": "P-value of the permutation test.",
     "level": "Level at which this comparison counts as drift.",
     "drift": "1 if drift was found, else 0.",

@@ -43,7 +43,7 @@ def embed(
     Parameters
     ----------
     fed : a federation, or a mapping from names to data, which become local sites
-    support : number of points of the shared support; a site has rows divided by this in a cell
+    support : number of points of the shared support, S; a cell has 1 / S of the rows of a site
     rounds : rounds in which a few sites shape the support
     labels, class_covariance : dataset distances between labelled data, see `fedwad.distance`
     seed : the same seed gives the same bits
@@ -116,4 +116,5 @@ def embed(
 
 
 def _covariance_type(word: Any) -> Any:
+    """Return the covariance type unless it is unknown."""
     return check_choice(word, "covariance_type", get_args(CovarianceType))

@@ -55,9 +55,9 @@ def _roots(matrices: Floats) -> Floats:
 def sampling_noise(summaries: Sequence[Summary], support: Measure, seed: int) -> Floats:
     """Return what sampling adds to each site's squared distance from another of its population.
 
-    The mean of a cell of n / S rows varies by S / n of the variance within it. Borders of cells and
-    the covariance within them vary as well. By how much more is measured on synthetic samples of
-    some sites, two of each, that are transported to the support.
+    The mean of a cell of n / S rows varies by S / n of the variance within it. The borders of
+    cells and the covariance within them vary as well, which multiplies that by a factor. The
+    factor is measured on pairs of synthetic samples of some sites, transported to the support.
     """
     plain = np.array([len(one.weights) * one.variance / one.count for one in summaries])
     rng = np.random.default_rng([seed, 4])
@@ -82,15 +82,15 @@ def _synthetic(one: Summary, size: int, rng: np.random.Generator) -> Floats:
 
 
 def _cells_of(rows: Floats, one: Summary, support: Measure) -> Summary:
-    """Return the cells of rows, with as much of the covariance as the site sent."""
+    """Return the cells of rows, with a covariance of the type that the site sent."""
     kind = "diag" if one.covariance_type == "lowrank" else one.covariance_type
     return summarise_plan(solve(Measure(rows), Measure(support.points, support.weights)), kind)
 
 
 def principal(rows: Floats, dimension: int, seed: int) -> tuple[Floats, float]:
-    """Return rows on their principal axes, and the part of the variance that those hold.
+    """Return rows on their principal axes, and the fraction of the variance that these explain.
 
-    With many sites and many coordinates, some sites decide on the axes.
+    With many sites and many coordinates, axes are computed from a random subset of sites.
     """
     centred = rows - rows.mean(axis=0)
     axes = _axes(centred, seed)[:, :dimension]

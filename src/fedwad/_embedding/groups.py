@@ -36,7 +36,7 @@ class EmbeddedCluster:
 def describe(
     points: Floats, labels: NDArray[np.int64], sites: Sequence[str]
 ) -> list[EmbeddedCluster]:
-    """Return what there is to say about each cluster, the largest first."""
+    """Return a description of each cluster, the largest first."""
     numbers = np.unique(labels)
     centres = np.array([points[labels == number].mean(axis=0) for number in numbers])
     apart = pairwise(centres) if len(numbers) > 1 else np.zeros((1, 1))
@@ -71,7 +71,7 @@ def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():  # fewer places than clusters
+    with warnings.catch_warnings():  # fewer distinct points than clusters
         warnings.simplefilter("ignore", ConvergenceWarning)
         return clusters.in_order(KMeans(k, n_init=10, random_state=seed).fit_predict(points))
 
@@ -79,8 +79,8 @@ def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
 def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
     """Suggest a number of clusters from the distances of some hundred random sites.
 
-    What sampling adds to squared distances is taken away first. What it makes them vary by is the
-    smallest difference that counts: they are sums of about as many squares as there are axes.
+    The sampling noise in squared distances is subtracted first. Its standard deviation is the
+    smallest difference that counts; noise is a sum of about as many squares as there are axes.
     """
     order = np.random.default_rng([seed, 3]).permutation(len(points))[:_SAMPLE]
     chosen = np.sort(order)

@@ -33,9 +33,9 @@ def pair_distance(
     names: tuple[tuple[str, ...] | None, Schema | None],
     support: int,
 ) -> DistanceResult:
-    """Return the distance of two sites with its certified interval; nothing is asked for it.
+    """Return the distance of two sites with its certified interval, without asking any site.
 
-    It is what FedWaD concludes from cells of a shared support.
+    It is computed as by FedWaD, from the cells of the shared support.
     """
     mu, nu = replies
     found, fedwad = conclude(mu, nu, 2.0, seed)
@@ -85,9 +85,9 @@ def settle_borders(
     names: Sequence[str],
     seed: int,
 ) -> NDArray[np.int64]:
-    """Return labels in which sites between two clusters went to the one that is nearer.
+    """Return labels in which each site between two clusters is assigned to the nearer one.
 
-    Nearer is by estimated distances to the most central sites of both.
+    The nearer one is that whose most central sites have smaller estimated distances.
     """
     centres = np.array([points[labels == k].mean(axis=0) for k in range(int(labels.max()) + 1)])
     squares = _squares(points, centres)

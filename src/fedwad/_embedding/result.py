@@ -37,7 +37,7 @@ _CANDIDATES = 10  # sites whose distance is estimated for each neighbour that is
 class EmbeddedNeighbour:
     """Another site, the distance of the two points, and the estimated distance of the two sites.
 
-    The estimate is None where the cells that sites sent are not at hand any more.
+    The estimate is None in a result that was loaded from a file, which has no cells of sites.
     """
 
     site: str
@@ -108,8 +108,8 @@ class EmbeddingResult(Saved):
     def cluster(self, n_clusters: int, seed: int = 0) -> NDArray[np.int64]:
         """Return one label for each site, by k-means on the points.
 
-        A site between two clusters goes to the one that its estimated distances to central sites
-        of both say, as long as the cells are at hand.
+        A site between two clusters is assigned to the one whose central sites have the smaller
+        estimated distances. A result that was loaded from a file lacks the cells for that.
         """
         k = check_whole(n_clusters, "n_clusters")
         if k > len(self):

@@ -1,4 +1,4 @@
-"""Which classes carry a distance between labelled data."""
+"""Which classes contribute most to a distance between labelled data."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ClassPart:
 def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[ClassPart, ...]:
     """Parts of all classes of both sites in a squared distance, the largest of each site first.
 
-    Cells are coupled optimally. What of `square` that leaves is inside cells, and each class has
-    its part of the variance there.
+    Cells are coupled optimally, which gives each class the cost of moving its cells. The rest of
+    `square` is divided in proportion to the variance of each class inside its cells.
     """
     plan = solve(a.cells, b.cells)
     left = max(square - plan.cost, 0.0)

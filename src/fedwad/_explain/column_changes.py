@@ -25,9 +25,9 @@ class ColumnChanges:
     Attributes
     ----------
     raw : array (K, 2), as measured
-    unbiased : array (K, 2), less what chance adds on average
-    significant_change : array (K, 2), `unbiased` as far as the change is more than chance
-    null : array (K,), what `raw` sums to on average where nothing changed and tails are light
+    unbiased : array (K, 2), minus the expectation when nothing changed
+    significant_change : array (K, 2), `unbiased` shrunk to zero where the change may be chance
+    null : array (K,), expectation of the sum of `raw` when nothing changed and tails are light
     variance : array (K,), of the sum of `unbiased`
     significant : array (K,)
     """
@@ -46,7 +46,7 @@ def by_column(columns: Sequence[Column], values: Floats) -> Floats:
 
 
 def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> ColumnChanges:
-    """Test all columns at once, by Holm's method."""
+    """Changes of all columns, tested together by Holm's method."""
     found = changes(a, b)
     on_values = np.array([value for column in columns for value in column.on_values])
     number = np.isnan(on_values)

@@ -97,7 +97,7 @@ class Evidence:
             classes=_classes(summaries, squares),
         )
 
-    def carried(self, i: int, j: int) -> tuple[ClassPart, ...]:
+    def class_parts_of(self, i: int, j: int) -> tuple[ClassPart, ...]:
         """The parts of classes in the distance of two sites; side 0 is the first of them."""
         found = self.classes.get((min(i, j), max(i, j)), ())
         return found if i < j else tuple(replace(one, side=1 - one.side) for one in found)

@@ -54,7 +54,7 @@ def explain_pair(
         evidence.changed(i, j),
         evidence.correlations is not None,
         _notes(evidence, i, j),
-        _classes(evidence.carried(i, j), columns, sites),
+        _classes(evidence.class_parts_of(i, j), columns, sites),
     )
 
 

@@ -15,12 +15,12 @@ from fedwad.ot import ColumnMoments, Correlation, Floats
 
 __all__ = ["Known", "Parts", "parts_between", "parts_of"]
 
-_ROUGH = 0.05  # relative error of a column's noise that is always possible
-_MANY = 8  # columns, from which they show their common error
-_CLEAR = 3.0  # errors
-_SURE = 2.5  # errors
+_ROUGH = 0.05  # smallest relative error of a column's noise
+_MANY = 8  # columns from which that error is estimated by their median
+_CLEAR = 3.0  # standard errors by which a column's part must exceed changes and noise
+_SURE = 2.5  # standard errors by which a remainder must exceed zero
 _FAR = 10.0  # largest ratio of spreads to which noise is scaled
-_ORDINARY = 1e-60, 1e60
+_ORDINARY = 1e-60, 1e60  # lengths whose fourth powers can be stored
 _MEASURED = 0.9  # weight of measured noise where all of a distance is noise
 _ATTENUATED = 2.0  # largest factor by which noise can lower a difference of shape
 _MINOR = 0.1  # of the squared distance between populations, below which a rest is not shared out
@@ -48,7 +48,7 @@ class Parts:
     Attributes
     ----------
     square : part of the squared distance between the samples
-    noise : what of it chance gives, zeros if unknown
+    noise : expectation of `square` for one population, zeros if unknown
     location, scale, rest : parts of the squared distance between the populations
     square_std, excess_std : standard errors of `square` and of the sum of the last three
     significant : whether a change is more than chance explains
@@ -111,10 +111,10 @@ def parts_of(
 ) -> Parts:
     """Parts of all columns between two sites.
 
-    Changes of means and spreads that chance may have made count for nothing, unless the sites
-    differ by more than the sure ones explain. Changed correlations add to both their columns. What
-    is left of the squared distance between the populations is shared out to the columns whose part
-    of the plan exceeds changes and noise.
+    Changes of means and spreads that may be chance do not count, unless the sites differ by more
+    than the significant changes explain. A changed correlation adds to both its columns. What
+    remains of the squared distance between the populations is distributed over the columns whose
+    part in the transport plan exceeds their changes and their noise.
     """
     changed = column_changes(columns, a, b)
     noise = _noise(columns, a, b)
@@ -127,7 +127,7 @@ def parts_of(
     remainder = _remainder(changed, location + scale + dependence, known)
     weak = _weak(changed, remainder, (location + scale + dependence).any(), known)
     location, scale = location + weak[:, 0], scale + weak[:, 1]
-    rest, clear = _shared_out(remainder - float(weak.sum()), surplus, error)
+    rest, clear = _distributed(remainder - float(weak.sum()), surplus, error)
     rest = rest + dependence
     counted = np.where(location + scale > 0, changed.variance, 0.0)
     return Parts(
@@ -158,7 +158,7 @@ def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Flo
 
 
 def _spread_ratio(one: ColumnMoments, other: ColumnMoments) -> Floats:
-    """Standard deviations in units of another site's, at most some; ones where unknown."""
+    """Standard deviations over those of another site, at most 10; ones where unknown."""
     if one.std is None or other.std is None:
         return np.ones_like(one.mean)
     known = other.std > 0
@@ -168,8 +168,8 @@ def _spread_ratio(one: ColumnMoments, other: ColumnMoments) -> Floats:
 def _blended(whole: Floats, expected: Floats, noise: Floats, known: Known) -> Floats:
     """Parts of the squared distance between the samples, from a plan and from measured noise.
 
-    Synthetic samples have the noise of their model. The more of a distance is noise, the more
-    counts what the sites measured on their own rows.
+    A plan between synthetic samples has the noise of the summary's model. The larger the part of
+    noise in a distance, the more weight has the noise that sites measured on their own rows.
     """
     total, other, square = float(whole.sum()), float(expected.sum()), known.value**2
     if not (noise.any() and total > 0 and other > 0 and square > 0):
@@ -191,7 +191,8 @@ def _dependence(columns: Sequence[Column], correlations: Sequence[Correlation]) 
 def _surplus(
     changed: ColumnChanges, whole: Floats, inside: Floats, known: Known
 ) -> tuple[Floats, Floats]:
-    """What the plan has of each column beyond its changes and its noise, and the error of that."""
+    """The part of each column in the plan minus its changes and its noise, and the error of
+    that."""
     total = float(whole.sum())
     if not inside.any() or not (total > 0 and known.value > 0):
         return np.zeros(len(whole)), _ROUGH * inside
@@ -207,15 +208,15 @@ def _remainder(changed: ColumnChanges, explained: Floats, known: Known) -> float
         return 0.0
     square = known.population**2
     if 0 < known.least**2 <= float(explained.sum()):
-        return 0.0  # the interval holds what is explained
+        return 0.0  # the explained part lies within the interval
     remainder = square - float(explained.sum())
     error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
     return remainder if remainder > max(_MINOR * square, _SURE * error) else 0.0
 
 
 def _weak(changed: ColumnChanges, remainder: float, some: bool, known: Known) -> Floats:
-    """Changes that are too small to be sure of one by one, (K, 2), where the sites differ as a
-    whole and the sure ones do not explain that."""
+    """Changes that are not significant one by one, (K, 2); they count if the sites differ as a
+    whole and significant changes do not explain that."""
     small = np.maximum(changed.unbiased - changed.significant_change, 0.0)
     total = float(small.sum())
     if total > 0 and remainder > 0:
@@ -223,10 +224,10 @@ def _weak(changed: ColumnChanges, remainder: float, some: bool, known: Known) ->
     return small if known.differs and not some else np.zeros_like(small)
 
 
-def _shared_out(
+def _distributed(
     remainder: float, surplus: Floats, error: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """A rest shared out in proportion to what is clear, and to which columns that is."""
+    """The remainder in proportion to each column's clear surplus, and which columns have one."""
     clear = (surplus > _CLEAR * error) & (surplus > 0)
     weights = np.where(clear, surplus, 0.0)
     if weights.sum() < remainder / _ATTENUATED:

@@ -159,7 +159,7 @@ def _features(task: MatrixTask, found: MatrixEstimates) -> int:
 
 
 def _chance(found: MatrixEstimates) -> Populations | None:
-    """Return what the sites' splits say about chance; None where they were not sent."""
+    """Return the noise and the population distances of all pairs; None without calibrations."""
     if not found.calibrations:
         return None
     summaries = found.summaries[: len(found.sites)]
@@ -167,7 +167,7 @@ def _chance(found: MatrixEstimates) -> Populations | None:
 
 
 def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None:
-    """Return what the sites' heterogeneity is computed from; None if a pair is unknown."""
+    """Return what heterogeneity and eccentricity are computed from; None if a pair is unknown."""
     if chance is None or np.isnan(chance.square).any():
         return None
     variances = [_variance(summary) for summary in found.summaries[: len(found.sites)]]
@@ -194,7 +194,7 @@ def _result(
     lower = np.minimum(found.lower, found.upper)
     known = _chance(found)
     value = found.value
-    if known is not None:  # the same data, estimated at their lower bound, stay there
+    if known is not None:  # equal summaries keep their lower bound
         value = np.where(found.value > found.lower, known.value, found.value)
     return MatrixResult(
         sites=found.sites,

@@ -31,9 +31,10 @@ def any_difference(
 
     Adjusted p-values decide where there are some. Else the interval of some pair must lie above
     zero after Bonferroni's correction for the number of pairs, or, if `health` is known, the mean
-    over all pairs must exceed its error, which finds small differences between many sites. Each
-    has half the level. Quantiles are those of Student's t, since sites measure their noise on a
-    few splits only. Sites whose noise is unknown are left out; None if fewer than two remain.
+    over all pairs must exceed its error, which finds small differences between many sites. Each of
+    these two tests has half the level. Quantiles are those of Student's t, since sites measure
+    their noise on a few splits only. Sites whose noise is unknown are left out; None if fewer than
+    two remain.
     """
     if pvalue is not None:
         return bool((pvalue <= level).any())
@@ -54,7 +55,7 @@ def any_difference(
 def _differ_on_average(population: Floats, low: Floats, level: float, health: Health) -> bool:
     """Return whether the mean squared distance over all pairs exceeds its error.
 
-    Errors are at least as large as intervals say, which also cover attenuation.
+    The error is at least the width of the intervals, which also allow for attenuation.
     """
     count = len(population)
     weights = (1 - np.eye(count)) / (count * (count - 1))
@@ -77,8 +78,8 @@ def distances_for_clusters(value: Floats, population: Floats | None) -> Floats:
 def too_small(rows: Sequence[int], tested: bool) -> list[int]:
     """Return the indices of sites that are too small to differ from any other by more than chance.
 
-    They have fewer rows than splits need; or with a test, so few blocks that the most extreme
-    labelling, adjusted for the number of pairs, is no evidence.
+    They have fewer rows than splits need. With a permutation test, they have so few blocks that
+    even the smallest possible p-value, adjusted for the number of pairs, is above the level.
 
     Examples
     --------

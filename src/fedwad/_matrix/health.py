@@ -25,7 +25,7 @@ class Heterogeneity:
     ----------
     value : float
         Mean over all pairs of sites of the squared distance between their populations. Sampling
-        noise is taken away, so it can be negative where all populations agree.
+        noise is subtracted, so it can be negative if all populations agree.
     error : float
         Standard error of `value` by the sampling of rows.
     fraction : float
@@ -75,7 +75,7 @@ class Eccentricity:
 
     @property
     def farthest(self) -> str:
-        """The site that is farthest from the rest, be it by chance."""
+        """The site that is farthest from the rest, even if only by chance."""
         return self.sites[int(np.argmax(self.value))]
 
     @property
@@ -164,7 +164,7 @@ class Health:
 
 
 def known(health: Health | None) -> Health:
-    """Return what is known; InputError if sites withheld what it needs."""
+    """Return `health` unless it is None; InputError says what was missing."""
     if health is None:
         raise InputError(
             "Distances between populations are unknown here, so heterogeneity and eccentricity are"

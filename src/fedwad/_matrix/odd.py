@@ -2,7 +2,7 @@
 
 Chance has two sources. Rows are samples, so squared distances have errors. Sites differ anyway, so
 one of them is always the farthest. A site is the odd one out if its squared distance from the rest
-exceeds what a further site of the same kind would have, after both.
+exceeds what both sources would give to one more site of the same kind as the rest.
 
 There are two tests: one of means and spreads (`odd_moments`), which are known precisely, and one of
 the whole distances between populations, which follows. Distances of a site with far fewer or more
@@ -45,7 +45,7 @@ def mean_error(weights: Floats, error: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Contrast:
-    """Numbers of one site against the rest: A, s^2, the weights of pairs in both, k and n."""
+    """One site against the rest: A, s^2, the weights of pairs in both, k and n of this module."""
 
     own: float
     spread: float
@@ -55,10 +55,9 @@ class _Contrast:
     others: int
 
     def exceeds(self, level: float, error: Floats) -> bool:
-        """Whether A exceeds the error of rows, and what a further site of the same kind has.
+        """Whether A exceeds both its sampling error and the F quantile for one more site.
 
-        The spread counts with one standard error more, so that sites which seem equal by chance
-        alone are not taken for equal ones.
+        One standard error is added to s^2, in case the other sites seem equal only by chance.
         """
         from scipy.special import fdtri, ndtri
 
@@ -72,7 +71,8 @@ class _Contrast:
 def odd_pvalues(
     square: Floats, error: Floats, moments: Sequence[ColumnMoments] | None = None
 ) -> Floats:
-    """P-values of "this site is of one kind with the rest", adjusted for the number of sites.
+    """P-values of the hypothesis that a site is drawn from the same distribution of sites as the
+    rest, adjusted for the number of sites.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def odd_pvalues(
 def site_pvalues(
     square: Floats, error: Floats, moments: Sequence[ColumnMoments] | None = None
 ) -> Floats:
-    """The same for each site alone; one for fewer than three sites."""
+    """`odd_pvalues` without the adjustment; one for fewer than three sites."""
     count = len(square)
     if count < 3:
         return np.ones(count)
@@ -141,7 +141,7 @@ def _directions(square: Floats) -> float:
 
 
 def _pvalue(contrast: _Contrast, error: Floats) -> float:
-    """The smallest level at which the site exceeds what is usual, by bisection."""
+    """The smallest level at which `contrast.exceeds`, by bisection."""
     low, high = math.log(_SMALLEST), math.log(0.5)
     if not contrast.exceeds(0.5, error):
         return 1.0

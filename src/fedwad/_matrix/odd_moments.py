@@ -1,11 +1,11 @@
-"""Whether the means or the spreads of one site lie further from the rest than theirs do.
+"""Whether the means or the spreads of one site lie further from those of the rest than expected.
 
 A site is a point: its means, feature by feature, or its standard deviations. Squared distances of
 such points are the parts of a squared Wasserstein distance that have the least sampling noise. A
-site's squared distance from the centre of the n others, over what a further site of the same kind
-would have on average, is about F(k, k (n - 1)) distributed, where k is the effective number of
-directions in which sites vary. The average is the variance between the others, which contains their
-sampling noise, and the part of it that is noise is adjusted to the number of rows of the site.
+site's squared distance from the centre of the n others, divided by its expectation for one more
+site of the same kind, is about F(k, k (n - 1)) distributed, where k is the effective number of
+directions in which sites vary. The expectation is the variance between the others. That contains
+sampling noise, which is adjusted to the number of rows of the site.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _ROUNDING = 1e-18  # squared relative differences of constants
 
 
 def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
-    """P-values of "this site is of one kind with the rest", one for each of three or more sites.
+    """P-values of the hypothesis that a site is of the same kind as the rest, for three or more
+    sites.
 
     They are adjusted for the two tests, of means and of spreads, not for the number of sites.
 
@@ -48,7 +49,7 @@ def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
 
 
 def _pvalues(points: Floats, errors: Floats, rows: Floats) -> Floats:
-    """The same from one point (d,) of each site and its summed squared standard errors."""
+    """P-values from one point (d,) of each site and its summed squared standard errors."""
     unit = float(np.abs(points).max())
     if not unit > 0:
         return np.ones(len(points))

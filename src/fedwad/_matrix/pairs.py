@@ -126,7 +126,7 @@ def _ask_pairs(
     asked: Mapping[NamedPair, Any],
     expected: type[R],
 ) -> tuple[dict[tuple[NamedPair, int], R], tuple[str, ...]]:
-    """Ask both sites of each pair, with one bundle to each site, or several if it is in many pairs.
+    """Ask both sites of each pair, with all requests to a site in one message, or in a few.
 
     Return the replies by pair and side, and the sites that answered. A site that refuses one of
     its requests counts as failed.
@@ -152,7 +152,7 @@ def _bundled(
     mine: Mapping[str, Sequence[NamedPair]],
     asked: Mapping[NamedPair, Any],
 ) -> dict[str, list[Reply | Failure]]:
-    """The answers of the sites that answered all of their bundles."""
+    """Replies of the sites that answered all of their bundles of requests."""
     came: dict[str, list[Reply | Failure]] = {name: [] for name in mine}
     for start in range(0, max(map(len, mine.values())), MAX_BUNDLE):
         parts = {name: mine[name][start : start + MAX_BUNDLE] for name in came}

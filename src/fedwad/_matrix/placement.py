@@ -181,7 +181,7 @@ def _suggested(matrix: MatrixResult, others: list[int]) -> list[int]:
 
 
 def _nearest_group(square: Floats, others: list[int], groups: list[int]) -> list[int]:
-    """Places of the sites of the group with the smallest mean squared distance."""
+    """Indices of the sites in the group with the smallest mean squared distance."""
     found = {
         label: [i for i, own in zip(others, groups, strict=True) if own == label]
         for label in dict.fromkeys(groups)

@@ -23,7 +23,7 @@ def drawn_again(
     draws: int,
     seed: int,
 ) -> Iterator[Floats]:
-    """Yield distances as samples of other rows would show them, by intervals without summaries."""
+    """Yield distances as samples of other rows would show them; without summaries, by intervals."""
     if summaries is None:
         return sampled_again(population, interval, draws, seed)
     return rows_drawn_again(summaries, population, draws, seed)
@@ -100,8 +100,8 @@ def rows_drawn_again(
 
     Rows of each site are drawn again from its cells, which gives them other weights and means. All
     distances of a site change with its rows. The transport between cells stays as it is, so a
-    squared distance changes by its potentials and by how far means have moved; what moving adds on
-    average is taken away.
+    squared distance changes by its potentials and by how far means have moved. The expectation of
+    the latter is subtracted.
     """
     rng = np.random.default_rng(seed)
     changes = [_Drawn.of(summary, draws, rng) for summary in summaries]

@@ -171,8 +171,9 @@ class MatrixResult(Saved):
     def suggest(self) -> clusters.Suggestion:
         """Suggest a number of clusters, 1 if nothing differs by more than chance.
 
-        Where chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. Chance makes
-        groups in at most 2.5% of cases. `too_small` names sites with too few rows to be judged.
+        If chance is unknown, distances alone decide; see `fedwad.clusters.suggest`. If all
+        populations agree, more than one cluster is suggested in at most 2.5% of cases. `too_small`
+        of the suggestion names sites with too few rows to be judged.
         """
         found = clusters.suggest(self._distances("kernel"), self.resolution)
         small = too_small(self.rows, self.pvalue is not None) if self.rows else []
@@ -181,7 +182,7 @@ class MatrixResult(Saved):
 
     @property
     def may_have_groups(self) -> bool:
-        """Whether some difference between sites is more than chance at 2.5%, or chance unknown."""
+        """Whether some difference between sites exceeds chance at 2.5%, or chance is unknown."""
         return self._differs(_GROUPS_LEVEL) is not False
 
     @property

@@ -58,7 +58,7 @@ def content_of(result: MatrixResult) -> dict[str, Any]:
 
 
 def fields_from(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a matrix from what was saved; `content` is used up."""
+    """Return the fields of a matrix from what was saved; entries are removed from `content`."""
     check_saved(content, ("p", "seed", "min_cell_size"))
     check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
     tables: dict[str, Any] = {name: content.pop(name) for name in TABLES[:4]}

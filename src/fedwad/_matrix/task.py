@@ -1,4 +1,4 @@
-"""What the methods of a matrix share: the task, what they find, and progress."""
+"""What the methods of a matrix share: their options, their results, and progress."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class MatrixTask:
 class MatrixEstimates:
     """Bounds and estimates for all pairs, and the summaries behind them.
 
-    Where there are calibrations, they and the first summaries are those of the sites in order.
+    If there are calibrations, they belong to `sites` one by one, and so do the first summaries.
     `columns` are the contributions of features to the squared distances of pairs. `noises` are
-    variances of noise for privacy in means and variances. `chance` is the sampling noise of all
-    pairs where no calibration says it.
+    variances of the noise that was added for privacy, in means and in variances. `chance` is the
+    sampling noise of all pairs if there are no calibrations.
 
     """
 

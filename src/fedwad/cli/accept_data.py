@@ -38,15 +38,16 @@ def accept(
     if not path.exists():
         raise InputError(f"There is no ledger {path}, so any data can be asked about.")
     held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
-    record = FileLedger(path)
+    site_ledger = FileLedger(path)
     screen.print(
-        f"{record.queries} queries were answered about the data so far. Whoever has those replies"
-        " and new ones can subtract them: the sum of the records that joined or left is then"
-        " known, and a single one exactly. Under an epsilon the budget goes on over all versions.",
+        f"{site_ledger.queries} queries were answered about the data so far. Whoever has those"
+        " replies and new ones can subtract them: the sum of the records that joined or left is"
+        " then known, and a single one exactly. Under an epsilon the budget goes on over all"
+        " versions.",
         soft_wrap=True,
         markup=False,
     )
     if not yes:
         typer.confirm("Let the data as they are now be asked about?", abort=True)
-    new = accept_data(held, rules, record)
+    new = accept_data(held, rules, site_ledger)
     screen.print("Accepted." if new else "These are the data that the ledger is about already.")

@@ -54,14 +54,14 @@ def check(
     """
     rules = Policy.load(policy)
     held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
-    record = _read_record(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
-    warning = guarantee_warning(record, rules)
+    site_ledger = _read_ledger(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
+    warning = guarantee_warning(site_ledger, rules)
     trials = try_requests(Client(held, rules))
     if as_json:
         print_json(
             {
                 "policy": asdict(rules),
-                "queries": record.queries,
+                "queries": site_ledger.queries,
                 "epsilon": rules.epsilon,
                 "delta": rules.delta,
                 "requests": [asdict(trial) for trial in trials],
@@ -73,12 +73,12 @@ def check(
     screen.print(f"Node [bold]{escape(rules.name)}[/] with {data} under {policy}", soft_wrap=True)
     screen.print(_table(trials))
     _print_refusals(trials)
-    _print_limits(rules, record)
+    _print_limits(rules, site_ledger)
     if warning:
         screen.print(f"[bold red]Warning:[/] {escape(warning)}", soft_wrap=True)
 
 
-def _read_record(path: Path) -> Ledger:
+def _read_ledger(path: Path) -> Ledger:
     """The ledger at `path`; empty if the file does not exist yet."""
     if not path.parent.is_dir():
         raise InputError(
@@ -106,8 +106,8 @@ def _print_refusals(trials: Sequence[Trial]) -> None:
         screen.print(f"Refused {refused}: {reason}", soft_wrap=True, markup=False)
 
 
-def _print_limits(policy: Policy, record: Ledger) -> None:
-    queries = record.queries
+def _print_limits(policy: Policy, site_ledger: Ledger) -> None:
+    queries = site_ledger.queries
     if untried(policy):
         screen.print(
             f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED_WARNING}",
@@ -121,7 +121,7 @@ def _print_limits(policy: Policy, record: Ledger) -> None:
     limit = "no limit" if policy.max_queries is None else f"limit {policy.max_queries}"
     screen.print(f"Queries answered so far: {queries} ({limit}).")
     if policy.epsilon is not None:
-        screen.print(_guarantee(policy, record), soft_wrap=True)
+        screen.print(_guarantee(policy, site_ledger), soft_wrap=True)
     elif "private" not in policy.allow:
         screen.print(
             "A policy is a precaution, not a privacy guarantee: it limits how many queries a"
@@ -130,13 +130,13 @@ def _print_limits(policy: Policy, record: Ledger) -> None:
         )
 
 
-def _guarantee(policy: Policy, record: Ledger) -> str:
+def _guarantee(policy: Policy, site_ledger: Ledger) -> str:
     """What differential privacy guarantees under this policy, and what is left of its budget."""
     from fedwad.privacy import epsilon_of
 
-    if math.isinf(record.spent):
+    if math.isinf(site_ledger.spent):
         return "Differential privacy: the guarantee has ended, see the warning."
-    spent = epsilon_of(record.spent, policy.delta) if record.spent else 0.0
+    spent = epsilon_of(site_ledger.spent, policy.delta) if site_ledger.spent else 0.0
     return (
         f"Differential privacy: all releases together keep epsilon {policy.epsilon:g} at delta"
         f" {policy.delta:g} for each record, over the life of the data, if the clip norm and"

@@ -1,4 +1,4 @@
-"""Data to try things on: well-known image sets, ways to deal labelled data out to clients, and a
+"""Data to try things on: well-known image sets, partitions of labelled data among clients, and a
 random code.
 
 >>> from fedwad.datasets import load, partition

@@ -1,4 +1,4 @@
-"""Ways to deal labelled data out to clients, as in the experiments of the paper and of federated
+"""Partitions of labelled data among clients, as in the experiments of the paper and of federated
 learning.
 
 Each takes samples X (n, ...) and labels y (n,) of any type, is random by its seed alone, never

@@ -41,31 +41,29 @@ def authors_draws(
 ) -> AuthorsDraws:
     """The draws for all labels of both splits, with the clients in pairs of classes or with two
     random shards each."""
-    chance = np.random.RandomState(seed)
+    rng = np.random.RandomState(seed)
     for _ in range(2):  # their script deals shards twice before it looks at the setting
-        dealt = _shards_of_both(train, test, clients, chance)
+        dealt = _shards_of_both(train, test, clients, rng)
     if structure == "groups":
-        own, pairs = _in_groups(train, clients, chance)
-        dealt = own, _in_groups(test, clients, chance, pairs)[0]
+        own, pairs = _in_groups(train, clients, rng)
+        dealt = own, _in_groups(test, clients, rng, pairs)[0]
     else:
-        dealt = _shards_of_both(train, test, clients, chance)
+        dealt = _shards_of_both(train, test, clients, rng)
     count = max(clients // 10, 1)
-    trained = [chance.choice(range(clients), count, replace=False).tolist() for _ in range(rounds)]
+    trained = [rng.choice(range(clients), count, replace=False).tolist() for _ in range(rounds)]
     return AuthorsDraws(*dealt, tuple(tuple(one) for one in trained))
 
 
 def _shards_of_both(
-    train: NDArray[Any], test: NDArray[Any], clients: int, chance: np.random.RandomState
+    train: NDArray[Any], test: NDArray[Any], clients: int, rng: np.random.RandomState
 ) -> tuple[Rows, Rows]:
     numbers = list(range(_CLASSES)) * (_SHARDS * clients // _CLASSES)
-    chance.shuffle(numbers)
+    rng.shuffle(numbers)
     classes = np.array(numbers).reshape(clients, _SHARDS)
-    return _shards(train, classes, chance), _shards(test, classes, chance)
+    return _shards(train, classes, rng), _shards(test, classes, rng)
 
 
-def _shards(
-    labels: NDArray[Any], classes: NDArray[np.int64], chance: np.random.RandomState
-) -> Rows:
+def _shards(labels: NDArray[Any], classes: NDArray[np.int64], rng: np.random.RandomState) -> Rows:
     """Each class in equal shards in the order of its samples; clients draw one after the other."""
     each = classes.size // _CLASSES
     waiting: dict[int, list[NDArray[np.int64]]] = {}
@@ -78,7 +76,7 @@ def _shards(
     found: Rows = {}
     for client, own_classes in enumerate(classes):
         drawn = [
-            waiting[code].pop(int(chance.choice(len(waiting[code]), replace=False)))
+            waiting[code].pop(int(rng.choice(len(waiting[code]), replace=False)))
             for code in own_classes
         ]
         found[client] = np.concatenate(drawn)
@@ -88,24 +86,24 @@ def _shards(
 def _in_groups(
     labels: NDArray[Any],
     clients: int,
-    chance: np.random.RandomState,
+    rng: np.random.RandomState,
     pairs: NDArray[np.int64] | None = None,
 ) -> tuple[Rows, NDArray[np.int64]]:
     """Two clients for each pair of classes, the others at random; a class is divided evenly."""
     if pairs is None:
-        more = chance.randint(0, len(_GROUPS), (clients - 2 * len(_GROUPS),))
+        more = rng.randint(0, len(_GROUPS), (clients - 2 * len(_GROUPS),))
         pairs = np.concatenate([np.repeat(np.arange(len(_GROUPS)), 2), more])
-        chance.shuffle(pairs)
+        rng.shuffle(pairs)
         pairs = np.sort(pairs)
     found: Rows = {client: np.zeros(0, dtype=np.int64) for client in range(clients)}
     for code in range(_CLASSES):
         own = np.flatnonzero(labels == code)
-        own = own[chance.permutation(len(own))]
+        own = own[rng.permutation(len(own))]
         holders = [client for client in range(clients) if code in _GROUPS[pairs[client]]]
         sizes = [len(own) // len(holders)] * len(holders)
         sizes[-1] += len(own) - sum(sizes)
-        chance.shuffle(sizes)
+        rng.shuffle(sizes)
         for client, rows in zip(holders, np.split(own, np.cumsum(sizes)[:-1]), strict=True):
             joined = np.concatenate([found[client], rows])
-            found[client] = joined[chance.permutation(len(joined))]
+            found[client] = joined[rng.permutation(len(joined))]
     return found, pairs

@@ -42,9 +42,9 @@ def all_pairs(
     chunk = max(1, _NUMBERS // (2 * points.shape[1] * (points.shape[2] + 4 * support)))
     found = np.zeros((len(points), len(points)))
     for number, some in enumerate(np.array_split(pairs, -(-len(pairs) // chunk))):
-        chance = torch.Generator(device).manual_seed(seed * 1000 + number)
+        rng = torch.Generator(device).manual_seed(seed * 1000 + number)
         values = (
-            _lockstep(points, torch.as_tensor(some, device=device), support, rounds, chance)
+            _lockstep(points, torch.as_tensor(some, device=device), support, rounds, rng)
             .cpu()
             .numpy()
         )
@@ -65,13 +65,11 @@ def _augmented(X: Floats, y: NDArray[np.int64], device: str) -> Tensor:
 
 
 def _lockstep(
-    points: Tensor, pairs: Tensor, support: int, rounds: int, chance: torch.Generator
+    points: Tensor, pairs: Tensor, support: int, rounds: int, rng: torch.Generator
 ) -> Tensor:
     both = points[pairs]  # (P, 2, n, D)
     pooled = both.flatten(1, 2)
-    noise = torch.randn(
-        (len(pairs), support, points.shape[2]), device=points.device, generator=chance
-    )
+    noise = torch.randn((len(pairs), support, points.shape[2]), device=points.device, generator=rng)
     z = pooled.mean(1, keepdim=True) + pooled.std(1, correction=0, keepdim=True) * noise
     potentials = None
     for number in range(rounds):

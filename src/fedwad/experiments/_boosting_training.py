@@ -223,7 +223,7 @@ def softmax_mlp(features: int, classes: int) -> nn.Module:
     )
 
 
-def _cropped(x: Tensor, chance: torch.Generator) -> Tensor:
+def _cropped(x: Tensor, rng: torch.Generator) -> Tensor:
     """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of
     them mirrored."""
     side, wide = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING
@@ -232,8 +232,8 @@ def _cropped(x: Tensor, chance: torch.Generator) -> Tensor:
     padded = x.new_zeros((count, wide, wide, 3))
     padded[:, _PADDING : _PADDING + side, _PADDING : _PADDING + side] = images
     steps = torch.arange(side, device=where)
-    shift = torch.randint(2 * _PADDING + 1, (2, count, 1), device=where, generator=chance)
-    mirrored = torch.rand((count, 1), device=where, generator=chance) < 0.5
+    shift = torch.randint(2 * _PADDING + 1, (2, count, 1), device=where, generator=rng)
+    mirrored = torch.rand((count, 1), device=where, generator=rng) < 0.5
     down = shift[0] + steps
     across = shift[1] + torch.where(mirrored, side - 1 - steps, steps)
     every = torch.arange(count, device=where)[:, None, None]

@@ -99,7 +99,7 @@ class Entry:
 
     @classmethod
     def of(cls, content: Content) -> Entry:
-        """The entry of these fields; those that are not known are passed over."""
+        """The entry with these fields; fields that an entry does not have are ignored."""
         return cls(**{name: content[name] for name in _TYPES if name in content})
 
     @property
@@ -118,7 +118,8 @@ _OUTCOMES = frozenset(get_args(Outcome)) - {"torn"}
 
 
 class Line(NamedTuple):
-    """A line as it was found: its fields, where it ends in the text, and the seal it hands on."""
+    """A line as it was found: its fields, where it ends in the text, and the seal that the next
+    line is chained to."""
 
     content: Content
     end: int
@@ -147,7 +148,7 @@ def read_lines(text: bytes, previous: str) -> Iterator[Line]:
     """The lines of a text, whose first one is chained to `previous`.
 
     A line that is not what was written there is "torn". It counts as often as it holds seals, for
-    a newline may be what was damaged. It hands on the last seal that stands in it, so that the
+    a newline may be what was damaged. The next line is chained to the last seal in it, so that the
     damage does not spread to all lines after it.
     """
     lines = text.split(b"\n")
@@ -182,13 +183,13 @@ def refuse_unchained(text: bytes, name: str) -> None:
 
 
 def _checked(lines: list[bytes], seal: bytes) -> list[tuple[bool, bytes]]:
-    """Whether each line fits its seal, and the seal that it hands on."""
+    """Whether each line fits its seal, and the seal that the next line is chained to."""
     found, tail = [], -_TAIL
     for line in lines:
         own = _seal(seal, line[:tail])
         whole = line[tail:] == b"".join((_BEFORE_SEAL, own, _AFTER_SEAL))
         whole = whole and len(line) <= _LONGEST_LINE
-        seal = own if whole else _handed_on(line)
+        seal = own if whole else _last_seal(line)
         found.append((whole, seal))
     return found
 
@@ -197,7 +198,7 @@ def _seal(previous: bytes, body: bytes) -> bytes:
     return hexlify(sha256(previous + body).digest()[:_SEAL_BYTES])
 
 
-def _handed_on(line: bytes) -> bytes:
+def _last_seal(line: bytes) -> bytes:
     found = _SEALED.search(line[-_TAIL:])
     return found[1] if found else _seal(b"", line)
 
@@ -232,7 +233,7 @@ def _is_proper(content: Any) -> bool:
     if type(content) is not dict or content.pop("seal", None) is None:
         return False
     names = tuple(content)
-    types = _shapes.get(names) or _learnt(names, tuple(map(type, content.values())))
+    types = _known_types.get(names) or _checked_types(names, tuple(map(type, content.values())))
     if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
         return False
     given = content.get
@@ -244,17 +245,17 @@ def _is_proper(content: Any) -> bool:
     )
 
 
-#: Types of fields that were found proper, by their names: most lines look like the one before.
-_shapes: dict[tuple[str, ...], list[type]] = {}
-_MOST_SHAPES = 256
+#: Types of fields by the names of the fields, remembered since most lines have the same fields.
+_known_types: dict[tuple[str, ...], list[type]] = {}
+_MOST_KNOWN_TYPES = 256
 
 
-def _learnt(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
-    """The types as they must be, if these are proper ones."""
+def _checked_types(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
+    """These types, which are remembered; None unless they are those of an entry's fields."""
     if not set(names) >= _NEEDED:
         return None
     if any(_TYPES.get(name, kind) is not kind for name, kind in zip(names, types, strict=True)):
         return None
-    if len(_shapes) < _MOST_SHAPES and set(names) <= set(_TYPES):
-        _shapes[names] = list(types)
+    if len(_known_types) < _MOST_KNOWN_TYPES and set(names) <= set(_TYPES):
+        _known_types[names] = list(types)
     return list(types)

@@ -87,7 +87,8 @@ class Tally:
             self._released[kind] |= _placeholders(before, self.unreadable)
 
     def released_digests(self, kind: str) -> set[str]:
-        """Digests of the replies of a kind that left, and a placeholder for each that may have."""
+        """Digests of the replies of a kind that left, and a placeholder for each unreadable
+        line."""
         if kind not in self._released:
             self._released[kind] = _placeholders(0, self.unreadable)
         return self._released[kind]
@@ -111,9 +112,8 @@ def _placeholders(start: int, end: int) -> set[str]:
 
 
 class Quota:
-    """How many lines may be written of what counts for no limit; the others are counted and go into
-    the next line.
-    """
+    """A limit on the lines for refusals and repeats: those beyond a rate are only counted, and the
+    next line has their number."""
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
@@ -121,13 +121,12 @@ class Quota:
 
     @property
     def waiting(self) -> int:
-        """How many were counted since the last lines."""
+        """How many entries were counted and are in no line yet."""
         return sum(self._waiting.values())
 
     def listed(self, entry: Entry) -> Entry | None:
-        """The entry with those that were counted since the last line, or None if this one is only
-        counted.
-        """
+        """The entry to write, with those that were only counted before it; None to count this
+        one."""
         rule = "unreadable" if entry.kind == "unreadable" else entry.outcome
         if rule not in _LISTED:
             return entry

@@ -30,7 +30,10 @@ def check_same_features(
 
 
 def feature_count(dimension: int, class_statistics: ClassStatistics) -> int:
-    """Return d for samples that have d, 3 d or 2 d + d^2 coordinates with those of their class."""
+    """Return the number of features d of samples that carry the statistics of their class.
+
+    They have 3 d coordinates with class_statistics "diag", and 2 d + d^2 with "full".
+    """
     if class_statistics == "ignored":
         return dimension
     return dimension // 3 if class_statistics == "diag" else math.isqrt(dimension + 1) - 1

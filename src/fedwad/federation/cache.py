@@ -20,7 +20,7 @@ _REPLY_BYTES = 1 << 23
 
 
 class ReplyCache:
-    """The last replies as they were sent, by the digest of the request. The oldest make room."""
+    """The last replies as they were sent, by the digest of the request; the oldest are removed."""
 
     def __init__(self, limit: int = _REPLY_BYTES) -> None:
         self._limit, self._size = limit, 0
@@ -41,7 +41,7 @@ class ReplyCache:
 
 
 class RunCache:
-    """The last potentials and the personal layers of each run. The oldest runs make room.
+    """The last potentials and the personal layers of each run; the oldest runs are removed.
 
     Potentials are where the next round's transport starts from. They save time and change no
     number. Personal layers are needed to go on with a training, so a client with a ledger in a file

@@ -82,7 +82,8 @@ class Client:
         return hashlib.sha256(names.encode()).hexdigest()[:16]
 
     def with_empty_ledger(self) -> Client:
-        """A client with the same data and policy that was never asked anything, for rehearsals."""
+        """A client with the same data and policy and a new ledger in memory, for audits and
+        checks."""
         context = self._context
         copy = Client(context.data if context.table is None else context.table, self.policy)
         if context.table is not None and context.has_data and context.data.schema is not None:
@@ -232,7 +233,7 @@ class Client:
         return stored
 
     def _paid_key(self, request: Request) -> str:
-        """A private release may be sent again under any policy, about the same data."""
+        """The key of a private release: the same under any policy, since it may be sent again."""
         content = pack(Envelope(request)) + self._context.digest.encode()
         return hashlib.sha256(content).hexdigest()
 

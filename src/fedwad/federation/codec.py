@@ -118,7 +118,7 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise FederationError(f"A {type(value).__name__} cannot travel.")
+    raise FederationError(f"A {type(value).__name__} cannot be sent in a message.")
 
 
 def _array_type(array: NDArray[Any]) -> str:

@@ -169,11 +169,10 @@ class ClientContext:
         support: Floats | None = None,
         class_statistics: ClassStatistics = "ignored",
     ) -> Calibration | None:
-        """What splits of the rows show; None if the policy withholds it or there are few rows.
+        """The calibration of the rows; None if the policy withholds it or there are few rows.
 
         A half has at least as many rows as a cell must have. With `support`, cells are those of
-        transport to it. With `class_statistics`, distances are those
-        between labelled samples.
+        transport to it. With `class_statistics`, distances are those between labelled samples.
         """
         count, key = len(self.data.measure), (cells, covariance_type, class_statistics)
         fewest = self.min_own_cell_size

@@ -72,9 +72,9 @@ class Traffic:
 class MeteredFederation:
     """A federation that counts what travels and checks what comes back.
 
-    The messages by which the sites agreed on a schema count. `failed` holds each site that a
-    tolerant round went on without, and why. `on_reply` is called with each reply that was checked:
-    the site, the request and the reply.
+    The messages by which the sites agreed on a schema count. `failed` holds each site that was left
+    out of a round because it failed, and why. `on_reply` is called with each reply that was
+    checked: the site, the request and the reply.
     """
 
     def __init__(

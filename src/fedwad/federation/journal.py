@@ -28,7 +28,7 @@ _OLD_START = b"fedwad journal "
 
 
 class Journal:
-    """Another federation whose answers go into a file, round by round.
+    """A wrapper of another federation that writes its answers to a file, round by round.
 
     An algorithm that starts again from the same seed asks the same requests again. Opened with
     `resume=True`, a journal replays the answers that it holds without asking anyone. No site is

@@ -55,7 +55,7 @@ class Policy:
         refusal
     max_evaluations : most queries of kind "evaluate" over the client's life, besides `max_queries`;
         None for no limit. Each counts the records that a network of the server's choice
-        classifies correctly, and some thirty such counts place a record along a direction
+        classifies correctly; some thirty such counts show where a record lies along a direction
     max_distinct_replies : most replies of each kind (but "describe" and "private") that differ from
         each other, over the client's life; or a table with a number for some kinds, {"summary": 1}.
         A reply that was sent before is sent again; a new one beyond the limit is withheld, because

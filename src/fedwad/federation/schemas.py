@@ -42,7 +42,7 @@ __all__ = [
 
 
 def agreed_schema(federation: Federation, names: Sequence[str] | None = None) -> Schema:
-    """The schema that the named sites agree on, all of them by default; it is handed to nobody."""
+    """The schema that the named sites agree on, all of them by default; no site receives it yet."""
     schema = _agree(federation, names)
     # The schema goes to each site together with its next request.
     up, down = (

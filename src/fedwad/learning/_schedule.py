@@ -1,4 +1,4 @@
-"""Who trains in which round; it depends on the seed alone."""
+"""Which clients train in which round; this depends on the seed alone."""
 
 from __future__ import annotations
 

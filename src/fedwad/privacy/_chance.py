@@ -17,8 +17,9 @@ _PAIRS_FOR_FEW_DRAWS = 20  # with so many pairs, synthetic_distances draws twice
 def sampling_noise(denoised: Sequence[DenoisedMoments], seed: int) -> Floats:
     """Distances that samples of these sizes have by chance alone, (N, N), zero on the diagonal.
 
-    Nobody can split rows behind a release. Instead two synthetic samples are drawn from the normal
-    distribution with the released mean and covariance. Real data on thinner sets have less noise.
+    Rows behind a release cannot be split. Instead two synthetic samples are drawn from the normal
+    distribution with the released mean and covariance. Data near a surface of fewer dimensions
+    have less noise.
     """
     own = []
     for one in denoised:

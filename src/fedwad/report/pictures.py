@@ -91,7 +91,7 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
 
 
 def tidy(axes: Axes) -> None:
-    """Remove what is not needed."""
+    """Remove the frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -78,7 +78,7 @@ def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
 
 
 def judged_sites(matrix: MatrixResult) -> list[int]:
-    """Places of the sites whose distances between populations are known; all or none mostly.
+    """Indices of the sites whose distances between populations are known.
 
     A site that is too small, or that withholds the numbers of its splits, is not among them.
     """
@@ -149,7 +149,7 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
 
 
 def _other_method(result: DistanceResult) -> str:
-    """What would show the part of chance, if it is the method that does not."""
+    """Which method would show how much is chance, if this one does not."""
     labelled = result.class_covariance is not None and result.privacy is None
     return (
         "; with labels, method 'summary' shows it"
@@ -185,7 +185,7 @@ def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
 
 
 def _tested_sites(matrix: MatrixResult) -> list[int]:
-    """Places of the sites that were tested against each other; all mostly."""
+    """Indices of the sites that were tested against each other."""
     unknown = np.isnan(np.asarray(matrix.pvalue))
     kept = list(range(len(matrix)))
     while len(kept) > 2 and unknown[np.ix_(kept, kept)].any():

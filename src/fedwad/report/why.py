@@ -1,4 +1,4 @@
-"""Why sites differ, in sentences to read aloud."""
+"""Why sites differ, in sentences."""
 
 from __future__ import annotations
 

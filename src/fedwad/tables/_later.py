@@ -11,7 +11,7 @@ __all__ = ["changes_for_new_data"]
 
 
 def changes_for_new_data(columns: Sequence[SchemaColumn]) -> dict[str, dict[str, Any]]:
-    """What gives every compared column a place for missing values and new levels."""
+    """Changes by which every compared column can encode missing values and new levels."""
     changes: dict[str, dict[str, Any]] = {}
     for column in columns:
         category = column.kind == "category"

@@ -1,4 +1,4 @@
-"""Where a table does not fit a schema that it had no part in: unknown levels, a different unit."""
+"""Where a table does not fit a schema that others made: unknown levels, a different unit."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from fedwad.tables import Schema
 
 __all__ = ["WANTED", "DescribeRequest", "Description", "digest_of"]
 
-#: What a table without a schema says of it.
+#: `Description.schema` of a table that has none yet.
 WANTED = "wanted"
 _MOST_FEATURES = 10**7
 

@@ -26,7 +26,7 @@ _FAR = 0.12
 
 class _Units(NamedTuple):
     """Integer masses: `sample` and `sink` sum to the same total; imbalances up to `floor` are
-    noise."""
+    rounding errors."""
 
     sample: NDArray[np.int64]
     sink: NDArray[np.int64]
@@ -36,15 +36,14 @@ class _Units(NamedTuple):
 def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = None) -> Solution:
     """Exact plan between n samples (rows, weights `a`) and few sinks (columns, weights `b`).
 
-    Every sample goes to the sink that minimises c_is - g_s; what over-full sinks have in excess is
-    pushed along shortest paths between sinks, which lowers potentials until all is balanced
-    (successive shortest paths, with the samples folded into the edges of a graph of S nodes). Good
-    potentials leave little to push: they come from `start`, the potentials of a similar problem, or
-    from nested subsamples of the rows.
+    Each sample i is assigned to the sink s that minimises c_is - g_s, with cost c and potentials g.
+    The excess mass of over-full sinks is moved along shortest paths between sinks, which lowers
+    potentials until all sinks are balanced. This is the method of successive shortest paths on a
+    graph whose S nodes are the sinks. With good initial potentials there is little to move: they
+    are `start`, the potentials of a similar problem, or come from nested subsamples of the rows.
 
     The potentials f that come back are min_s c_is - g_s. Raises CertificateError when the number of
-    steps exceeds its bound or the duality gap its tolerance; the caller then has another solver to
-    ask.
+    steps exceeds its bound or the duality gap its tolerance; the caller then tries another solver.
     """
     from fedwad.ot._small.levels import (
         DONE,

@@ -1,10 +1,10 @@
 """Compiled auction: potentials that are optimal up to a tolerance, from scratch.
 
-Samples bid for room in sinks. Sample i bids for the sink s that minimises c_is + p_s, up to the
-price at which it would be indifferent to its second choice, plus eps. A sink keeps its highest bids
-as far as it has room, and its price is the lowest bid it keeps. When all samples are placed, g = -p
-is optimal up to eps per sample (Bertsekas). The exact solver needs no more than that to start from,
-so bids are capped and the rooms are approximate.
+Samples bid for room in sinks, at prices p. Sample i bids for the sink s that minimises c_is + p_s,
+up to the price at which it would be indifferent to its second choice, plus eps. A sink keeps its
+highest bids as far as it has room, and its price is the lowest bid it keeps. When all samples are
+placed, g = -p is optimal up to eps per sample (Bertsekas). This is enough for the exact solver to
+start from, so the number of bids is limited and the capacities of sinks are approximate.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Bids(NamedTuple):
 
 @inner
 def _meld(bids, i, j):
-    """Join two heaps given by their roots; the new root."""
+    """Join two heaps, given by their roots; return the new root."""
     if i == NONE:
         return j
     if j == NONE:

@@ -5,9 +5,8 @@ is exact and no loop can stall on rounding. Two linked lists thread the cells: t
 (doubly linked, as cells come and go) and the cells of one sample (nearly always a list of one,
 because an optimal plan splits fewer samples than there are sinks).
 
-Most samples sit deep inside the territory of their sink and never move. They stay *idle*, off the
-member lists that the searches scan, until the potential of their sink has fallen far enough to
-concern them.
+Most samples prefer their sink by far and never move. They stay *idle*, off the member lists that
+the searches scan, until the potential of their sink has fallen so far that they might leave.
 """
 
 from typing import NamedTuple

@@ -6,7 +6,8 @@ kept on disk; they contain the code of the functions they call.
 
 What compiles quickly: loops over elements of arrays that Python allocates. Expressions of whole
 arrays, allocations and slices each bring in functions of numba that are compiled as well.
-Those need no rewriting of expressions, no counting of references and no check of divisors.
+Plain loops need no rewriting of expressions, no counting of references and no check of divisors,
+so these are switched off.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ inner_fused = njit(**_INNER, fastmath={"contract", "reassoc"})
 
 
 class _Notice(event.Listener):
-    """Says that compiling began; what a cache holds is not compiled."""
+    """Calls `compiling_began` when numba compiles a function that is not in its cache."""
 
     def on_start(self, event: Any) -> None:  # noqa: ARG002 - numba's interface
         compiling_began()
 
     def on_end(self, event: Any) -> None:
-        """Nothing is said about the end."""
+        """Required by numba's interface."""
 
 
 event.register("numba:compile", _Notice())

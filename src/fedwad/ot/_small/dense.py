@@ -92,13 +92,14 @@ def _reduce(cost, reduced, least):
 
 
 class _Tree(NamedTuple):
-    """A shortest-path tree: columns are reached from rows, rows back from columns over flows."""
+    """A shortest-path tree: columns are reached from any row, rows from columns they send mass
+    to."""
 
     dist: NDArray[np.float64]  # (m,) distance of each column
     parent: NDArray[np.int64]  # (m,) row from which a column was reached
     done: NDArray[np.bool_]  # (m,) columns whose distance is final
     depth: NDArray[np.float64]  # (n,) distance of each row, inf if not reached
-    came: NDArray[np.int64]  # (n,) column from which a row was reached
+    parent_col: NDArray[np.int64]  # (n,) column from which a row was reached
 
 
 @inner
@@ -109,12 +110,12 @@ def _search(cost, flow, room, u, v, source, tree):
     something flows.
     """
     n, m = cost.shape
-    dist, parent, done, depth, came = tree
+    dist, parent, done, depth, parent_col = tree
     for j in range(m):
         done[j] = False
     for i in range(n):
         depth[i] = np.inf
-    depth[source], came[source] = 0.0, NONE
+    depth[source], parent_col[source] = 0.0, NONE
     for j in range(m):
         dist[j], parent[j] = max(cost[source, j] - u[source] - v[j], 0.0), source
     while True:
@@ -127,7 +128,7 @@ def _search(cost, flow, room, u, v, source, tree):
         done[sink] = True
         for i in range(n):
             if flow[i, sink] > 0.0 and depth[i] == np.inf:
-                depth[i], came[i] = length, sink
+                depth[i], parent_col[i] = length, sink
                 _relax(cost[i], u[i], v, i, length, tree)
 
 
@@ -143,7 +144,7 @@ def _relax(row, potential, v, i, length, tree):
 
 @inner
 def _lower(u, v, length, tree):
-    """Move the potentials so that the path becomes tight and no reduced cost negative."""
+    """Move the potentials so that reduced costs are zero on the path and nowhere negative."""
     for j in range(len(v)):
         if tree.done[j]:
             v[j] -= length - tree.dist[j]
@@ -155,16 +156,16 @@ def _lower(u, v, length, tree):
 @inner
 def _augment(flow, sink, most, tree):
     """Send at most `most` along the path that ends in `sink`; returns how much was sent."""
-    parent, came = tree.parent, tree.came
+    parent, parent_col = tree.parent, tree.parent_col
     amount, j = most, sink
-    while came[parent[j]] != NONE:
-        back = came[parent[j]]
+    while parent_col[parent[j]] != NONE:
+        back = parent_col[parent[j]]
         amount, j = min(amount, flow[parent[j], back]), back
     j = sink
     while True:
         i = parent[j]
         flow[i, j] += amount
-        j = came[i]
+        j = parent_col[i]
         if j == NONE:
             return amount
         flow[i, j] -= amount

@@ -11,10 +11,10 @@ _Ints = NDArray[np.int64]
 def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints, _Ints, _Ints]:
     """An equally good plan whose bipartite graph is a forest: at most n + S - 1 entries.
 
-    All entries of an optimal plan are tight, so shifting units around a cycle of entries, plus and
-    minus in turn, costs nothing; the shift that empties an entry removes the cycle. Only split
-    samples can be on a cycle, and ties that produce cycles are rare, so plain Python is fast
-    enough.
+    All entries of an optimal plan have reduced cost zero. So shifting units around a cycle of
+    entries, plus and minus in turn, costs nothing, and the shift that empties an entry removes the
+    cycle. Only split samples can be on a cycle. Ties that produce cycles are rare, so plain Python
+    is fast enough.
     """
     units = units.copy()
     entries_of = np.bincount(rows, minlength=n)

@@ -90,7 +90,7 @@ def _shortlist(graph, s, r, key, cell):
 
 @inner
 def offer(cost, graph, s, sample, cell):
-    """Take note that `cell` of `sample` has become a member of s."""
+    """Update row s of the graph: `cell` of `sample` has become a member of s."""
     if not graph.filled[s]:
         return
     _lower(cost, graph, s, sample, cell)

@@ -1,9 +1,9 @@
 """Compiled dual side of the small-support solver: shortest augmenting paths between sinks.
 
 Successive shortest paths on the graph of `graph`: each search from an over-full sink lowers the
-potentials of the sinks it settles, so that its path becomes tight while no sample prefers another
-sink. Potentials only fall, and only relative to sinks with room, so samples far from any border
-stay idle.
+potentials of the sinks it settles, so that moves along its path cost nothing while no sample
+prefers another sink. Potentials only fall, and only relative to sinks with room, so samples that
+prefer their sink by far stay idle.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,9 @@ DONE, TOO_MANY_STEPS, OUT_OF_CELLS = 0, 1, 2
 
 
 class Search(NamedTuple):
-    """Scratch of one Dijkstra search. Settled sinks have `price` -inf, which makes every edge into
-    them infinite, and `dist` inf: the loops over all sinks then need no mask. Their true values are
-    kept in the order of settling."""
+    """Arrays of one Dijkstra search. Settled sinks have `price` -inf, which makes every edge into
+    them infinite, and `dist` inf, so loops over all sinks need no mask. Their true values are kept
+    in the order of settling."""
 
     dist: NDArray[np.float64]  # (S,) tentative distance of open sinks
     price: NDArray[np.float64]  # (S,) g at open sinks
@@ -106,8 +106,10 @@ def _search(cost, plan, graph, g, excess, floor, source, search):
 
 @inner
 def _wake(cost, plan, graph, idle, fallen, search, length, count):
-    """Wake idle samples that the pending fall of the potentials may concern; False if there are
-    none.
+    """Make idle samples members of their sink if it may lose them after the next fall of
+    potentials.
+
+    Returns False if there are none.
 
     The fall is not final: it shrinks if woken samples offer shorter paths, and is infinite if there
     was no path. Therefore `max_fall` grows in steps: small enough to wake few samples in vain,
@@ -140,12 +142,12 @@ def _wake(cost, plan, graph, idle, fallen, search, length, count):
 def _augment(cost, plan, graph, excess, source, sink, search, lump):
     """Move units along the path found; False when the cells are used up.
 
-    Two moves of the same sample in a row become one. They cannot be better than that, but rounding
-    can make them seem so, and then a tiny cell in the middle would hold up a large amount.
+    Two consecutive moves of the same sample become one. Two cannot be cheaper, but rounding can
+    make them seem so, and then a tiny cell in between would limit the amount that moves.
 
-    `lump` = 0 moves as much as fits the whole path. Otherwise each move has its own amount, a whole
-    cell or `lump` units of a large one: that leaves small imbalances on the way, but splits few
-    samples.
+    `lump` = 0 moves the same amount along the whole path, as much as possible. Otherwise each move
+    has its own amount, a whole cell or `lump` units of a large one. That leaves small imbalances
+    but splits few samples.
     """
     cells, moved, target = plan.cells, search.moved, search.target
     count, r = 0, sink
@@ -192,9 +194,9 @@ def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, l
     """Push the excess of every sink along shortest paths to sinks with room.
 
     At first, samples that prefer their sink by at most `max_fall` are woken. Each search lowers the
-    potentials of the sinks it settled so that its path becomes tight and no sample prefers another
-    sink: `g` and `plan` stay optimal for each other. Sinks whose excess is within `floor` count as
-    balanced. Returns (status, number of augmentations).
+    potentials of the sinks it settled so that moves along its path cost nothing and no sample
+    prefers another sink: `g` and `plan` stay optimal for each other. Sinks whose excess is within
+    `floor` count as balanced. Returns (status, number of augmentations).
     """
     n, steps = len(g), 0
     awake = idle.max_fall[0] >= 0.0  # by an earlier call

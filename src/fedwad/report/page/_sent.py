@@ -93,7 +93,7 @@ def how_to_read(
 _POPULATIONS = (
     (
         "The distance",
-        "is about the populations that the rows are samples of: sampling noise is taken away. Its"
+        "is about the populations that the rows are samples of: sampling noise is subtracted. Its"
         " 95% interval reaches to zero where there is no evidence of a difference.",
     ),
     (
