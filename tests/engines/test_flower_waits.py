@@ -9,10 +9,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedwad[flower]')")
 
-from flwr.supercore.inflatable import inflatable_utils
+from flwr.app.message import make_message
+from flwr.app.metadata import Metadata
+from flwr.supercore.inflatable import inflatable_object, inflatable_utils
 from flwr.superlink.grid import http_grid
 
-from fedwad.engines.flower import _objects, _superlink, simulation_app
+from fedwad.engines.flower import _messages, _objects, _superlink, simulation_app
 
 
 class Pauses:
@@ -73,6 +75,35 @@ def test_the_node_tries_again_soon(monkeypatch):
     assert link.fetch(header, _superlink.ObjectTree(object_id="one")) is not None
     assert asked["initial_backoff"] == _objects.SHORTEST_PAUSE
     assert asked["backoff_cap"] == _objects.LONGEST_PAUSE
+
+
+def test_a_reply_is_hashed_once(monkeypatch):
+    hashed = []
+    plain = inflatable_object.get_object_id
+    monkeypatch.setattr(
+        inflatable_object, "get_object_id", lambda content: hashed.append(content) or plain(content)
+    )
+    pushed = {}
+
+    def take(request):
+        pushed[request.object_id] = request.object_content
+        return SimpleNamespace(stored=True)
+
+    def announce(request):
+        tree = request.message_object_trees[0]
+        ids = [one.object_id for one in inflatable_object.iterate_object_tree(tree)]
+        return SimpleNamespace(session_id="session", objects_to_push=ids)
+
+    link = object.__new__(_superlink.SuperLinkClient)
+    link._client = SimpleNamespace(PushMessages=announce, PushObject=take)
+    link._node = _superlink.Node(node_id=1)
+    payload = bytes(10_000)
+    metadata = Metadata(1, "", 1, 2, "", "group", 0.0, 60.0, "query")
+    reply = make_message(metadata=metadata, content=_messages.wrap(payload))
+    assert link.send(reply, 0.1)
+    assert sum(len(content) > len(payload) for content in hashed) == 1
+    message = inflatable_utils.inflate_object_from_contents(reply.metadata.message_id, pushed)
+    assert _messages.unwrap(message) == payload
 
 
 class TestClientCache:

@@ -75,7 +75,11 @@ class RemoteFederation(ABC):
 
     def _ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         request_id = os.urandom(8).hex()
-        messages = {name: pack(Envelope(request, request_id)) for name, request in requests.items()}
+        packed: dict[int, bytes] = {}  # a request to all sites is packed once
+        for request in requests.values():
+            if id(request) not in packed:
+                packed[id(request)] = pack(Envelope(request, request_id))
+        messages = {name: packed[id(request)] for name, request in requests.items()}
         came = self.exchange(messages, self._timeout)
         answers = {
             name: self._unpack(name, came[name], request_id) for name in requests if name in came

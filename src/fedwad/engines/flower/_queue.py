@@ -50,8 +50,9 @@ class MessageQueue:
         seconds = deadline - time.monotonic()
         if not payloads or seconds <= 0:
             return
+        records = {payload: wrap(payload) for payload in set(payloads.values())}
         messages = {
-            node: Message(wrap(payload), node, MESSAGE_TYPE, ttl=seconds, group_id=self._group)
+            node: Message(records[payload], node, MESSAGE_TYPE, ttl=seconds, group_id=self._group)
             for node, payload in payloads.items()
         }
         try:

@@ -33,6 +33,7 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
     iterate_object_tree,
+    no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_protobuf_utils import (
     make_confirm_message_received_fn_protobuf,
@@ -162,6 +163,10 @@ class SuperLinkClient:
 
     def send(self, reply: Message, seconds: float) -> bool:
         """Send a reply to the SuperLink; returns False if the SuperLink no longer accepts it."""
+        with no_object_id_recompute():  # else Flower serialises and hashes a reply a dozen times
+            return self._send(reply, seconds)
+
+    def _send(self, reply: Message, seconds: float) -> bool:
         reply.metadata.__dict__["_message_id"] = reply.object_id
         run, tree = reply.metadata.run_id, get_object_tree(reply)
         try:
