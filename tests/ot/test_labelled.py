@@ -5,6 +5,8 @@ import pytest
 
 from fedwad.errors import InputError
 from fedwad.ot import LabelledMeasure, Measure, interpolate, solve, summarise_plan
+from fedwad.ot._nearly import near_squares
+from fedwad.ot._plan_columns import plan_columns
 
 
 def labelled(rng, n, classes=4, d=12, k=9, weighted=False):
@@ -57,6 +59,26 @@ def test_points_are_not_written_out_to_solve(monkeypatch):
 
     monkeypatch.setattr(LabelledMeasure, "points", property(forbidden))
     solve(mu, support).target_means()
+
+
+@pytest.mark.parametrize("k", [24, 12 + 12 * 12, 12 + 12 * 900])
+def test_parts_of_features_as_written_out(k):
+    rng = np.random.default_rng(1)
+    plan = solve(labelled(rng, 40, k=k), labelled(rng, 30, k=k))
+    squares = (plan.source.points[plan.rows] - plan.target.points[plan.cols]) ** 2
+    parts = plan.mass @ squares
+    features, means, spreads = np.split(parts, [12, 24])
+    expected = features + means + spreads.reshape(12, -1).sum(axis=1)
+    np.testing.assert_allclose(plan_columns(plan), expected, rtol=1e-11)
+
+
+def test_points_are_not_written_out_to_transport_nearly(monkeypatch):
+    rng = np.random.default_rng(2)
+    sides = dict(enumerate(labelled(rng, 50) for _ in range(2)))
+    expected = solve(*sides.values()).cost
+    monkeypatch.setattr(LabelledMeasure, "points", property(lambda _: 1 / 0))
+    ((_, found),) = near_squares(sides, [(0, 1)], 1, None, lambda _: False)
+    assert expected * (1 - 1e-5) <= found <= 1.008 * expected
 
 
 @pytest.mark.parametrize("codes", [[0, 1], [0, 1, 2], [0, -1, 0], [0.0, 1.0, 0.0]])

@@ -93,9 +93,10 @@ class _Side:
 
     @classmethod
     def of(cls, measure: Measure) -> _Side:
-        table, codes, features = None, np.zeros(0, dtype=np.int64), measure.points
         if isinstance(measure, LabelledMeasure):
             table, codes, features = measure.table, measure.codes, measure.features
+        else:
+            table, codes, features = None, np.zeros(0, dtype=np.int64), measure.points
         codes.setflags(write=False)  # compiled code is compiled again for other kinds of arrays
         mean = features.mean(axis=0)
         length = max_abs(features, mean) or 1.0

@@ -10,6 +10,7 @@ from fedwad.ot._plan import Plan
 
 __all__ = ["pair_columns", "plan_columns"]
 
+_COLUMNS = 10_000  # of class statistics, beyond which no pair of classes is written out
 _ROWS = 1 << 14  # pairs at a time
 
 
@@ -52,7 +53,24 @@ def _class_columns(
     d = source.features.shape[1]
     size = len(target.table)
     shares = np.bincount(source.codes[rows] * size + target.codes[cols], mass)
-    used = np.flatnonzero(shares)
-    gaps = source.table[used // size] - target.table[used % size]
-    squares = shares[used] @ gaps**2
+    if source.table.shape[1] > _COLUMNS:
+        squares = _squares_by_class(source.table, target.table, np.asarray(shares, np.float64))
+    else:
+        used = np.flatnonzero(shares)
+        gaps = source.table[used // size] - target.table[used % size]
+        squares = shares[used] @ gaps**2
     return np.asarray(squares[:d] + squares[d:].reshape(d, -1).sum(axis=1))
+
+
+def _squares_by_class(one: Floats, two: Floats, shares: Floats) -> Floats:
+    """The same without a row for each pair of classes, which roots of covariances make long.
+
+    Squares are multiplied out, about the mean of all classes so that few digits are lost.
+    """
+    table = np.zeros((len(one), len(two)))
+    table.flat[: len(shares)] = shares
+    middle = (table.sum(axis=1) @ one + table.sum(axis=0) @ two) / (2 * table.sum())
+    one, two = one - middle, two - middle
+    squares = table.sum(axis=1) @ one**2 + table.sum(axis=0) @ two**2
+    squares -= 2 * np.einsum("ck,ck->k", one, table @ two)
+    return np.asarray(np.maximum(squares, 0.0))
