@@ -6,7 +6,8 @@ USED := $(VENV)/.used
 INSTALLED := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 DOCS := $(VENV)/.docs
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile -q
+# Workers share the cores, so that each takes one thread and what another worker has left to do.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
 
 .PHONY: demo drill test test-all test-lowest lint format bench bench-json docs docs-serve clean
 
@@ -16,9 +17,8 @@ demo: $(USED)  ## four hospitals, one question; the first time it installs what 
 drill: $(INSTALLED)  ## nodes as processes: killed, stopped, flooded, a full disk, a rotated ledger; at most two minutes
 	$(BIN)/python scripts/drill.py
 
-# Workers share the cores, so that each takes one thread and what another worker has left to do.
 test: $(INSTALLED)  ## everything but the slow tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTEST) --dist worksteal -m "not slow"
+	$(PYTEST) --dist worksteal -m "not slow"
 
 test-lowest: ## the tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
@@ -26,8 +26,10 @@ test-lowest: ## the tests with the lowest versions that pyproject.toml allows, i
 		hypothesis pandas polars pytest pytest-xdist
 	build/lowest/bin/python -m pytest -n auto --dist loadfile -q -m "not slow"
 
+# Slow tests of one file share engines, so that a file stays with one worker.
 test-all: $(ENGINES)  ## every test, engines as real processes and pages in a real browser included
-	$(PYTEST)
+	$(PYTEST) --dist worksteal -m "not slow"
+	$(PYTEST) --dist loadfile -m slow
 
 lint: $(ENGINES)  ## style, formatting and types
 	$(BIN)/ruff check
@@ -38,7 +40,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(INSTALLED)  ## ours against named rivals, in one run
+bench: $(INSTALLED)  ## ours against named rivals, in one run; at most two minutes a table
 	$(BIN)/python -m benchmarks
 
 bench-json: $(INSTALLED)

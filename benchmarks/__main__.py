@@ -7,66 +7,19 @@ import json
 import math
 import platform
 import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib.metadata import version
+from multiprocessing import get_context
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 import fedwad
-from benchmarks import (
-    accuracy,
-    attacks,
-    big_pair,
-    classifier,
-    coresets,
-    embeddings,
-    first_use,
-    growth,
-    ledger,
-    matrices,
-    messages,
-    new_messages,
-    otdd_conversion,
-    private,
-    self_test,
-    speed,
-    training,
-)
-
-TABLES = {
-    "accuracy": accuracy.measure,
-    "messages": messages.measure,
-    "transports": speed.transports,
-    "whole": speed.whole,
-    "loops": speed.loops,
-    "n_jobs": speed.n_jobs,
-    "growth": speed.growth,
-    "slopes": growth.slopes,
-    "first_use": first_use.measure,
-    "big_pair": big_pair.measure,
-    "big_pair_draws": big_pair.draws,
-    "datasets": matrices.datasets,
-    "clusters": matrices.clusters,
-    "hundred": matrices.hundred,
-    "many": matrices.many,
-    "all_pairs": matrices.all_pairs,
-    "embeddings": embeddings.measure,
-    "otdd_conversion": otdd_conversion.measure,
-    "coresets": coresets.measure,
-    "classifier": classifier.measure,
-    "classifier_choices": classifier.choices,
-    "training": training.steps,
-    "gradients": training.gradients,
-    "boosting": training.boosting,
-    "private": private.measure,
-    "private_clusters": private.clusters,
-    "private_classifier": private.classifier,
-    "attacks": attacks.measure,
-    "self_test": self_test.measure,
-    "new_messages": new_messages.measure,
-    "ledger": ledger.measure,
-}
+from benchmarks import messages
+from benchmarks.catalogue import TABLES
 
 
 def machine() -> dict[str, str]:
@@ -117,26 +70,72 @@ def plot_growth(rows: list[dict[str, Any]], path: str) -> None:
     figure.savefig(path)
 
 
+def measured(name: str, full: bool = False) -> list[dict[str, Any]]:
+    """The rows of a table, each reported to the standard error with the seconds since the start."""
+    began, rows = time.perf_counter(), []
+
+    def report(what: str) -> None:
+        print(f"{name}, {time.perf_counter() - began:.0f} s: {what}", file=sys.stderr, flush=True)
+
+    report("started")
+    for row in TABLES[name].rows(full):
+        rows.append(row)
+        report(", ".join(f"{key} {_cell(key, value)}" for key, value in row.items()))
+    report("done")
+    return rows
+
+
+def every(names: list[str], full: bool, jobs: int) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table; `jobs` tables at a time, each in a process of its own."""
+    if jobs == 1:
+        return {name: measured(name, full) for name in names}
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        return dict(zip(names, pool.map(partial(measured, full=full), names), strict=True))
+
+
+def listing() -> str:
+    """The tables with their seconds, for --help."""
+    lines = ["tables, with about how many seconds they take on one core (with --full):"]
+    for name, table in TABLES.items():
+        larger = "" if table.full is None else f" ({table.full})"
+        lines.append(f"  {name:<19}{table.seconds:>4}{larger:<8} {table.about}")
+    return "\n".join(lines)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    found = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        epilog=listing(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument(
+        "tables",
+        nargs="*",
+        choices=[*TABLES, []],
+        metavar="TABLE",
+        help="which tables of the list below; all when left out",
+    )
+    found.add_argument("--full", action="store_true", help="the larger sizes, which the docs quote")
+    found.add_argument("--jobs", type=int, default=1, metavar="K", help="K tables at a time")
+    found.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    found.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the table messages or growth into this .svg or .png file",
+    )
+    return found
+
+
 def main() -> None:
     if sys.argv[1:2] == ["rivals"]:
         from benchmarks import rivals
 
         rivals.main(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "tables", nargs="*", choices=[*TABLES, []], help="which tables; all when left out"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of tables"
-    )
-    parser.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="draw the table messages or growth into this .svg or .png file",
-    )
-    options = parser.parse_args()
-    results = {name: TABLES[name]() for name in options.tables or TABLES}
+    options = parser().parse_args()
+    results = every(options.tables or [*TABLES], options.full, options.jobs)
     for name, plot in (("messages", messages.plot), ("growth", plot_growth)):
         if options.plot and name in options.tables:
             plot(results[name], options.plot)

@@ -14,23 +14,28 @@ from fedwad.learning import ClassifierAccuracy, classifier_accuracy
 from fedwad.learning.local import autoencoder
 
 CLIENTS, SIZES, SEEDS = (10, 20, 50, 100), (10, 20, 50, 100), (0, 1, 2)
+FEW = 12_000  # samples of the short tables
 
 
 @cache
-def codes(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def codes(
+    name: str, samples: int | None = None, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Codes and labels of the training samples that the autoencoder did not see, and of the test
-    samples."""
-    X, y = load(name, "train")
+    samples; of so many training samples, or all."""
+    X, y = (part[:samples] for part in load(name, "train"))
     halves = np.array_split(np.random.default_rng(seed).permutation(len(X)), 2)
     encoder = autoencoder.fit(X[halves[0]], seed=seed)
     test = load(name, "test")
     return encoder.encode(X[halves[1]]), y[halves[1]], encoder.encode(test[0]), test[1]
 
 
-def settings(name: str, clients: int, seed: int, **options: Any) -> Iterator[ClassifierAccuracy]:
+def settings(
+    name: str, clients: int, seed: int, samples: int | None, **options: Any
+) -> Iterator[ClassifierAccuracy]:
     """Accuracies for clients of two random classes each; all samples of train and test are dealt
     out to them."""
-    Z, y, Z_test, y_test = codes(name)
+    Z, y, Z_test, y_test = codes(name, samples)
     deal = {"classes": 2, "clients": clients, "samples": None, "seed": seed, "balanced": True}
     train = partition.classes_per_client(Z, y, **deal)
     test = partition.classes_per_client(
@@ -47,6 +52,11 @@ def row(name: str, found: list[ClassifierAccuracy]) -> dict[str, Any]:
         100 * np.array([getattr(each, which) for each in found])
         for which in ("accuracy", "own_classes_accuracy")
     )
+
+    def over_seeds(values: np.ndarray) -> str:
+        deviation = f" +- {values.std(ddof=1):.1f}" if len(values) > 1 else ""
+        return f"{values.mean():.1f}{deviation}"
+
     return {
         "data": name,
         "clients": one.clients,
@@ -54,39 +64,46 @@ def row(name: str, found: list[ClassifierAccuracy]) -> dict[str, Any]:
         "atoms per": one.atoms_per,
         "masses": one.masses,
         "neighbours": one.n_neighbors,
-        "accuracy": f"{shared.mean():.1f} +- {shared.std(ddof=1):.1f}",
-        "own classes": f"{own.mean():.1f} +- {own.std(ddof=1):.1f}",
+        "accuracy": over_seeds(shared),
+        "own classes": over_seeds(own),
         "kB up each": one.bytes_up / one.clients / 1000,
         "fit s": float(np.mean([each.seconds for each in found])),
     }
 
 
-def table(name: str, clients: tuple[int, ...] = CLIENTS, **options: Any) -> list[dict[str, Any]]:
+def table(
+    name: str, clients: tuple[int, ...], full: bool, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """One row a setting, over three seeds of the partition; or over one, of fewer samples."""
     if find_spec("torch") is None:
-        return [{"data": name, "accuracy": "skipped: it needs torch, pip install 'fedwad[learn]'"}]
-    rows = []
+        yield {"data": name, "accuracy": "skipped: it needs torch, pip install 'fedwad[learn]'"}
+        return
     for count in clients:
-        runs = [list(settings(name, count, seed, **options)) for seed in SEEDS]
-        rows += [row(name, list(same)) for same in zip(*runs, strict=True)]
-    return rows
+        seeds, samples = (SEEDS, None) if full else (SEEDS[:1], FEW)
+        runs = [settings(name, count, seed, samples, **options) for seed in seeds]
+        for same in zip(*runs, strict=True):
+            yield row(name, list(same))
 
 
-def measure() -> list[dict[str, Any]]:
+def measure(full: bool = False) -> Iterator[dict[str, Any]]:
     """MNIST and FashionMNIST: atoms class by class against atoms of the client labelled by their
     nearest sample."""
     both = ("class", "site")
-    return [
-        *table("mnist", sizes=SIZES, atoms_per=both),
-        *table("fashion_mnist", sizes=(10, 100), atoms_per=both),
-    ]
+    if full:
+        yield from table("mnist", CLIENTS, full, sizes=SIZES, atoms_per=both)
+        yield from table("fashion_mnist", CLIENTS, full, sizes=(10, 100), atoms_per=both)
+    else:
+        yield from table("mnist", (20,), full, sizes=(10, 50), atoms_per=both)
 
 
-def choices() -> list[dict[str, Any]]:
+def choices(full: bool = False) -> Iterator[dict[str, Any]]:
     """MNIST: what equal or free masses and more neighbours change."""
-    options = {
-        "sizes": (10, 100),
-        "atoms_per": ("class", "site"),
-        "n_neighbors": (1, 3, 5),
-        "masses": ("equal", "free"),
-    }
-    return table("mnist", (10, 100), **options)
+    return table(
+        "mnist",
+        (10, 100) if full else (20,),
+        full,
+        sizes=(10, 100) if full else (10, 50),
+        atoms_per=("class", "site") if full else ("class",),
+        n_neighbors=(1, 3, 5),
+        masses=("equal", "free"),
+    )

@@ -4,6 +4,7 @@ pairwise loop."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -21,6 +22,7 @@ from fedwad.methods import Hub, Summary
 from fedwad.ot import Measure, labelled, solve
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
+CLUSTERED = (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300))
 WAYS = {
     "affinity": ("linear", 3),
     "kernel": ("kernel", 3),
@@ -35,10 +37,9 @@ def seconds(work: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def datasets() -> list[dict[str, Any]]:
+def datasets(full: bool = False) -> Iterator[dict[str, Any]]:
     """Dataset distances between four real data sets: exact, the paper's, ours from one message."""
-    rows = []
-    for samples in (1000, 5000):
+    for samples in (1000, 5000) if full else (500,):
         data = {name: load(name, samples=samples) for name in NAMES}
         pairs = list(combinations(range(4), 2))
         exact_s, exact = seconds(
@@ -67,30 +68,22 @@ def datasets() -> list[dict[str, Any]]:
         for pair, distance in zip(pairs, exact, strict=True):
             assert summary.lower[pair] <= distance * (1 + 1e-9)
             assert distance <= summary.upper[pair] * (1 + 1e-9)
-            rows.append(
-                {
-                    "n": samples,
-                    "pair": f"{NAMES[pair[0]]} - {NAMES[pair[1]]}",
-                    "exact": distance,
-                    **{
-                        f"paper, {name}": table[pair] / distance - 1
-                        for name, table in paper.items()
-                    },
-                    "upper": summary.upper[pair] / distance - 1,
-                    "value": summary.value[pair] / distance - 1,
-                }
-            )
-        rows.append(
-            {
+            yield {
                 "n": samples,
-                "pair": "rank correlation; seconds exact, paper, ours",
-                "exact": exact_s,
-                **ranks,
-                "s paper": paper_s,
-                "s ours": summary_s,
+                "pair": f"{NAMES[pair[0]]} - {NAMES[pair[1]]}",
+                "exact": distance,
+                **{f"paper, {name}": table[pair] / distance - 1 for name, table in paper.items()},
+                "upper": summary.upper[pair] / distance - 1,
+                "value": summary.value[pair] / distance - 1,
             }
-        )
-    return rows
+        yield {
+            "n": samples,
+            "pair": "rank correlation; seconds exact, paper, ours",
+            "exact": exact_s,
+            **ranks,
+            "s paper": paper_s,
+            "s ours": summary_s,
+        }
 
 
 def _clients(name: str, count: int, samples: int) -> Partition:
@@ -106,15 +99,14 @@ def _exact(parts: Any, pairs: list[tuple[int, int]]) -> np.ndarray:
     return np.array([solve(measures[i], measures[j]).distance for i, j in pairs])
 
 
-def clusters() -> list[dict[str, Any]]:
+def clusters(full: bool = False) -> Iterator[dict[str, Any]]:
     """Clients in five class pairs, dataset distance: rank correlation with exact, clusters, time
     and bytes.
 
     The first row of 20 clients gives the mean exact distance within groups and between them, and
     what clusters the exact distances give.
     """
-    rows = []
-    for name, count, samples in (("mnist", 20, 300), ("mnist", 100, 300), ("cifar10", 20, 300)):
+    for name, count, samples in CLUSTERED if full else CLUSTERED[:1]:
         parts = _clients(name, count, samples)
         pairs = list(combinations(range(count), 2))
         if len(pairs) > 1000:  # a sample of them is enough for a rank correlation
@@ -129,10 +121,8 @@ def clusters() -> list[dict[str, Any]]:
             ("hub", {}),
         ]
         if count <= 20:
-            runs.append(("pairs", {"rounds": 10}))
-            rows.append(
-                {"data": data, "method": "exact", **_exact_clusters(exact, (i, j), parts.groups)}
-            )
+            runs += [("pairs", {"rounds": 10})] if full else []
+            yield {"data": data, "method": "exact", **_exact_clusters(exact, (i, j), parts.groups)}
         else:
             runs.append(("hub", {"rounds": 3}))
         for method, options in runs:
@@ -160,10 +150,7 @@ def clusters() -> list[dict[str, Any]]:
                 "mean error": f"{100 * errors.mean():+.1f}%",
                 "sd": f"{100 * errors.std():.1f}%",
             }
-            rows.append(
-                row | _found(m.value, parts.groups) | {"s": taken, "MB up": m.traffic.up / 1e6}
-            )
-    return rows
+            yield row | _found(m.value, parts.groups) | {"s": taken, "MB up": m.traffic.up / 1e6}
 
 
 def _found(distances: np.ndarray, groups: Any) -> dict[str, Any]:
