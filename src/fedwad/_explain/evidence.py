@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedwad._explain.classes import ClassPart, class_parts
-from fedwad._explain.groups import column_index, columns_of
+from fedwad._explain.correlations import compare_correlations
 from fedwad.ot import (
     Calibration,
     ColumnMoments,
@@ -17,7 +17,6 @@ from fedwad.ot import (
     Floats,
     LabelledSummary,
     Summary,
-    changed_correlations,
     column_moments,
 )
 from fedwad.tables import Schema
@@ -29,8 +28,6 @@ P = TypeVar("P", Correlation, ClassPart)
 AnySummary = Summary | LabelledSummary
 
 _MOST_NUMBERS = 400_000  # kept for all pairs
-_LARGEST_WORK = 2e7  # pairs times entries of a covariance
-_MOST_FEATURES = 1500  # whose correlations are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +88,7 @@ class Evidence:
         return cls(
             moments=moments,
             squares={pair: _rounded(_folded(found, count)) for pair, found in squares.items()},
-            correlations=None if noises else _correlations(plain, moments, features, schema),
+            correlations=None if noises else compare_correlations(plain, moments, features, schema),
             features=None if features is None else tuple(features),
             schema=schema,
             classes=_classes(summaries, squares),
@@ -183,32 +180,6 @@ def _folded(square: Floats, count: int) -> Floats:
         return square
     spreads = square[2 * count :].reshape(count, -1).sum(axis=1)
     return np.asarray(square[:count] + square[count : 2 * count] + spreads)
-
-
-def _correlations(
-    plain: Sequence[Summary],
-    moments: Sequence[ColumnMoments],
-    features: tuple[str, ...] | None,
-    schema: Schema | None,
-) -> dict[Pair, tuple[Correlation, ...]] | None:
-    d, count = plain[0].dimension, len(plain)
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    if d > _MOST_FEATURES or len(pairs) * d**2 > _LARGEST_WORK:
-        return None
-    if any(summary.within.ndim < 2 for summary in plain):
-        return None
-    groups = column_index(columns_of(d, features, schema))
-    totals = [summary.total_covariance() for summary in plain]
-    return {
-        (i, j): changed_correlations(
-            totals[i],
-            totals[j],
-            (moments[i].count, moments[j].count),
-            groups,
-            max(moments[i].heaviness, moments[j].heaviness),
-        )
-        for i, j in pairs
-    }
 
 
 def _rounded(values: Floats) -> Floats:

@@ -4,6 +4,8 @@ A row bids for the column that minimises cost minus potential, up to the price a
 indifferent to its second choice, plus a tolerance. When all rows have a column, the assignment
 costs at most the tolerance for each row more than the best one (Bertsekas). Minima of whole numbers
 compile to vector instructions, which makes this several times faster than an exact solver.
+
+One call serves many pairs, since Python would take longer than a small auction.
 """
 
 from typing import Any
@@ -11,14 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedwad.ot._measure import Floats, Indices
 from fedwad.ot._small.compiled import entry, inner
 
-__all__ = ["auctions", "whole_costs"]
+__all__ = ["assign_nearly"]
 
 NONE = -1  # a column that no row has yet
 _LARGEST_INTEGER = np.int32(2**31 - 1)
+_PADDING = np.int32(2**31 - 2)  # costs of columns that no row takes
 _BIDS = 1000  # for each row, on average; an auction with more is given up
 _LOWEST = -(1 << 30)  # potentials below it may overflow
+_TOLERANCE = 0.008  # of the cost
+_COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0
+_LANES = 32  # numbers that compiled loops take at a time; tables have so many columns or a multiple
 
 _Whole = NDArray[np.int32]
 
@@ -42,7 +49,16 @@ def _least(values):
     return low
 
 
-@entry
+@inner
+def _first(values, best):
+    """The first place of a value; all are compared, in vector instructions."""
+    place = _LARGEST_INTEGER
+    for j in range(np.int32(len(values))):
+        place = min(place, np.int32(j) if values[j] == best else _LARGEST_INTEGER)
+    return place
+
+
+@inner
 def _auction(cost, g, tolerance, scratch, values):
     """Assign a column to each row by bids, which lower the potentials g.
 
@@ -59,9 +75,7 @@ def _auction(cost, g, tolerance, scratch, values):
         bids_left -= 1
         i = unassigned[n_unassigned]
         best = _reduced(cost[i], g, values)
-        col = 0
-        while values[col] != best:
-            col += 1
+        col = _first(values, best)
         values[col] = _LARGEST_INTEGER
         g[col] -= _least(values) - best + tolerance
         if g[col] < _LOWEST or bids_left < 0:
@@ -77,57 +91,67 @@ def _auction(cost, g, tolerance, scratch, values):
     return total / n
 
 
-def auctions(
-    cost: _Whole,
-    g: _Whole,
-    first: float,
-    shrink: float,
-    tolerance: float,
-) -> tuple[NDArray[np.int64], float]:
-    """The column of each row and the mean cost, by auctions of falling tolerance.
-
-    The tolerance of the first auction is `first`. It is divided by `shrink` until it is at most
-    `tolerance` times the mean cost. The mean cost is -1 if an auction was given up. The column
-    potentials g are changed in place.
-    """
-    n = len(cost)
-    scratch, values, current = np.empty((3, n), np.int64), np.empty(n, np.int32), first
-    while True:
-        mean_cost = _auction(cost, g, np.int32(max(current, 1.0)), scratch, values)
-        wanted = max(tolerance * mean_cost, 1.0)
-        if mean_cost < 0.0 or current <= wanted:
-            return scratch[0], mean_cost
-        current = max(current / shrink, wanted)
-
-
-def whole_costs(
-    product: NDArray[np.float32],
-    cross: np.float32,
-    rows: NDArray[np.float32],
-    cols: NDArray[np.float32],
-    classes: tuple[Any, ...],
-) -> _Whole:
-    """rows_i + cols_j - cross * product_ij in whole numbers, none below zero.
-
-    `classes` holds a table and the codes of rows and columns. With codes, the entry of the table
-    for both classes is added.
-    """
-    cost = np.empty(product.shape, np.int32)
-    _fill(product, cross, rows, cols, classes, cost)
-    return cost
-
-
 @entry
-def _fill(product, cross, rows, cols, classes, cost):
-    """Fill `cost` with what `whole_costs` returns."""
-    table, row_codes, col_codes = classes
-    n, m = product.shape
-    zero = np.float32(0.0)
-    for i in range(n):
-        row, out, own = product[i], cost[i], rows[i]
-        for j in range(m):
-            out[j] = np.int32(max(own + cols[j] - cross * row[j], zero))
-        if len(row_codes) > 0:
-            extra = table[row_codes[i]]
-            for j in range(m):
-                out[j] += np.int32(extra[col_codes[j]])
+def _auctions(costs, potentials, first, scratch, values, mean_costs):
+    """Auctions of falling tolerance for each table of costs.
+
+    The tolerance of the first is `first`. It is divided by five until it is at most 0.8% of the
+    mean cost. Columns are written into `scratch` as in `_auction`, and the mean costs, -1 where an
+    auction was given up, into `mean_costs`.
+    """
+    for k in range(len(costs)):
+        current = first[k]
+        while True:
+            tolerance = np.int32(current) if current > 1.0 else np.int32(1)
+            mean_cost = _auction(costs[k], potentials[k], tolerance, scratch[k], values)
+            wanted = _TOLERANCE * mean_cost if _TOLERANCE * mean_cost > 1.0 else 1.0
+            if mean_cost < 0.0 or current <= wanted:
+                break
+            current = current / _SHRINK if current / _SHRINK > wanted else wanted
+        mean_costs[k] = mean_cost
+
+
+def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
+    """Assign rows to columns at most 0.8% above the least cost, for each of k tables (k, n, n).
+
+    Costs are rounded to whole numbers, which must not exceed some 2^27. Potentials come from
+    subsamples, each four times larger than the one before, and from auctions of falling tolerance.
+    Returns the column of each row (k, n) and the mean costs (k,), negative where auctions take too
+    many steps.
+    """
+    count, n, _ = costs.shape
+    whole, step = _padded(costs), 1
+    while n // step > _COARSEST:
+        step *= _GROWTH
+    part = _thinned(whole, n, step)
+    tables = part[:, :, : part.shape[1]]
+    first: Floats = (tables.mean(axis=2) - tables.min(axis=2)).mean(axis=1) / 4
+    g, failed = np.zeros((count, part.shape[2]), np.int32), np.zeros(count, dtype=bool)
+    values = np.empty(whole.shape[2], np.int32)
+    while True:
+        scratch, mean_costs = np.empty((count, 3, part.shape[1]), np.int64), np.empty(count)
+        _auctions(part, g, np.maximum(first, 1.0), scratch, values[: part.shape[2]], mean_costs)
+        failed |= mean_costs < 0
+        if step == 1:
+            return scratch[:, 0], np.where(failed, -1.0, mean_costs)
+        g[failed] = 0
+        f = (part - g[:, None, :]).min(axis=2)
+        step //= _GROWTH
+        finer = whole[:, :: step * _GROWTH, :n:step] - f[:, :, None]
+        part = _thinned(whole, n, step)
+        g = np.zeros((count, part.shape[2]), np.int32)
+        g[:, : part.shape[1]] = finer.min(axis=1)
+        first = _SHRINK * _TOLERANCE * mean_costs
+
+
+def _padded(tables: NDArray[Any]) -> _Whole:
+    """Tables of whole numbers with columns that are too dear for any row, to whole vectors."""
+    count, n, m = tables.shape
+    padded = np.empty((count, n, -(-m // _LANES) * _LANES), np.int32)
+    padded[:, :, :m], padded[:, :, m:] = tables, _PADDING
+    return padded
+
+
+def _thinned(whole: _Whole, n: int, step: int) -> _Whole:
+    """Every `step`-th row and column of padded tables, padded again."""
+    return whole if step == 1 else _padded(whole[:, ::step, :n:step])

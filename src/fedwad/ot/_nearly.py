@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +23,11 @@ __all__ = ["near_assignment", "near_squares"]
 Pair = tuple[int, int]
 Singles = NDArray[np.float32]
 
-_TOLERANCE = 0.008  # of the cost
-_UNITS = 2.0**26  # the largest cost
-_COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0
-# Single precision resolves costs down to this part of the squared norms, and whole numbers these.
-_RESOLVED, _FEWEST_UNITS = 1e-4, 1000
+_UNITS = 2.0**26  # the largest cost, in whole numbers
+_FEWEST_UNITS = 1000  # of a mean cost that these resolve
+_RESOLVED = 1e-4  # part of the squared norms down to which single precision resolves costs
 _MANY_PAIRS = 500  # no parts of features are reported from there on
+_ENTRIES = 1 << 18  # of cost matrices that are filled at a time
 
 
 def near_squares(
@@ -49,31 +47,65 @@ def near_squares(
     sides = {index: _Side.of(measure) for index, measure in measures.items()}
     report = on_columns if len(pairs) < _MANY_PAIRS else None
 
-    def square(pair: Pair) -> float:
-        a, b = (sides[index] for index in pair)
-        equal = a.uniform and b.uniform and len(a) == len(b) > 1
-        found = _near(a, b, compiled is None or compiled(pair)) if equal else None
-        if found is None:
-            plan = solve(a.measure, b.measure)
-            if report is not None:
-                report(pair, plan_columns(plan))
-            return plan.cost
-        cols, cost = found
-        if report is None:
-            return cost
-        columns = pair_columns(
-            a.measure, b.measure, np.arange(len(a)), cols, np.full(len(a), 1 / len(a))
-        )
-        report(pair, columns)
-        return float(columns.sum())
+    def squares(batch: Sequence[Pair]) -> list[float]:
+        a, others = sides[batch[0][0]], [sides[j] for _, j in batch]
+        equal = all(one.uniform and len(one) == len(a) > 1 for one in (a, *others))
+        find = _by_auctions if compiled is None or compiled(batch[0]) else _by_scipy
+        found = _near(a, others, find) if equal else [None] * len(batch)
+        return [_square(sides, pair, one, report) for pair, one in zip(batch, found, strict=True)]
 
-    yield from zip(pairs, in_threads(square, pairs, n_jobs), strict=True)
+    batches = list(_batches(pairs, sides, compiled))
+    for batch, found in zip(batches, in_threads(squares, batches, n_jobs), strict=True):
+        yield from zip(batch, found, strict=True)
+
+
+def _batches(
+    pairs: Sequence[Pair], sides: Mapping[int, _Side], compiled: Callable[[Pair], bool] | None
+) -> Iterator[list[Pair]]:
+    """Consecutive pairs of one side with others of equal size, which are solved in one call."""
+    batch: list[Pair] = []
+    room, kind = 0, (-1, -1, False)
+    for pair in pairs:
+        size = len(sides[pair[1]])
+        same = pair[0], size, compiled is None or compiled(pair)
+        if batch and (same != kind or room < size * size):
+            yield batch
+            batch = []
+        if not batch:
+            room, kind = _ENTRIES, same
+        room -= size * size
+        batch.append(pair)
+    if batch:
+        yield batch
+
+
+def _square(
+    sides: Mapping[int, _Side],
+    pair: Pair,
+    found: tuple[Indices, float] | None,
+    report: Callable[[Pair, Floats], None] | None,
+) -> float:
+    """The squared distance of a pair, solved exactly if nothing was found."""
+    a, b = (sides[index].measure for index in pair)
+    if found is None:
+        plan = solve(a, b)
+        if report is not None:
+            report(pair, plan_columns(plan))
+        return plan.cost
+    cols, cost = found
+    if report is None:
+        return cost
+    columns = pair_columns(a, b, np.arange(len(a)), cols, np.full(len(a), 1 / len(a)))
+    report(pair, columns)
+    return float(columns.sum())
 
 
 def near_assignment(one: Measure, two: Measure) -> Indices | None:
     """The column of each row, for equally many points of equal weight; None if single precision
     does not resolve their costs."""
-    found = _near(_Side.of(one), _Side.of(two), True) if len(one) > 1 else None
+    if len(one) < 2:
+        return None
+    found = _near(_Side.of(one), [_Side.of(two)], _by_auctions)[0]
     return None if found is None else found[0]
 
 
@@ -97,7 +129,6 @@ class _Side:
             table, codes, features = measure.table, measure.codes, measure.features
         else:
             table, codes, features = None, np.zeros(0, dtype=np.int64), measure.points
-        codes.setflags(write=False)  # compiled code is compiled again for other kinds of arrays
         mean = features.mean(axis=0)
         length = max_abs(features, mean) or 1.0
         near = (features - mean) / length
@@ -112,113 +143,116 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Costs:
-    """Squared distances between two samples, rows_i + cols_j - cross * product_ij, in units of a
-    squared length, and between their classes.
+    """Squared distances between one sample and k others, rows_i + cols_j - cross * product_ij, in
+    units of a squared length, and between their classes.
 
-    They depend on these two samples alone, so that a pair's distance has the same bits whatever
+    Those of a pair depend on its two samples alone, so that its distance has the same bits whatever
     the others are.
     """
 
-    length: float
-    product: Singles
-    cross: float
-    rows: Floats
-    cols: Floats
-    between: Floats
+    lengths: Floats  # (k,)
+    products: Singles  # (k, n, n)
+    crosses: Floats  # (k,)
+    norms: Floats  # (k, 2, n), rows and columns
+    classes: Floats  # (k, c, e)
+    codes: Indices  # (k, 2, n)
 
     @classmethod
-    def of(cls, a: _Side, b: _Side) -> _Costs:
-        gap = a.mean - b.mean
-        length = max(a.length, b.length, float(np.abs(gap).max()))
-        left, right, apart = a.length / length, b.length / length, gap / length
+    def of(cls, a: _Side, others: Sequence[_Side]) -> _Costs:
+        gaps = a.mean - np.array([b.mean for b in others])
+        own = np.array([b.length for b in others])
+        lengths = np.maximum(np.maximum(a.length, own), np.abs(gaps).max(axis=1))
+        left, right, apart = a.length / lengths, own / lengths, gaps / lengths[:, None]
+        count, n = len(others), len(a)
+        products = np.empty((count, n, n), np.float32)
+        along = np.empty((count, 2, n), np.float32)
+        for k, (b, gap) in enumerate(zip(others, apart.astype(np.float32), strict=True)):
+            np.matmul(a.near, b.near.T, out=products[k])
+            np.matmul(a.near, gap, out=along[k, 0])
+            np.matmul(b.near, gap, out=along[k, 1])
         # |x - y + gap|^2 for x and y about their own means
-        rows = left**2 * a.norms + 2 * left * (a.near @ apart.astype(np.float32))
-        cols = right**2 * b.norms - 2 * right * (b.near @ apart.astype(np.float32))
-        between = np.zeros((1, 1))
-        if a.table is not None and b.table is not None:
-            from scipy.spatial.distance import cdist
-
-            between = np.asarray(cdist(a.table / length, b.table / length, "sqeuclidean"))
-        return cls(
-            length,
-            a.near @ b.near.T,
-            2 * left * right,
-            rows + float(apart @ apart),
-            cols,
-            between,
-        )
+        norms = np.empty((count, 2, n))
+        norms[:, 0] = left[:, None] ** 2 * a.norms + 2 * left[:, None] * along[:, 0]
+        norms[:, 0] += np.einsum("kd,kd->k", apart, apart)[:, None]
+        norms[:, 1] = right[:, None] ** 2 * np.array([b.norms for b in others])
+        norms[:, 1] -= 2 * right[:, None] * along[:, 1]
+        classes, codes = _between_classes(a, others, left)
+        return cls(lengths, products, 2 * left * right, norms, classes, codes)
 
     @property
-    def largest(self) -> float:
-        """A bound on them."""
-        reach = float(self.cross) * float(np.abs(self.product).max())
-        return float(self.rows.max() + self.cols.max()) + reach + float(self.between.max())
-
-    @property
-    def mean_size(self) -> float:
-        """The size of the terms that are added up."""
-        return float(np.abs(self.rows).mean() + np.abs(self.cols).mean())
+    def largest(self) -> Floats:
+        """A bound on the costs of each pair."""
+        reach = np.maximum(self.products.max(axis=(1, 2)), -self.products.min(axis=(1, 2)))
+        extra = self.classes.max(axis=(1, 2), initial=0.0)
+        return np.asarray(self.norms.max(axis=2).sum(axis=1) + self.crosses * reach + extra)
 
 
-def _near(a: _Side, b: _Side, compiled: bool) -> tuple[Indices, float] | None:
-    """The column of each row and the mean cost, or None if that is not resolved."""
-    costs = _Costs.of(a, b)
-    find = _by_auctions if compiled else _by_scipy
-    found = find(costs, a.codes, b.codes)
-    if found is None or found[1] < _RESOLVED * costs.mean_size:
-        return None
-    return found[0], found[1] * costs.length**2
+def _between_classes(a: _Side, others: Sequence[_Side], left: Floats) -> tuple[Floats, Indices]:
+    """Squared distances between class tables in units of squared lengths, and the classes of rows
+    and columns; empty without classes."""
+    tables = [b.table for b in others if b.table is not None]
+    if a.table is None or len(tables) < len(others):
+        return np.zeros((len(others), 0, 0)), np.zeros((len(others), 2, 0), dtype=np.int64)
+    from scipy.spatial.distance import cdist
+
+    sizes = [len(table) for table in tables]
+    whole = cdist(a.table / a.length, np.concatenate(tables) / a.length, "sqeuclidean")
+    classes = np.zeros((len(others), len(a.table), max(sizes)))
+    start = 0
+    for k, size in enumerate(sizes):
+        classes[k, :, :size] = left[k] ** 2 * whole[:, start : start + size]
+        start += size
+    return classes, np.array([[a.codes, b.codes] for b in others])
 
 
-def _by_auctions(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, float] | None:
-    from fedwad.ot._bidding import whole_costs
-
-    if costs.largest == 0:
-        return None
-    unit = costs.largest / _UNITS
-    own, other, table = (
-        (part / unit).astype(np.float32) for part in (costs.rows, costs.cols, costs.between)
-    )
-    cross = np.float32(costs.cross / unit)
-    cost = whole_costs(costs.product, cross, own, other, (table, rows, cols))
-    chosen, paid = _nearly_assigned(cost)
-    return (chosen, paid * unit) if paid >= _FEWEST_UNITS else None
+_Assigned = tuple[Indices, Floats]
 
 
-def _by_scipy(costs: _Costs, rows: Indices, cols: Indices) -> tuple[Indices, float]:
+def _near(
+    a: _Side, others: Sequence[_Side], find: Callable[[_Costs], _Assigned]
+) -> list[tuple[Indices, float] | None]:
+    """The column of each row and the mean cost, or None if that is not resolved, for each other."""
+    costs = _Costs.of(a, others)
+    chosen, paid = find(costs)
+    sizes = 2 * np.abs(costs.norms).mean(axis=(1, 2))  # of the terms that are added up
+    resolved = (paid > 0) & (paid >= _RESOLVED * sizes)
+    squares = paid * costs.lengths**2
+    return [
+        (cols, square) if known else None
+        for cols, square, known in zip(chosen, squares.tolist(), resolved.tolist(), strict=True)
+    ]
+
+
+def _by_auctions(costs: _Costs) -> _Assigned:
+    from fedwad.ot._bidding import assign_nearly
+
+    largest = costs.largest
+    unit = np.where(largest > 0, largest, 1.0) / _UNITS
+    rows, cols = (costs.norms / unit[:, None, None]).astype(np.float32).transpose(1, 0, 2)
+    cost = costs.products  # filled in place: memory takes longer than arithmetic
+    cost *= (costs.crosses / -unit).astype(np.float32)[:, None, None]
+    cost += rows[:, :, None]
+    cost += cols[:, None, :]
+    if costs.classes.size:
+        extra = (costs.classes / unit[:, None, None]).astype(np.float32)
+        for one, codes, table in zip(cost, costs.codes, extra, strict=True):
+            one += table[:, codes[1]][codes[0]]
+    chosen, paid = assign_nearly(np.maximum(cost, 0.0, out=cost))
+    return chosen, np.where((largest > 0) & (paid >= _FEWEST_UNITS), paid * unit, -1.0)
+
+
+def _by_scipy(costs: _Costs) -> _Assigned:
     from scipy.optimize import linear_sum_assignment
 
-    cost = costs.rows[:, None] + costs.cols - costs.cross * costs.product
-    if len(rows):
-        cost += costs.between[rows][:, cols]
-    reduced = cost - cost.min(axis=1)[:, None]
-    reduced -= reduced.min(axis=0)
-    chosen = np.asarray(linear_sum_assignment(reduced)[1], dtype=np.int64)
-    return chosen, float(cost[np.arange(len(cost)), chosen].mean())
-
-
-def _nearly_assigned(cost: Any) -> tuple[Indices, float]:
-    """The column of each row, and the mean cost; negative if that took too many steps.
-
-    Potentials come from subsamples, each four times larger than the one before, and from auctions
-    of falling tolerance.
-    """
-    from fedwad.ot._bidding import auctions
-
-    n = len(cost)
-    step = 1
-    while n // step > _COARSEST:
-        step *= _GROWTH
-    part = np.ascontiguousarray(cost[::step, ::step])
-    first = max(1.0, float((part.mean(axis=1) - part.min(axis=1)).mean()) / 4)
-    g = np.zeros(len(part), dtype=np.int32)
-    while True:
-        cols, paid = auctions(part, g, first, _SHRINK, _TOLERANCE)
-        if step == 1 or paid < 0:
-            return cols, paid
-        finer = step // _GROWTH
-        f = (part - g).min(axis=1)
-        g = (cost[::step, ::finer] - f[:, None]).min(axis=0)
-        first = max(1.0, _SHRINK * _TOLERANCE * paid)
-        step = finer
-        part = np.ascontiguousarray(cost[::step, ::step])
+    chosen, found = [], []
+    for k, product in enumerate(costs.products):
+        rows, cols = costs.norms[k]
+        cost = rows[:, None] + cols - costs.crosses[k] * product
+        if costs.classes.size:
+            cost += costs.classes[k][np.ix_(*costs.codes[k])]
+        reduced = cost - cost.min(axis=1)[:, None]
+        reduced -= reduced.min(axis=0)
+        best = np.asarray(linear_sum_assignment(reduced)[1], dtype=np.int64)
+        chosen.append(best)
+        found.append(cost[np.arange(len(cost)), best].mean())
+    return np.array(chosen), np.array(found)

@@ -1,0 +1,73 @@
+"""Which correlations changed between two sites, compared when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._explain.groups import column_index, columns_of
+from fedwad.ot import ColumnMoments, Correlation, Floats, Summary, changed_correlations
+from fedwad.tables import Schema
+
+__all__ = ["compare_correlations"]
+
+Pair = tuple[int, int]
+
+_LARGEST_WORK = 2e7  # pairs times entries of a covariance
+_MOST_FEATURES = 1500  # whose correlations are compared
+
+
+def compare_correlations(
+    plain: Sequence[Summary],
+    moments: Sequence[ColumnMoments],
+    features: tuple[str, ...] | None,
+    schema: Schema | None,
+) -> Mapping[Pair, tuple[Correlation, ...]] | None:
+    """The changed correlations of pairs of sites; None for no covariances, or too many."""
+    d, count = plain[0].dimension, len(plain)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    if d > _MOST_FEATURES or len(pairs) * d**2 > _LARGEST_WORK:
+        return None
+    if any(summary.within.ndim < 2 for summary in plain):
+        return None
+    groups = column_index(columns_of(d, features, schema))
+    totals = [summary.total_covariance() for summary in plain]
+    return _ComparedLater(totals, moments, groups, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class _ComparedLater(Mapping[Pair, tuple[Correlation, ...]]):
+    """The changed correlations of pairs of sites, each compared when it is first asked for.
+
+    A matrix of many sites has thousands of pairs, of which few are explained.
+    """
+
+    covariances: Sequence[Floats]
+    moments: Sequence[ColumnMoments]
+    groups: NDArray[np.int64]
+    pairs: Sequence[Pair]
+    compared: dict[Pair, tuple[Correlation, ...]] = field(default_factory=dict)
+
+    def __getitem__(self, pair: Pair) -> tuple[Correlation, ...]:
+        if pair not in self.compared:
+            i, j = pair
+            if not 0 <= i < j < len(self.moments):
+                raise KeyError(pair)
+            one, two = self.moments[i], self.moments[j]
+            self.compared[pair] = changed_correlations(
+                self.covariances[i],
+                self.covariances[j],
+                (one.count, two.count),
+                self.groups,
+                max(one.heaviness, two.heaviness),
+            )
+        return self.compared[pair]
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
