@@ -51,6 +51,13 @@ class Saved:
             )
         return cls._from_content(found)
 
+    def _compared(self) -> dict[str, Any]:
+        """Return what two equal results have in common."""
+        return self.to_dict()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._compared() == other._compared()
+
     def _shown(self) -> Mapping[str, str]:
         """Return the few numbers that a notebook shows, by name."""
         return {}

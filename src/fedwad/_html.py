@@ -1,11 +1,17 @@
-"""Results in notebooks: small pieces of HTML without style sheets or scripts."""
+"""Results in notebooks: data frames, and small pieces of HTML without style sheets or scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["card", "grid"]
+from fedwad.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["card", "data_frame", "grid"]
 
 _CELL = "padding:2px 8px;text-align:right"
 
@@ -35,3 +41,12 @@ def grid(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str
         for name, row in zip(names, rows, strict=True)
     )
     return card(title, {}) + f"<table><tr><th></th>{top}</tr>{body}</table>"
+
+
+def data_frame(content: Any, **options: Any) -> pd.DataFrame:
+    """The content as a pandas DataFrame; InputError unless pandas is installed."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("to_frame needs pandas; run: pip install pandas.") from None
+    return pd.DataFrame(content, **options)

@@ -73,7 +73,7 @@ def test_json_is_one_object_without_weights(folder):
         (["--report", "page.pdf"], "give the name of a .html file"),
         (["--model", "rnn"], "no model 'rnn'"),
         (["--body-epochs", "1"], "body_epochs is an option of fedrep"),
-        (["--connect", "hub:1"], "needs to know the engine"),
+        (["--connect", "hub:1"], "--connect needs an engine"),
     ],
 )
 def test_errors_are_one_sentence(folder, words, sentence):

@@ -97,11 +97,6 @@ class AuditResult(Saved):
     seed: int
     samples: Samples | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AuditResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         recovered = f"{self.recovered} reconstructed exactly"
         return f"<audit of {self.n_attacked} records under {self.policy}: {recovered}>"

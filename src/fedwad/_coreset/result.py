@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fedwad._files import Saved
+from fedwad._html import data_frame
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats, Measure
@@ -100,11 +101,6 @@ class CoresetResult(Saved):
     traffic: Traffic = field(default_factory=Traffic)
     features: tuple[str, ...] | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CoresetResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __len__(self) -> int:
         return len(self.weights)
 
@@ -122,11 +118,7 @@ class CoresetResult(Saved):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a pandas DataFrame with the names of features as columns."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
-        return pd.DataFrame(
+        return data_frame(
             self.points, columns=None if self.features is None else list(self.features)
         )
 

@@ -66,11 +66,6 @@ class PermutationTestResult(Saved):
     traffic: Traffic
     evidence: Evidence | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PermutationTestResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<permutation test {' - '.join(self.sites)}: p = {self.pvalue:.4g}>"
 

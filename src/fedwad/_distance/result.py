@@ -95,11 +95,6 @@ class DistanceResult(Saved):
     rows: tuple[int, ...] = ()
     evidence: Evidence | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DistanceResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         a, b = self.sites
         private = "" if self.privacy is None else f", epsilon {self.privacy['epsilon']:g}"

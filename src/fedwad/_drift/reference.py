@@ -136,11 +136,6 @@ class Reference(Saved):
             getattr(source_site.federation, "schema", None),
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reference) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         summary, means = self._reply.summary, self._means
         return (

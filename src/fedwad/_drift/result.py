@@ -89,11 +89,6 @@ class DriftResult(Saved):
         where = f", mostly in {', '.join(causes)}" if causes else ""
         return f"Drift: {after} differs from {before} by more than chance{where} ({numbers})."
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DriftResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<{self.sentence.removesuffix('.')}>"
 

@@ -17,6 +17,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._embedding.groups import kmeans, suggest
 from fedwad._embedding.pairs import pair_distance, pair_values, settle_borders
 from fedwad._files import Saved
+from fedwad._html import data_frame
 from fedwad._matrix.result import MatrixRound
 from fedwad._words import bytes_in_words
 from fedwad.errors import InputError
@@ -92,11 +93,6 @@ class EmbeddingResult(Saved):
     def __post_init__(self) -> None:
         index_of = {name: index for index, name in enumerate(self.sites)}
         object.__setattr__(self, "_index_of", index_of)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EmbeddingResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -200,11 +196,7 @@ class EmbeddingResult(Saved):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a pandas DataFrame, one row for each site."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
-        return pd.DataFrame(self.embedding, index=list(self.sites))
+        return data_frame(self.embedding, index=list(self.sites))
 
     def plot(
         self, clusters: Sequence[int] | NDArray[np.int64] | None = None, path: Any = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedwad._html import data_frame
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
@@ -174,16 +175,12 @@ class Explanation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each column, the largest excess first, as a pandas DataFrame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame needs pandas; run: pip install pandas.") from None
         rows = [dict(row) for row in self.records()]
         for row in rows:
             here, there = row.pop("here"), row.pop("there")
             for key in ("mean", "std", "missing"):
                 row[f"{key}_here"], row[f"{key}_there"] = here.get(key), there.get(key)
-        return pd.DataFrame(rows).set_index("name")
+        return data_frame(rows).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists."""

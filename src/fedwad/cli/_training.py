@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Protocol, get_type_hints
+
+import typer
 
 import fedwad
 from fedwad.cli.console import Bar, errors
-from fedwad.cli.engine import run_on_engine, shown
-from fedwad.cli.sites import find_files, read_sites
-from fedwad.engines.job import Job
-from fedwad.errors import InputError
+from fedwad.cli.engine import Deployment
+from fedwad.cli.groups import Group, keyword_parameter
+from fedwad.cli.sites import read_sites
 from fedwad.federation import Columns
 from fedwad.learning import TrainingOptions, TrainingResult, train
 
-__all__ = ["EngineRunner", "LocalRunner", "Runner", "clean_interrupt"]
+__all__ = ["EngineRunner", "LocalRunner", "Runner", "TrainingArguments", "clean_interrupt"]
+
+
+_HELP = {
+    "algorithm": "fedavg: one model per cluster. fedper, fedrep: the last layer stays with each"
+    " site, and fedrep trains it first.",
+    "model": "mlp, cnn, or 'package.module:function' that makes a network.",
+    "rounds": "Rounds of training.",
+    "fraction_train": "Fraction of a cluster that trains in a round.",
+    "epochs": "Passes of a site over its samples in a round.",
+    "batch_size": "Samples per step.",
+    "learning_rate": "Learning rate of SGD.",
+    "momentum": "Momentum of SGD.",
+    "test_size": "Fraction of its samples that a site keeps for tests.",
+    "seed": "The same seed gives the same result.",
+    "personal": "Layer that stays with each site, for fedrep and fedper; can be given several"
+    " times. The last layer by default.",
+    "last_epochs": "Passes over the own layers in the end, for fedrep and fedper [10].",
+    "body_epochs": "Epochs of the shared layers in a round, for fedrep [1].",
+}
+
+
+class TrainingArguments(Group):
+    """The fields of `TrainingOptions` as options of the command."""
+
+    def __init__(self, personal: list[str] | None, **options: Any) -> None:
+        self.options = TrainingOptions(personal=tuple(personal) if personal else None, **options)
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        hints = get_type_hints(TrainingOptions) | {"personal": list[str] | None}
+        return [
+            keyword_parameter(
+                spec.name,
+                Annotated[hints[spec.name], typer.Option(help=_HELP[spec.name])],
+                spec.default,
+            )
+            for spec in fields(TrainingOptions)
+        ]
 
 
 class Runner(Protocol):
@@ -64,47 +103,22 @@ class EngineRunner:
     data: Sequence[str]
     columns: Columns
     bar: Bar
-    engine: Any
-    connect: str | None
-    ca: Path | None
-    timeout: float
-
-    def __post_init__(self) -> None:
-        if self.engine is None:
-            raise InputError(
-                "--connect needs to know the engine; add --engine flower or --engine flare."
-            )
+    deployment: Deployment
 
     def train(
         self, options: TrainingOptions, groups: dict[str, int] | None = None
     ) -> TrainingResult:
-        names = self._names() if groups is None else tuple(groups)
         more = {} if groups is None else {"groups": groups}
-        return TrainingResult.from_dict(self._run(Job("train", names, options.to_dict() | more)))
+        return TrainingResult.from_dict(self._run("train", options.to_dict() | more, groups or ()))
 
     def matrix(self, seed: int) -> fedwad.MatrixResult:
-        job = Job("matrix", self._names(), {"labels": True, "seed": seed})
-        return fedwad.MatrixResult.from_dict(self._run(job))
+        return fedwad.MatrixResult.from_dict(self._run("matrix", {"labels": True, "seed": seed}))
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self.data if self.connect is not None else self._files())
-
-    def _files(self) -> Any:
-        return find_files(list(self.data))
-
-    def _run(self, job: Job) -> dict[str, Any]:
-        return shown(
-            run_on_engine(
-                self.engine,
-                job,
-                self.connect,
-                self.ca,
-                self.timeout,
-                False,
-                self._files,
-                self.columns,
-                self.bar.line,
-            )
+    def _run(
+        self, algorithm: str, options: dict[str, Any], names: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        return self.deployment.run(
+            algorithm, self.data, options, self.columns, self.bar.line, names=tuple(names)
         )
 
 

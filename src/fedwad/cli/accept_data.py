@@ -7,22 +7,21 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
+from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
 from fedwad.cli.console import guarded, screen
+from fedwad.cli.groups import grouped
 from fedwad.errors import InputError
-from fedwad.federation import Columns, FileLedger, Policy, accept_data, load_site_data
+from fedwad.federation import FileLedger, Policy, accept_data, load_site_data
 
 __all__ = ["accept"]
 
 
 @guarded
+@grouped
 def accept(
     data: DataFile,
     policy: PolicyFile,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
+    tables: TableOptions,
     ledger: Annotated[
         Path | None, typer.Option(help="The node's ledger; next to the policy when left out.")
     ] = None,
@@ -37,7 +36,7 @@ def accept(
     path = policy.with_suffix(".ledger.jsonl") if ledger is None else ledger
     if not path.exists():
         raise InputError(f"There is no ledger {path}, so any data can be asked about.")
-    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
+    held = load_site_data(data, rules, tables.columns)
     site_ledger = FileLedger(path)
     screen.print(
         f"{site_ledger.queries} queries were answered about the data so far. Whoever has those"

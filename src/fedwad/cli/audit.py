@@ -6,18 +6,18 @@ import math
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad._audit import AuditResult, Row
+from fedwad._audit import AuditResult, Method, Row
 from fedwad._matrix.api import Progress
-from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
-from fedwad.cli.groups import Json, Seed
+from fedwad.cli.groups import Json, Seed, grouped
 from fedwad.cli.policy_check import UNTRIED_WARNING, untried
 from fedwad.errors import InputError
 from fedwad.federation import Policy
@@ -26,10 +26,12 @@ __all__ = ["audit"]
 
 
 @guarded
+@grouped
 def audit(
     data: Annotated[
         Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)
     ],
+    tables: TableOptions,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -37,24 +39,8 @@ def audit(
         ),
     ] = None,
     method: Annotated[
-        Literal[
-            "fedwad",
-            "hub",
-            "summary",
-            "test",
-            "coreset",
-            "classifier",
-            "training",
-            "private",
-            "schema",
-        ]
-        | None,
-        typer.Option(help="Attack one method only.", show_default=False),
+        Method | None, typer.Option(help="Attack one method only.", show_default=False)
     ] = None,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
     seed: Seed = 0,
     save: Annotated[
         Path | None, typer.Option(help="Write the result, without records, to this .json file.")
@@ -83,10 +69,10 @@ def audit(
             policy,
             method,
             seed,
-            label_column=label_column,
-            drop=drop or (),
-            missing=missing or (),
-            schema=schema,
+            label_column=tables.label_column,
+            drop=tables.drop or (),
+            missing=tables.missing or (),
+            schema=tables.schema,
             callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
     if save is not None:

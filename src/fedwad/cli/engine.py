@@ -20,12 +20,11 @@ from fedwad.tables import Schema
 __all__ = [
     "Ca",
     "Connect",
+    "Deployment",
     "Engine",
     "EngineOptions",
     "Resume",
     "Timeout",
-    "run_on_engine",
-    "shown",
 ]
 
 _SCHEMA = "agreed_schema"
@@ -64,11 +63,9 @@ Resume = Annotated[
 
 
 @dataclass(frozen=True)
-class EngineOptions(Group):
-    """Where a command runs, and how an interrupted run continues."""
+class Deployment(Group):
+    """Where a command runs: in this process, in an engine's simulation, or on real sites."""
 
-    checkpoint: Checkpoint = None
-    resume: Resume = False
     engine: Engine = None
     connect: Connect = None
     ca: Ca = None
@@ -86,80 +83,85 @@ class EngineOptions(Group):
         options: Mapping[str, Any],
         columns: Columns,
         on_progress: Callable[[str], None],
+        *,
+        names: Sequence[str] = (),
+        resume: bool = False,
     ) -> dict[str, Any]:
-        """Run an algorithm on the engine and return the content of its result."""
+        """Run an algorithm on the engine and return the content of its result.
+
+        `sources` are names of sites, or files for a simulation. `names` are the sites that take
+        part, if not all of them.
+        """
+        if self.engine is None:
+            raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
+        files = find_files(sources) if self.connect is None else {}
+        job = Job(algorithm, tuple(names or files or sources), options)
+        if self.connect is None:
+            return _shown(self._simulate(job, files, columns, on_progress, resume))
+        if columns.to_options():
+            raise InputError(
+                "--label-column, --drop, --missing and --schema are for files; a site's own"
+                " settings say what its columns are."
+            )
+        return _shown(self._submit(job, self.connect, on_progress, resume))
+
+    def _simulate(
+        self,
+        job: Job,
+        files: Mapping[str, Path],
+        columns: Columns,
+        on_progress: Callable[[str], None],
+        resume: bool,
+    ) -> dict[str, Any]:
+        if resume or self.ca is not None:
+            raise InputError("--resume and --ca belong to a deployment; add --connect.")
+        if self.engine == "flower":
+            from fedwad.engines.flower import simulate
+        else:
+            from fedwad.engines.flare import simulate
+        return simulate(
+            job, files, **columns.to_options(), timeout=self.timeout, on_progress=on_progress
+        )
+
+    def _submit(
+        self, job: Job, connect: str, on_progress: Callable[[str], None], resume: bool
+    ) -> dict[str, Any]:
+        common: dict[str, Any] = {
+            "connect": connect,
+            "timeout": self.timeout,
+            "on_progress": on_progress,
+            "resume": resume,
+        }
+        if self.engine == "flower":
+            from fedwad.engines.flower import submit
+
+            return submit(job, root_certificates=self.ca, **common)
+        if self.ca is not None:
+            raise InputError("--ca is for flower; FLARE's startup kit holds its certificates.")
+        from fedwad.engines.flare import submit as submit_to_flare
+
+        return submit_to_flare(job, **common)
+
+
+@dataclass(frozen=True)
+class EngineOptions(Deployment):
+    """Where a command runs, and how an interrupted run continues."""
+
+    checkpoint: Checkpoint = None
+    resume: Resume = False
+
+    def run(self, *job: Any, **options: Any) -> dict[str, Any]:
+        """Run an algorithm as `Deployment.run` does."""
         if self.checkpoint is not None:
             raise InputError(
                 "--checkpoint is for runs in this process; a deployment keeps its own."
             )
-        if self.engine is None:
-            raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
-        files = find_files(sources) if self.connect is None else {}
-        names = tuple(files or sources)
-        outcome = run_on_engine(
-            self.engine,
-            Job(algorithm, names, options),
-            self.connect,
-            self.ca,
-            self.timeout,
-            self.resume,
-            lambda: files,
-            columns,
-            on_progress,
-        )
-        return shown(outcome)
+        return super().run(*job, resume=self.resume, **options)
 
 
-def shown(outcome: dict[str, Any]) -> dict[str, Any]:
+def _shown(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a result, and print the schema that the sites agreed on, if any."""
     content = {key: value for key, value in outcome.items() if key not in ("kind", _SCHEMA)}
     if _SCHEMA in outcome:
         show_schema(Schema.from_dict(outcome[_SCHEMA]))
     return content
-
-
-def run_on_engine(
-    engine: EngineName,
-    job: Job,
-    connect: str | None,
-    ca: Path | None,
-    timeout: float,
-    resume: bool,
-    files: Callable[[], Mapping[str, Path]],
-    columns: Columns,
-    on_progress: Callable[[str], None],
-) -> dict[str, Any]:
-    """Run a job on a deployment's sites, or on files in the engine's simulation."""
-    if connect is None:
-        if resume or ca is not None:
-            raise InputError("--resume and --ca belong to a deployment; add --connect.")
-        if engine == "flower":
-            from fedwad.engines.flower import simulate
-        else:
-            from fedwad.engines.flare import simulate
-        return simulate(
-            job, files(), **columns.to_options(), timeout=timeout, on_progress=on_progress
-        )
-    if columns.to_options():
-        raise InputError(
-            "--label-column, --drop, --missing and --schema are for files; a site's own settings"
-            " say what its columns are."
-        )
-    if engine == "flower":
-        from fedwad.engines.flower import submit
-
-        return submit(
-            job,
-            connect=connect,
-            root_certificates=ca,
-            timeout=timeout,
-            on_progress=on_progress,
-            resume=resume,
-        )
-    if ca is not None:
-        raise InputError("--ca is for flower; FLARE's startup kit holds its certificates.")
-    from fedwad.engines.flare import submit as submit_to_flare
-
-    return submit_to_flare(
-        job, connect=connect, timeout=timeout, on_progress=on_progress, resume=resume
-    )

@@ -31,6 +31,7 @@ __all__ = [
     "Sources",
     "check_ending",
     "grouped",
+    "keyword_parameter",
     "number_of_clusters",
 ]
 
@@ -86,14 +87,15 @@ class Group:
     def parameters(cls) -> list[inspect.Parameter]:
         hints = get_type_hints(cls, include_extras=True)
         specs = fields(cls)  # type: ignore[arg-type]
-        return [_parameter(spec.name, hints[spec.name], _default(spec)) for spec in specs]
+        return [keyword_parameter(spec.name, hints[spec.name], _default(spec)) for spec in specs]
 
 
 def _default(spec: Field[Any]) -> Any:
     return inspect.Parameter.empty if spec.default is MISSING else spec.default
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def keyword_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter of a command, from which typer makes an option."""
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
@@ -149,7 +151,7 @@ class MethodOptions(Group):
                 if spec.metadata["kind"].annotation is not None:
                     specs.setdefault(spec.name, []).append((method, spec))
         options = [_option(name, takers, cls.methods) for name, takers in specs.items()]
-        return [_parameter("method", choice, names[0]), *options]
+        return [keyword_parameter("method", choice, names[0]), *options]
 
 
 def _option(
@@ -165,7 +167,7 @@ def _option(
         flag, help=text, show_default=_defaults(takers), rich_help_panel=CORE_PANEL
     )
     annotation: Any = spec.metadata["kind"].annotation
-    return _parameter(name, Annotated[annotation | None, option], None)
+    return keyword_parameter(name, Annotated[annotation | None, option], None)
 
 
 def _defaults(takers: Sequence[tuple[type[Method], Field[Any]]]) -> str | bool:

@@ -14,9 +14,9 @@ from fedwad._matrix.newcomers import add_replies, join_options
 from fedwad._words import bytes_in_words
 from fedwad.cli.columns import Drop, LabelColumn, Missing
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
-from fedwad.cli.engine import Ca, Connect, Engine, EngineOptions, Timeout
+from fedwad.cli.engine import Deployment
 from fedwad.cli.explain import Explain, explained_json, show_explanation
-from fedwad.cli.groups import Json, Report, Save, check_ending
+from fedwad.cli.groups import Output, grouped
 from fedwad.cli.reference import one_file
 from fedwad.cli.sites import conflict_sentences
 from fedwad.federation import Columns, local
@@ -28,6 +28,7 @@ _NEIGHBOURS = 3
 
 
 @guarded
+@grouped
 def join(
     new: Annotated[
         str,
@@ -38,17 +39,12 @@ def join(
     matrix: Annotated[
         Path, typer.Option(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
     ],
+    output: Output,
+    deployment: Deployment,
     label_column: LabelColumn = None,
     drop: Drop = None,
     missing: Missing = None,
     explain: Explain = False,
-    save: Save = None,
-    report: Report = None,
-    as_json: Json = False,
-    engine: Engine = None,
-    connect: Connect = None,
-    ca: Ca = None,
-    timeout: Timeout = 3600.0,
 ) -> None:
     """Is a new site like the others? Only the new site is asked.
 
@@ -56,35 +52,33 @@ def join(
     sent if their policies allow it. The exit code is 3 if the new site is unlike all of them. On an
     engine, the policy of the new site must allow its replies to be kept, too.
     """
-    check_ending(save, ".json", "--save")
-    check_ending(report, ".html", "--report")
+    output.check([new])
     known = fedwad.MatrixResult.load(matrix)
     schema = None if known.evidence is None else known.evidence.schema
-    agreed = "auto" if schema is not None or connect is not None else None
+    agreed = "auto" if schema is not None or deployment.connect is not None else None
     columns = Columns.of(label_column, drop, missing, agreed)
-    engine_options = EngineOptions(engine=engine, connect=connect, ca=ca, timeout=timeout)
-    if engine_options.used:
-        result = _on_engine(known, new, columns, engine_options)
+    if deployment.used:
+        result = _on_engine(known, new, columns, deployment)
     else:
         name, path = one_file(new)
         fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
         result = known.add(fed[name])
     name = result.sites[-1]
     found = result.placement(name)
-    if save is not None:
-        result.save(save)
-    if report is not None:
+    if output.save is not None:
+        result.save(output.save)
+    if output.report is not None:
         from fedwad.report import write_report
 
         write_report(
             result,
-            report,
+            output.report,
             schema=schema,
             newcomer=name,
             warnings=conflict_sentences(schema),
             command=shlex.join(["fedwad", *sys.argv[1:]]),
         )
-    if as_json:
+    if output.as_json:
         sent = {"up": result.traffic.up, "messages": result.traffic.messages}
         explained = explained_json(found.explanation)
         print_json(found.to_dict() | {"traffic": sent, "sites": list(result.sites)} | explained)
@@ -95,12 +89,12 @@ def join(
 
 
 def _on_engine(
-    known: fedwad.MatrixResult, new: str, columns: Columns, options: EngineOptions
+    known: fedwad.MatrixResult, new: str, columns: Columns, deployment: Deployment
 ) -> fedwad.MatrixResult:
     """Ask the new site on an engine, and place it here."""
-    name = new if options.connect is not None else one_file(new)[0]
+    name = new if deployment.connect is not None else one_file(new)[0]
     with progress_bar(f"Asking {name}") as bar:
-        outcome = options.run("join", [new], join_options(known), columns, bar.line)
+        outcome = deployment.run("join", [new], join_options(known), columns, bar.line)
     return add_replies(known, name, outcome["replies"])
 
 

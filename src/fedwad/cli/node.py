@@ -13,14 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedwad._words import bytes_in_words
-from fedwad.cli.columns import DataFile, Drop, LabelColumn, Missing, PolicyFile, SchemaFile
+from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
 from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.groups import Json
+from fedwad.cli.groups import Json, grouped
 from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
 from fedwad.federation import (
     Client,
-    Columns,
     Ledger,
     Policy,
     guarantee_warning,
@@ -34,13 +33,11 @@ _RIGHT = ("smallest cell", "sends")
 
 
 @guarded
+@grouped
 def check(
     data: DataFile,
     policy: PolicyFile,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
+    tables: TableOptions,
     ledger: Annotated[
         Path | None,
         typer.Option(help="The node's ledger; next to the policy when left out. It is only read."),
@@ -53,7 +50,7 @@ def check(
     does not change the ledger.
     """
     rules = Policy.load(policy)
-    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
+    held = load_site_data(data, rules, tables.columns)
     site_ledger = _read_ledger(policy.with_suffix(".ledger.jsonl") if ledger is None else ledger)
     warning = guarantee_warning(site_ledger, rules)
     trials = try_requests(Client(held, rules))

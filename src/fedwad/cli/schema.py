@@ -11,10 +11,9 @@ import typer
 
 from fedwad.cli.columns import Drop, LabelColumn, Missing
 from fedwad.cli.console import errors, guarded, print_json, progress_bar, screen
-from fedwad.cli.engine import Ca, Connect, Engine, Timeout, run_on_engine
-from fedwad.cli.groups import Json, Sources, check_ending
+from fedwad.cli.engine import Deployment
+from fedwad.cli.groups import Json, Sources, check_ending, grouped
 from fedwad.cli.sites import find_files, show_conflicts
-from fedwad.engines.job import Job
 from fedwad.errors import InputError
 from fedwad.federation import Columns, agreed_between, private_between, read_raw
 from fedwad.privacy import check_draft
@@ -26,8 +25,10 @@ _PRIVACY = "Differential privacy"
 
 
 @guarded
+@grouped
 def schema(
     files: Sources,
+    deployment: Deployment,
     out: Annotated[
         Path | None, typer.Option(help="Write the schema to this .toml file.", show_default=False)
     ] = None,
@@ -53,10 +54,6 @@ def schema(
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
-    engine: Engine = None,
-    connect: Connect = None,
-    ca: Ca = None,
-    timeout: Timeout = 3600.0,
     as_json: Json = False,
 ) -> None:
     """How are the columns of the sites' tables encoded?
@@ -67,9 +64,9 @@ def schema(
     """
     check_ending(out, ".toml", "--out")
     columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
-    if engine is not None or connect is not None:
+    if deployment.used:
         options = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
-        found = _on_engine(files, columns, options, engine, connect, ca, timeout)
+        found = _on_engine(files, columns, options, deployment)
     else:
         found = _in_process(find_files(files), columns, epsilon, delta)
     if out is not None:
@@ -106,34 +103,15 @@ def _in_process(
 
 
 def _on_engine(
-    files: list[str],
-    columns: Columns,
-    options: dict[str, Any],
-    engine: str | None,
-    connect: str | None,
-    ca: Path | None,
-    timeout: float,
+    files: list[str], columns: Columns, options: dict[str, Any], deployment: Deployment
 ) -> Schema:
-    if engine not in ("flower", "flare"):
-        raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
     if options and isinstance(columns.schema, Schema):
         check_draft(columns.schema)
         options["draft"] = columns.schema.to_toml()
-        columns = columns if connect is None else replace(columns, schema="auto", schema_path="")
+        if deployment.connect is not None:
+            columns = replace(columns, schema="auto", schema_path="")
     with progress_bar("Asking the sites") as bar:
-        paths = find_files(files) if connect is None else {}
-        outcome = run_on_engine(
-            engine,  # type: ignore[arg-type]
-            Job("schema", tuple(paths or files), options),
-            connect,
-            ca,
-            timeout,
-            False,
-            lambda: paths,
-            columns,
-            bar.line,
-        )
-    return Schema.from_dict(outcome)
+        return Schema.from_dict(deployment.run("schema", files, options, columns, bar.line))
 
 
 def _content(found: Schema) -> dict[str, object]:

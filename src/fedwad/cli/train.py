@@ -16,25 +16,33 @@ from rich.table import Table
 
 from fedwad._files import write_atomically
 from fedwad._words import bytes_in_words
-from fedwad.cli._training import EngineRunner, LocalRunner, Runner, clean_interrupt
-from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli._training import (
+    EngineRunner,
+    LocalRunner,
+    Runner,
+    TrainingArguments,
+    clean_interrupt,
+)
+from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
-from fedwad.cli.engine import Ca, Connect, Engine, Timeout
-from fedwad.cli.groups import Json
+from fedwad.cli.engine import Deployment
+from fedwad.cli.groups import Json, Report, grouped
 from fedwad.errors import InputError
-from fedwad.federation import Columns
-from fedwad.learning import Algorithm, TrainingOptions, TrainingResult
+from fedwad.learning import TrainingOptions, TrainingResult
 
 __all__ = ["train"]
 
 _TOGETHER, _APART = "all together", "in clusters"
-_DEFAULT = TrainingOptions()
 
 Wanted = int | Literal["auto"] | None
 
 
 @guarded
+@grouped
 def train(
+    training: TrainingArguments,
+    tables: TableOptions,
+    deployment: Deployment,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -47,62 +55,14 @@ def train(
         list[str] | None,
         typer.Option("--data", help="The same as an option; can be given several times."),
     ] = None,
-    algorithm: Annotated[
-        Algorithm,
-        typer.Option(
-            help="fedavg: one model per cluster. fedper, fedrep: the last layer stays with each"
-            " site, and fedrep trains it first."
-        ),
-    ] = _DEFAULT.algorithm,
-    model: Annotated[
-        str, typer.Option(help="mlp, cnn, or 'package.module:function' that makes a network.")
-    ] = _DEFAULT.model,
     clusters: Annotated[
         str,
         typer.Option("--k", help="Number of clusters by dataset distance.", metavar="auto|K|none"),
     ] = "auto",
-    rounds: Annotated[int, typer.Option(help="Rounds of training.")] = _DEFAULT.rounds,
-    fraction_train: Annotated[
-        float, typer.Option(help="Fraction of a cluster that trains in a round.")
-    ] = _DEFAULT.fraction_train,
-    epochs: Annotated[
-        int, typer.Option(help="Passes of a site over its samples in a round.")
-    ] = _DEFAULT.epochs,
-    batch_size: Annotated[int, typer.Option(help="Samples per step.")] = _DEFAULT.batch_size,
-    learning_rate: Annotated[
-        float, typer.Option(help="Learning rate of SGD.")
-    ] = _DEFAULT.learning_rate,
-    momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = _DEFAULT.momentum,
-    test_size: Annotated[
-        float, typer.Option(help="Fraction of its samples that a site keeps for tests.")
-    ] = _DEFAULT.test_size,
-    personal: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Layer that stays with each site, for fedrep and fedper; can be given several"
-            " times. The last layer by default."
-        ),
-    ] = None,
-    last_epochs: Annotated[
-        int | None,
-        typer.Option(help="Passes over the own layers in the end, for fedrep and fedper [10]."),
-    ] = None,
-    body_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of the shared layers in a round, for fedrep [1].")
-    ] = None,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = _DEFAULT.seed,
     save: Annotated[
         Path | None, typer.Option(help="Folder for the models (.npz, one per cluster) and results.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    engine: Engine = None,
-    connect: Connect = None,
-    ca: Ca = None,
-    timeout: Timeout = 3600.0,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Train a classifier without pooling the data: on all sites together, and in clusters of
@@ -115,28 +75,13 @@ def train(
     _check_outputs(save, report)
     sources = _sources(files, data)
     wanted = _wanted(clusters)
-    options = TrainingOptions(
-        algorithm=algorithm,
-        model=model,
-        rounds=rounds,
-        fraction_train=fraction_train,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        test_size=test_size,
-        seed=seed,
-        personal=tuple(personal) if personal else None,
-        last_epochs=last_epochs,
-        body_epochs=body_epochs,
-    )
-    columns = Columns.of(label_column, drop, missing, schema)
-    here = engine is None and connect is None
-    with progress_bar("Asking the sites") as bar, clean_interrupt() if here else nullcontext():
-        if here:
-            runner: Runner = LocalRunner(sources, columns, bar)
+    options, columns = training.options, tables.columns
+    stop = nullcontext() if deployment.used else clean_interrupt()
+    with progress_bar("Asking the sites") as bar, stop:
+        if deployment.used:
+            runner: Runner = EngineRunner(sources, columns, bar, deployment)
         else:
-            runner = EngineRunner(sources, columns, bar, engine, connect, ca, timeout)
+            runner = LocalRunner(sources, columns, bar)
         results = _compare(runner, options, wanted)
     _write(results, save, report)
     if as_json:

@@ -113,11 +113,6 @@ class Dataset:
             return self
         return self.ordered(tuple(sorted(self.features)))
 
-    @property
-    def sources(self) -> tuple[str, ...] | None:
-        """The column of the table that each feature comes from."""
-        return self.features if self.schema is None else self.schema.feature_columns
-
     def ordered(self, features: tuple[str, ...]) -> Dataset:
         """The same data with their named features in this order."""
         order = [(self.features or ()).index(name) for name in features]

@@ -49,6 +49,29 @@ class Federation(Protocol):
         ...
 
 
+class NamedSites:
+    """What federations share: sites by name and, where they are known, features and the schema.
+
+    `features` are the names of the features, and `schema` is what encoded the sites' tables.
+    """
+
+    features: tuple[str, ...] | None = None
+    schema: Schema | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Site:
+        return site(self, name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 @dataclass(frozen=True)
 class Site:
     """One client of a federation as seen from outside: a name, and no data."""
@@ -84,21 +107,12 @@ class MeteredFederation:
     ) -> None:
         self._federation = federation
         self._on_reply = on_reply
-        schema: Schema | None = getattr(federation, "schema", None)
-        self.traffic = Traffic() if schema is None else Traffic(*schema.traffic)
+        self.features: tuple[str, ...] | None = getattr(federation, "features", None)
+        self.schema: Schema | None = getattr(federation, "schema", None)
+        self.traffic = Traffic() if self.schema is None else Traffic(*self.schema.traffic)
         #: Clients of this process cannot lie, so what they disagree on is a mistake of the caller.
         self._trusted = bool(getattr(federation, "in_process", False))
         self.failed: dict[str, str] = {}
-
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the features, where the federation knows them."""
-        return getattr(self._federation, "features", None)
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema that encoded the sites' tables, where the federation knows it."""
-        return getattr(self._federation, "schema", None)
 
     def ask(
         self,

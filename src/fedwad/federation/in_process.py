@@ -15,7 +15,7 @@ from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset, align_columns
 from fedwad.federation.failures import failure_of
-from fedwad.federation.federation import Answer, Federation, Question, Site, site
+from fedwad.federation.federation import Answer, Federation, NamedSites, Question
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable, as_dataset, checked_schema
@@ -26,7 +26,7 @@ from fedwad.tables import Schema
 __all__ = ["LocalFederation", "as_federation", "local"]
 
 
-class LocalFederation:
+class LocalFederation(NamedSites):
     """Clients in this process. Those asked in one round work in parallel threads."""
 
     in_process = True
@@ -40,25 +40,12 @@ class LocalFederation:
         if not clients:
             raise InputError("A federation needs at least one site.")
         self._clients = dict(clients)
-        #: Names of the features in the order of the clients' columns, if they are known.
         self.features = features
-        #: The schema that encoded the sites' tables, if one did.
         self.schema = schema
-
-    @property
-    def sources(self) -> tuple[str, ...] | None:
-        """The column of the tables that each feature comes from, if the features have names."""
-        return self.features if self.schema is None else self.schema.feature_columns
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._clients)
-
-    def __getitem__(self, name: str) -> Site:
-        return site(self, name)
-
-    def __len__(self) -> int:
-        return len(self._clients)
 
     @property
     def ledgers(self) -> dict[str, Ledger]:
@@ -74,7 +61,7 @@ class LocalFederation:
         import os
         from concurrent.futures import ThreadPoolExecutor
 
-        clients = {name: self._clients[site(self, name).name] for name in requests}
+        clients = {name: self._clients[self[name].name] for name in requests}
         can_batch = {getattr(type(request), "can_batch", False) for request in requests.values()}
         if len(requests) > 1 and can_batch == {True}:
             return dict(answer_batch(clients, requests))  # type: ignore[arg-type]

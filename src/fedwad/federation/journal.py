@@ -8,15 +8,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fedwad.errors import FederationError, FedwadError, InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import Envelope, pack, unpack
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Federation, Question, Site, site
-from fedwad.tables import Schema
+from fedwad.federation.federation import Answer, Federation, NamedSites, Question
 
 __all__ = ["Journal"]
 
@@ -27,7 +25,7 @@ _START = b"fedwad journal 2\n"
 _OLD_START = b"fedwad journal "
 
 
-class Journal:
+class Journal(NamedSites):
     """A wrapper of another federation that writes its answers to a file, round by round.
 
     An algorithm that starts again from the same seed asks the same requests again. Opened with
@@ -56,6 +54,8 @@ class Journal:
 
     def __init__(self, federation: Federation, path: str | Path, resume: bool = False) -> None:
         self._federation = federation
+        self.features = getattr(federation, "features", None)
+        self.schema = getattr(federation, "schema", None)
         self.path = Path(path)
         self._kept = _read(self.path) if resume else []
         self.replayed = 0
@@ -76,12 +76,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -90,22 +85,6 @@ class Journal:
     @property
     def names(self) -> tuple[str, ...]:
         return self._federation.names
-
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the features, where the federation knows them."""
-        return getattr(self._federation, "features", None)
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema that encoded the sites' tables, where the federation knows it."""
-        return getattr(self._federation, "schema", None)
-
-    def __getitem__(self, name: str) -> Site:
-        return site(self, name)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         """Replay the recorded answers to these requests; ask the other sites and record theirs."""

@@ -17,10 +17,9 @@ from fedwad.federation.federation import (
     Answer,
     Federation,
     MeteredFederation,
+    NamedSites,
     Question,
-    Site,
     Traffic,
-    site,
 )
 from fedwad.federation.message import Request
 from fedwad.federation.replies import payload_bytes
@@ -105,7 +104,7 @@ def _asked(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
     return request.validate()
 
 
-class KeptFederation:
+class KeptFederation(NamedSites):
     """Sites that were asked before, whose kept replies answer again, beside sites to be asked.
 
     A kept site answers only the requests that it has answered before. Nothing is sent to it.
@@ -125,16 +124,12 @@ class KeptFederation:
         self._live = live
         #: What the sites that were asked sent and received.
         self.traffic = Traffic()
-        #: Names of the features, and the schema that made them of tables, if they are known.
         self.features = features
         self.schema = schema
 
     @property
     def names(self) -> tuple[str, ...]:
         return (*self._kept, *(() if self._live is None else self._live.names))
-
-    def __getitem__(self, name: str) -> Site:
-        return site(self, name)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         """Answer for kept sites, and ask the others."""

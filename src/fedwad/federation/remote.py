@@ -13,7 +13,7 @@ from fedwad.errors import FederationError, InputError
 from fedwad.federation.bundle import BundleReply
 from fedwad.federation.codec import Envelope, VersionError, pack, unpack
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import Answer, Question, Site, site
+from fedwad.federation.federation import Answer, NamedSites, Question
 from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.schema import AdoptSchemaReply, ProfileReply
@@ -29,7 +29,7 @@ __all__ = [
 R = TypeVar("R", bound=Reply | BundleReply | Failure)
 
 
-class RemoteFederation(ABC):
+class RemoteFederation(NamedSites, ABC):
     """Clients that answer messages. An engine adds `exchange`, which carries bytes and knows
     nothing of their content.
 
@@ -51,12 +51,6 @@ class RemoteFederation(ABC):
     def names(self) -> tuple[str, ...]:
         return self._names
 
-    def __getitem__(self, name: str) -> Site:
-        return site(self, name)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
     @abstractmethod
     def exchange(
         self, messages: Mapping[str, bytes], timeout: float
@@ -68,7 +62,7 @@ class RemoteFederation(ABC):
         known = {
             name: self.descriptions.pop(name)
             for name, request in requests.items()
-            if site(self, name).name in self.descriptions and type(request) is DescribeRequest
+            if self[name].name in self.descriptions and type(request) is DescribeRequest
         }
         unknown = {name: request for name, request in requests.items() if name not in known}
         return {**known, **(self._ask(unknown) if unknown else {})}

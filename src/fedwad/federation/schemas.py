@@ -13,9 +13,8 @@ from fedwad.federation.federation import (
     Answer,
     Federation,
     MeteredFederation,
+    NamedSites,
     Question,
-    Site,
-    site,
 )
 from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, digest_of
@@ -97,32 +96,18 @@ def hand_out(federation: Federation, names: Sequence[str], schema: Schema) -> No
     MeteredFederation(federation).ask(dict.fromkeys(names, request), AdoptSchemaReply)
 
 
-class AgreedFederation:
+class AgreedFederation(NamedSites):
     """A federation whose sites have agreed on a schema, which each gets with its first request."""
 
+    schema: Schema
+
     def __init__(self, federation: Federation, schema: Schema, waiting: Iterable[str]) -> None:
-        self._federation, self.schema = federation, schema
+        self._federation, self.schema, self.features = federation, schema, schema.feature_names
         self._request, self._waiting = AdoptSchemaRequest(schema.to_toml()), set(waiting)
 
     @property
     def names(self) -> tuple[str, ...]:
         return self._federation.names
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The encoded columns."""
-        return self.schema.feature_names
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The column of the tables that each feature comes from."""
-        return self.schema.feature_columns
-
-    def __getitem__(self, name: str) -> Site:
-        return site(self, name)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         """Ask the sites; those that have not got the schema yet take it first, in one bundle with

@@ -89,11 +89,6 @@ class TrainingResult(Saved):
         """Mean accuracy over sites of always predicting the most frequent class."""
         return float(self.baseline.mean())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TrainingResult) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         groups = len(self.weights)
         return (

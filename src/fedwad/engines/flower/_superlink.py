@@ -11,7 +11,6 @@ import ssl
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
 
 import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -114,12 +113,7 @@ class SuperLinkClient:
         self._heartbeats.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._heartbeats.join()
         with suppress(httpx.HTTPError):

@@ -1,0 +1,97 @@
+"""Why the sites of a matrix differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedwad._explain.clusters import explain_clusters
+from fedwad._explain.evidence import Evidence
+from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explanation import Explanation
+from fedwad._explain.parts import Known
+from fedwad.errors import InputError
+from fedwad.ot import Floats
+
+__all__ = ["ExplainedMatrix"]
+
+
+class ExplainedMatrix:
+    """The part of a MatrixResult that explains its distances; it has the fields below."""
+
+    sites: tuple[str, ...]
+    value: Floats
+    p: float
+    population: Floats | None
+    population_interval: tuple[Floats, Floats] | None
+    evidence: Evidence | None
+
+    def explain(
+        self, a: str | None = None, b: str | None = None, *, names: Sequence[str] | None = None
+    ) -> Any:
+        """Return why two sites differ, as `fedwad.Explanation`.
+
+        With one site, a mapping from each other site to the explanation of the two; without any, a
+        mapping from each pair of sites.
+
+        Parameters
+        ----------
+        a, b : names of sites
+        names : names of the columns, where the sites' data have none
+        """
+        evidence = known_evidence(self.evidence, self.p)
+        asked = [self._index(one) for one in (a, b) if one is not None]
+        if len(asked) == 2:
+            return self._explain(evidence, asked[0], asked[1], names)
+        if asked:
+            others = [k for k in range(len(self.sites)) if k != asked[0]]
+            return {self.sites[k]: self._explain(evidence, asked[0], k, names) for k in others}
+        return {
+            (self.sites[i], self.sites[j]): self._explain(evidence, i, j, names)
+            for i, j in combinations(range(len(self.sites)), 2)
+        }
+
+    def explain_clusters(
+        self, labels: Sequence[int] | NDArray[np.int64], *, names: Sequence[str] | None = None
+    ) -> dict[int, Explanation]:
+        """Return what separates each cluster from the rest, by its label.
+
+        A column's part is its mean over pairs of a site inside and one outside, less its mean over
+        pairs inside.
+
+        Parameters
+        ----------
+        labels : one for each site, such as `m.cluster(3)`
+        names : names of the columns, where the sites' data have none
+        """
+        evidence = known_evidence(self.evidence, self.p)
+        return explain_clusters(evidence, self.sites, list(labels), self._known, names)
+
+    def _explain(
+        self, evidence: Evidence, i: int, j: int, names: Sequence[str] | None
+    ) -> Explanation:
+        if i == j:
+            raise InputError(f"'{self.sites[i]}' is named twice; name two different sites.")
+        sites = self.sites[i], self.sites[j]
+        return explain_pair(evidence, (i, j), sites, self._known(i, j), names)
+
+    def _known(self, i: int, j: int) -> Known:
+        """Return what is known of a pair as a whole."""
+        value = float(self.value[i, j])
+        if self.population is None or self.population_interval is None:
+            return Known(value)
+        population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
+        if np.isnan(population):
+            return Known(value)
+        return Known(value, population, low > 0, low)
+
+    def _index(self, name: str) -> int:
+        if name not in self.sites:
+            raise InputError(
+                f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
+            )
+        return self.sites.index(name)
