@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedwad.ot import Measure, wasserstein
-from fedwad.ot._calibration import Calibration, calibrate, fit_gamma, power_law
+from fedwad.ot._calibration import Calibration, calibrate, fit_reach, power_law
 
 
 def independent_square(draw, repeats):
@@ -30,7 +30,7 @@ def test_rows_in_any_order_give_the_same_numbers():
     one, two = calibrate(Measure(rows)), calibrate(Measure(rows[rng.permutation(90)]))
     assert one.noise == two.noise
     assert one.synthetic == two.synthetic
-    assert one.gamma == two.gamma
+    assert one.reach == two.reach
     np.testing.assert_array_equal(one.features, two.features)
 
 
@@ -92,11 +92,13 @@ def test_message_is_small():
     assert 8 * numbers < 2000
 
 
-def test_power_law_and_gamma():
+def test_power_law_and_reach():
     assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2**-1.0)
-    shares, kappas = np.array([0.9, 0.6, 0.4]), np.full(3, 0.6)
-    assert fit_gamma(kappas, shares, 1 - 0.4 * shares**3.5) == pytest.approx(3.5, abs=0.1)
-    assert fit_gamma(np.array([]), np.array([]), np.array([])) == 2.0
+    # Estimates of 1, 2 and 3 times that of one population, whose error falls with a reach of 1.2.
+    shares = 1 / np.array([1.0, 2.0, 3.0])
+    errors = 0.4 * np.exp(-np.array([0.0, 1.0, 2.0]) / 1.2)
+    assert fit_reach(0.6, shares, 1 - errors * shares) == pytest.approx(1.2, rel=0.1)
+    assert fit_reach(0.6, np.array([]), np.array([])) == pytest.approx(0.3, rel=0.1)
     assert Calibration(10, 4.0, 4.0, 0, 1, 10, 1, 1, 2).exponent > 0
 
 

@@ -61,6 +61,33 @@ def test_calibration_leaves_far_estimates_and_corrects_near_ones():
     assert (np.diff(values) > 0).all()
 
 
+def test_errors_fall_with_the_difference_and_order_stays():
+    """Too high and too low estimates: one reach beyond those of one population, 1 / e of the error
+    is left."""
+    for exact_square in (4.0, 12.0):
+        c = Calibration(100, exact_square, exact_square, 0.0, 4, 100, 8.0, 8.0, 10.0)
+        found = calibrated_value(np.sqrt(18.0), c, c, 100, 100) ** 2
+        assert found == pytest.approx(18.0 + (exact_square - 8.0) / np.e, rel=1e-9)
+        values = [calibrated_value(v, c, c, 100, 100) for v in np.linspace(0.1, 10, 60)]
+        assert (np.diff(values) > 0).all()
+
+
+def test_many_rows_are_beside_the_synthetic_samples_of_their_summary():
+    """Thin data: what a server estimates for one population stays high, and the client's small
+    halves do not show how high."""
+    from fedwad.ot import estimate
+    from fedwad.ot._self_distance import NullEstimate, self_distance
+
+    rng = np.random.default_rng(8)
+    parts = [1.0 * (rng.random((900, 30)) < 0.06) for _ in range(2)]
+    summaries = [summarise(Measure(x)) for x in parts]
+    calibrations = [calibrate(Measure(x)) for x in parts]
+    own = self_distance(summaries[0], calibrations[0])
+    assert self_distance(summaries[0], replace(calibrations[0], drawn=450)) is None
+    found = NullEstimate(calibrations[0], own).at(np.array(900.0))
+    assert found == pytest.approx(estimate(*summaries).value ** 2, rel=0.06)
+
+
 def test_noise_falls_with_either_size_and_is_symmetric():
     a = Calibration(100, 4.0, 6.0, 0.1, 4, 100, 4.0, 6.0, 2.0)
     b = Calibration(100, 9.0, 12.0, 0.1, 4, 100, 9.0, 12.0, 2.0)

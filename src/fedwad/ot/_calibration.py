@@ -20,7 +20,7 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._splits import MIN_HALF, Half, Splits
 from fedwad.ot._summary import CovarianceType
 
-__all__ = ["Calibration", "calibrate", "common_size", "fit_gamma", "power_law"]
+__all__ = ["Calibration", "calibrate", "common_size", "fit_reach", "power_law"]
 
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
@@ -31,8 +31,11 @@ _SUMMARISED = 4  # splits whose halves are summarised, at most
 _SLOWER = 1.4
 _ROUGH = 0.01  # standard error that even many splits leave
 _Number = TypeVar("_Number", float, Floats)
-_GAMMAS = np.linspace(1.0, 6.0, 51)  # values that the fit tries
-_GAMMA, _GAMMA_WEIGHT = 2.0, 1e-5  # prior of the fit and its weight, in squared relative errors
+# Reaches, relative to what is estimated for one population: those that are tried, and a typical one
+# with the standard deviation of its logarithm.
+_REACHES = np.geomspace(0.02, 10.0, 63)
+_REACH, _REACH_SPREAD = 0.3, 1.0
+_SCATTER = 0.03  # standard deviation of an estimate's error, relative to the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +57,9 @@ class Calibration:
     synthetic, synthetic_half : float
         What a server estimates from the summaries of two halves, with synthetic samples of `drawn`
         points and of half as many.
-    gamma : float
-        How fast the estimator's error vanishes with the distance, see `calibrated_square`.
+    reach : float
+        By how much an estimated square must exceed that of one population for the estimator's error
+        to fall to 1 / e, see `calibrated_square`.
     scale_noise : float
         Squared distance between the standard deviations of two halves, summed over features.
     spread_noise : float
@@ -72,7 +76,7 @@ class Calibration:
     drawn: int
     synthetic: float
     synthetic_half: float
-    gamma: float
+    reach: float
     scale_noise: float = 0.0
     spread_noise: float = 0.0
     features: Floats | None = None
@@ -156,7 +160,7 @@ def calibrate(
     count = len(measure)
     if count < 2:
         return Calibration(
-            1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, _GAMMA, features=_even(measure, features)
+            1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, 0.0, features=_even(measure, features)
         )
     splits = Splits.of(measure, cells, covariance_type, min_cell_size, support, digest)
     if codes is not None:
@@ -179,7 +183,7 @@ def calibrate(
         drawn=splits.size,
         synthetic=noise,
         synthetic_half=quarter,
-        gamma=_GAMMA,
+        reach=noise,
         scale_noise=scale_noise,
         spread_noise=spread_noise,
         features=_feature_shares(squares) if features else None,
@@ -223,7 +227,7 @@ def _with_estimates(
         synthetic=float(found.noise * np.exp(error)),
         synthetic_half=float(found.noise * np.exp(error) * 2**exponent),
     )
-    return _with_gamma(splits, found, halves[0], splits.cell_means(drawings[0]))
+    return _with_reach(splits, found, halves[0], splits.cell_means(drawings[0]))
 
 
 def _shrunk(values: Floats) -> float:
@@ -232,29 +236,39 @@ def _shrunk(values: Floats) -> float:
     return mean * mean**2 / (mean**2 + error2)
 
 
-def _with_gamma(splits: Splits, found: Calibration, half: Half, means: Floats) -> Calibration:
-    """The calibration with `gamma` fitted to pairs of parts that differ on purpose."""
-    kappas, shares, ratios = [], [], []
+def _with_reach(splits: Splits, found: Calibration, half: Half, means: Floats) -> Calibration:
+    """The same with the reach fitted to splits whose halves differ."""
+    shares, ratios = [], []
+    null, kappa = found.synthetic, found.noise / found.synthetic
     pairs = list(splits.unequal_mixtures(half, means))
     synthetic = splits.synthetic([rows for pair in pairs for rows in pair]) if pairs else []
     for k, (a, b) in enumerate(pairs):
         null = found.synthetic_at(len(a))
+        kappa = found.noise_at(len(a)) / null
         estimate = splits.estimate(synthetic[2 * k : 2 * k + 2], len(a), draws=1)
         exact = float(splits.transport(a, b).sum())
-        if null > 0 and estimate > 0 and exact > 0:
-            kappas.append(found.noise_at(len(a)) / null)
+        if estimate > 0 and exact > 0:
             shares.append(min(1.0, null / estimate))
             ratios.append(exact / estimate)
-    return replace(found, gamma=fit_gamma(np.array(kappas), np.array(shares), np.array(ratios)))
+    return replace(found, reach=null * fit_reach(kappa, np.array(shares), np.array(ratios)))
 
 
-def fit_gamma(kappas: Floats, shares: Floats, ratios: Floats) -> float:
-    """The gamma for which 1 - (1 - kappa) u^gamma fits the ratios exact / estimate best.
+def fit_reach(kappa: float, shares: Floats, ratios: Floats) -> float:
+    """The reach with which errors of estimates fall as they do between unequal halves, near a
+    typical one.
 
-    `shares` are the u of `calibrated_square`. A weak prior keeps gamma near 2.
+    Parameters
+    ----------
+    kappa : float
+        Exact square of two samples of one population, relative to its estimate T0.
+    shares, ratios : arrays
+        T0 and the exact square of each pair of unequal halves, relative to its estimate.
+
+    Returns
+    -------
+    The reach in units of T0.
     """
-    if not len(kappas):
-        return _GAMMA
-    predicted = np.maximum(1 - (1 - kappas) * shares ** _GAMMAS[:, None], 1e-3)
-    misfit = (np.log(predicted / ratios) ** 2).mean(axis=1)
-    return float(_GAMMAS[(misfit + _GAMMA_WEIGHT * (_GAMMAS - _GAMMA) ** 2).argmin()])
+    fallen = np.exp((1 - 1 / shares) / _REACHES[:, None])
+    scores = ((1 - kappa) * fallen - (1 - ratios) / shares) / _SCATTER
+    misfit = (scores**2).sum(axis=1) + (np.log(_REACHES / _REACH) / _REACH_SPREAD) ** 2
+    return float(_REACHES[misfit.argmin()])

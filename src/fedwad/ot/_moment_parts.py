@@ -9,6 +9,7 @@ import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
+from fedwad.ot._self_distance import SelfDistance
 
 _MIN_RELIABILITY = 0.4  # below, there is too little to divide by
 _ENTRIES = 1 << 20  # of covariances at a time
@@ -33,6 +34,8 @@ class Site:
     class_stds : array (k,) or None
         Standard deviations of what a dataset distance compares besides features: means and spreads
         of the classes of rows.
+    own : SelfDistance or None
+        What synthetic samples of its summary have between them, where a server needs it.
     """
 
     count: float
@@ -41,6 +44,7 @@ class Site:
     calibration: Calibration
     weight_noise: float = 0.0
     class_stds: Floats | None = None
+    own: SelfDistance | None = None
 
     @property
     def variances(self) -> Floats:

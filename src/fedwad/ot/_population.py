@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
 from fedwad.ot._moment_parts import Site, moment_parts
+from fedwad.ot._self_distance import NullEstimate, SelfDistance
 
 __all__ = ["Populations", "Site", "calibrated_square", "calibrated_value", "noise", "populations"]
 
@@ -26,8 +28,6 @@ _Z = 1.959964  # 97.5% quantile of the normal distribution
 _CALIBRATION_ERROR = 0.1
 #: Part of a calibrated square that counts as one standard deviation of its error.
 _RELATIVE_ERROR = 0.0075
-#: Relative error of `synthetic_at` for each doubling of the rows, and the most doublings.
-_PER_DOUBLING, _MOST_DOUBLINGS = 0.03, 4.0
 _SIGNIFICANT = 2.5  # standard deviations; what transport adds counts only beyond them
 # Near equality squares are skewed: the 97.5% quantile of chi-square lies 2.1 (50 degrees of
 # freedom) to 2.8 (one) standard deviations above its mean.
@@ -78,30 +78,31 @@ def calibrated_value(
 
 
 def calibrated_square(
-    squares: Floats, calibrations: Sequence[Calibration], counts: Sequence[float]
+    squares: Floats,
+    calibrations: Sequence[Calibration],
+    counts: Sequence[float],
+    own: Sequence[SelfDistance | None] | None = None,
 ) -> Floats:
-    """T (1 - (1 - kappa) u^gamma) for all pairs of estimated squared distances T, (N, N).
+    """Estimated squared distances T without the error of the estimator, for all pairs, (N, N).
 
-    E0 and T0 are the exact and the estimated squared distance of two samples of one population;
-    kappa = E0 / T0 and u = min(1, T0 / T). Estimates near T0 are multiplied by kappa, and those
-    far above it stay. T0 is extrapolated from few rows. Too low a T0 does more harm than too high
-    a one, so u takes a slightly higher T0.
+    kappa = E0 / T0 compares the exact and the estimated square of samples of one population. Up to
+    T0 an estimate is too high by its part 1 - kappa. What exceeds T0 is a difference, with which
+    that error falls: value^2 = T - (1 - kappa) T0 exp(-(T - T0) / reach). T0 is extrapolated from
+    few rows. Too low a T0 does more harm than too high a one, since what exceeds it counts in full,
+    so it is taken a little higher there.
     """
+    own = own or [None] * len(calibrations)
+    curves = [NullEstimate(c, distance) for c, distance in zip(calibrations, own, strict=True)]
     exact = _null(calibrations, counts, Calibration.noise_at)
-    estimated = _null(calibrations, counts, Calibration.synthetic_at)
+    estimated = _geometric(calibrations, counts, [curve.at for curve in curves])
     known = (estimated > 0) & (squares > 0)
     kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
-    least = _null(calibrations, counts, _safe_estimate)
-    share = np.where(known, np.minimum(1.0, least / np.where(known, squares, 1.0)), 0.0)
-    gammas = np.array([c.gamma for c in calibrations])
-    gamma = (gammas[:, None] + gammas) / 2
-    return np.asarray(squares * np.maximum(1 - (1 - kappa) * share**gamma, 0.0))
-
-
-def _safe_estimate(c: Calibration, n: Floats) -> Floats:
-    """`synthetic_at` with a margin for the error of extrapolation."""
-    doublings = np.clip(np.log2(n / c.drawn), 0.0, _MOST_DOUBLINGS)
-    return np.asarray(c.synthetic_at(n) * (1 + _PER_DOUBLING * doublings))
+    near = np.minimum(squares, _geometric(calibrations, counts, [c.at_most for c in curves]))
+    roots = np.sqrt([c.reach for c in calibrations])
+    # Estimates that are too low are corrected less the further they are, but stay in order.
+    reach = np.maximum(np.outer(roots, roots), np.maximum(exact - estimated, 0.0))
+    beyond = np.where(reach > 0, (squares - near) / np.where(reach > 0, reach, 1.0), 0.0)
+    return np.asarray(np.maximum(squares - (1 - kappa) * near * np.exp(-beyond), 0.0))
 
 
 def populations(
@@ -119,7 +120,7 @@ def populations(
         cells. The variance due to means and spreads is used where it is larger.
     """
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
-    value2 = calibrated_square(squares, calibrations, counts)
+    value2 = calibrated_square(squares, calibrations, counts, [s.own for s in sites])
     null = _null(calibrations, counts, Calibration.noise_at)
     parts = moment_parts(sites)
     noise2 = np.maximum(null * _overlap(calibrations) - parts.mean_noise, 0.0)
@@ -173,9 +174,22 @@ def _null(
 ) -> Floats:
     """Squared distances of one population at the sizes of each pair: the geometric mean of the
     curves of both clients."""
+    return _geometric(calibrations, counts, [partial(curve, c) for c in calibrations])
+
+
+def _geometric(
+    calibrations: Sequence[Calibration],
+    counts: Sequence[float],
+    curves: Sequence[Callable[[Floats], Floats]],
+) -> Floats:
+    """Geometric means of the curves of both clients, at the sizes of each pair."""
     sizes = np.array(counts, dtype=float)
-    own = [curve(c, c.common_size(n, sizes)) for c, n in zip(calibrations, counts, strict=True)]
-    table = np.array(own)  # row i is the curve of i
+    table = np.array(  # row i is the curve of i
+        [
+            curve(c.common_size(n, sizes))
+            for c, n, curve in zip(calibrations, counts, curves, strict=True)
+        ]
+    )
     return np.asarray(np.sqrt(table * table.T))
 
 

@@ -12,6 +12,7 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._population import Populations, Site, populations
+from fedwad.ot._self_distance import self_distance
 from fedwad.ot._solve import solve
 from fedwad.ot._summary import Summary
 
@@ -88,7 +89,15 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
     noises = weight_noises([summary for summary, _ in known])
     return [
-        Site(one.count, one.mean, covariance, calibration, noise, _stds_of(summary))
+        Site(
+            one.count,
+            one.mean,
+            covariance,
+            calibration,
+            noise,
+            _stds_of(summary),
+            self_distance(summary, calibration),
+        )
         for (summary, calibration), one, covariance, noise in zip(
             known, plain, covariances, noises, strict=True
         )

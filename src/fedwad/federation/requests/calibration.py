@@ -13,12 +13,13 @@ _NUMBERS = (
     "noise_std",
     "synthetic",
     "synthetic_half",
+    "reach",
     "scale_noise",
     "spread_noise",
 )
 _SUM_TOLERANCE = 1e-6
 _LARGEST_SQUARE = 1e125  # squares of it are finite
-_MOST_SPLITS, _LARGEST_GAMMA = 1000, 10.0
+_MOST_SPLITS = 1000
 
 
 def check_calibration(found: Calibration, dimension: int) -> None:
@@ -35,10 +36,6 @@ def check_calibration(found: Calibration, dimension: int) -> None:
     require(
         type(found.size) is float and 1 <= found.size <= MAX_COUNT,
         "the size of its splits is wrong.",
-    )
-    require(
-        type(found.gamma) is float and 0 < found.gamma <= _LARGEST_GAMMA,
-        "gamma of its splits is wrong.",
     )
     if found.features is not None:
         require(
