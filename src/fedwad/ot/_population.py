@@ -183,14 +183,23 @@ def _geometric(
     curves: Sequence[Callable[[Floats], Floats]],
 ) -> Floats:
     """Geometric means of the curves of both clients, at the sizes of each pair."""
+    table = _at_pairs(calibrations, counts, curves)
+    return np.asarray(np.sqrt(table * table.T))
+
+
+def _at_pairs(
+    calibrations: Sequence[Calibration],
+    counts: Sequence[float],
+    curves: Sequence[Callable[[Floats], Floats]],
+) -> Floats:
+    """The curve of each client at the sizes of its pairs; row i is the curve of i."""
     sizes = np.array(counts, dtype=float)
-    table = np.array(  # row i is the curve of i
+    return np.array(
         [
             curve(c.common_size(n, sizes))
             for c, n, curve in zip(calibrations, counts, curves, strict=True)
         ]
     )
-    return np.asarray(np.sqrt(table * table.T))
 
 
 def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
@@ -219,7 +228,10 @@ def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Fl
     """Standard deviation of the squared distance beyond means and spreads."""
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
     fluctuation = _null(calibrations, counts, _fluctuation)
-    measured = _null(calibrations, counts, _noise_error)
+    # Noise is a geometric mean of what two sites measured, whose errors are independent.
+    null = _null(calibrations, counts, Calibration.noise_at)
+    own = _at_pairs(calibrations, counts, [partial(_noise_error, c) for c in calibrations])
+    measured = null * np.hypot(own, own.T) / 2
     wrong = _CALIBRATION_ERROR * np.abs(squares - value2) + _RELATIVE_ERROR * value2
     return np.asarray(np.sqrt(fluctuation**2 + measured**2 + wrong**2))
 
@@ -230,9 +242,9 @@ def _fluctuation(c: Calibration, n: Floats) -> Floats:
 
 
 def _noise_error(c: Calibration, n: Floats) -> Floats:
-    """Standard error of noise_at(n), larger away from `size` by the exponent's own error."""
+    """Relative standard error of noise_at(n), larger away from `size` by the exponent's own."""
     if not c.noise > 0:
         return np.zeros_like(n)
     doublings = np.abs(np.log2(n / c.size))
     relative = c.noise_std / c.noise / np.sqrt(max(c.splits, 1))
-    return np.asarray(c.noise_at(n) * relative * np.hypot(1 + doublings, doublings))
+    return np.asarray(relative * np.hypot(1 + doublings, doublings))
