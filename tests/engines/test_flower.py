@@ -232,6 +232,15 @@ def test_messages_of_a_round_go_out_in_one_send(honest):
     assert set(grid.pushed[1:]) == {3}
 
 
+def test_a_window_limits_the_messages_under_way(honest, expected):
+    grid = helpers.InProcessGrid(honest)
+    nodes = find_sites(grid, ("oslo", "paris"), 5.0, window=2)
+    assert grid.pushed == [2, 1]
+    fed = GridFederation(grid, nodes, 5.0, window=1)
+    assert numbers(run(DISTANCE, fed)) == expected["distance"]
+    assert set(grid.pushed[2:]) == {1}
+
+
 def test_second_answers_are_dropped(honest, expected):
     grid = helpers.InProcessGrid({number: helpers.twice(one) for number, one in honest.items()})
     assert numbers(run(DISTANCE, federation(grid))) == expected["distance"]
@@ -481,6 +490,8 @@ def test_a_simulation_shares_progress_and_outcome_in_a_folder(tmp_path):
     writer.progress("Found\nthem.")
     writer.progress("One round.")
     assert reader.new_progress() == ["Found them.", "One round."]
+    writer.write_settings({"job": "{}", "sites": "[]"})
+    assert reader.settings() == {"job": "{}", "sites": "[]"}
     writer.progress("Another.")
     writer.finish({"kind": "distance"})
     assert reader.new_progress() == ["Another."]

@@ -19,6 +19,7 @@ _MAX_SENTENCE = 300  # characters of a node's own message that are passed on
 # is already taken.
 _DUPLICATE_NAME_SECONDS = 8.0
 _MOST_NAMES = 20  # in one sentence
+_LISTING_PAUSE = 10  # times as long as the last listing of nodes took
 _NOTICE_SECONDS = 8.0  # until a sentence says which sites are still missing
 
 
@@ -28,6 +29,7 @@ def find_sites(
     timeout: float = 60.0,
     on_progress: Callable[[str], None] | None = None,
     descriptions: dict[str, Description] | None = None,
+    window: int | None = None,
 ) -> dict[str, int]:
     """Ask every node for the name of its site and return the node id of each wanted site.
 
@@ -40,13 +42,14 @@ def find_sites(
     timeout : seconds to wait for the sites
     on_progress : called once, with a sentence, if some sites take long
     descriptions : filled with what each wanted site says about itself
+    window : the number of nodes that are asked at a time; all when left out
 
     Raises
     ------
     FederationError if a site is missing after `timeout` seconds, or if two nodes give one name.
     """
     found = {} if descriptions is None else descriptions
-    discovery = _Discovery(grid, tuple(wanted), found)
+    discovery = _Discovery(grid, tuple(wanted), found, window)
     started = time.monotonic()
     deadline, notice = started + timeout, started + _NOTICE_SECONDS
     while time.monotonic() < deadline and not discovery.has_failed:
@@ -66,10 +69,15 @@ class _Discovery:
     """The answers of nodes so far."""
 
     def __init__(
-        self, grid: Grid, wanted: tuple[str, ...], descriptions: dict[str, Description]
+        self,
+        grid: Grid,
+        wanted: tuple[str, ...],
+        descriptions: dict[str, Description],
+        window: int | None,
     ) -> None:
         self.wanted, self._descriptions = wanted, descriptions
-        self._grid, self._queue = grid, MessageQueue(grid, "discovery")
+        self._grid, self._queue = grid, MessageQueue(grid, "discovery", window)
+        self._next_listing = 0.0
         self._registered: dict[int, str] = {}
         self._found: dict[str, int] = {}
         self._rejected: dict[int, str] = {}
@@ -77,14 +85,26 @@ class _Discovery:
 
     def poll(self, deadline: float) -> None:
         """Ask the nodes that are new, and read the answers that have come."""
-        names = {info.node_id: info.name for info in nodes_of(self._grid, deadline)}
-        new = {node: name for node, name in names.items() if node not in self._registered}
+        new = self._new_nodes(deadline)
         self._registered |= new
         self._queue.send(dict.fromkeys(new, describe_message()), deadline)
         for node, answer in self._queue.collect(deadline).items():
             self._read(node, _description_in(answer))
         if self._is_complete and self._complete_since is None:
             self._complete_since = time.monotonic()
+
+    def _new_nodes(self, deadline: float) -> dict[int, str]:
+        """Names of the nodes that were not there before.
+
+        A tenth of the time is spent on listing nodes, of which there may be many thousands.
+        """
+        started = time.monotonic()
+        if started < self._next_listing:
+            return {}
+        names = {info.node_id: info.name for info in nodes_of(self._grid, deadline)}
+        ended = time.monotonic()
+        self._next_listing = ended + _LISTING_PAUSE * (ended - started)
+        return {node: name for node, name in names.items() if node not in self._registered}
 
     def _read(self, node: int, answer: Description | Failure) -> None:
         if isinstance(answer, Failure):

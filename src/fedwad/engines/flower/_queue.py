@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -27,11 +28,12 @@ class MessageQueue:
     """Sends messages to nodes and collects their replies.
 
     Calls to the Grid may retry for ever. They run in threads of their own, so that a round ends at
-    its deadline.
+    its deadline. With `window`, at most that many messages wait for a reply at a time.
     """
 
-    def __init__(self, grid: Grid, group: str) -> None:
-        self._grid, self._group = grid, group
+    def __init__(self, grid: Grid, group: str, window: int | None = None) -> None:
+        self._grid, self._group, self._window = grid, group, window
+        self._unsent: dict[int, bytes] = {}
         self._failed: dict[int, Failure] = {}
         self._waiting: dict[str, int] = {}
         self._answered = False
@@ -39,14 +41,23 @@ class MessageQueue:
     @property
     def pending(self) -> bool:
         """Whether a reply may still come."""
-        return bool(self._waiting or self._failed)
+        return bool(self._unsent or self._waiting or self._failed)
 
     def send(self, payloads: Mapping[int, bytes], deadline: float) -> None:
-        """Send one message to each of these nodes in one call.
+        """Send one message to each of these nodes, in one call unless a window keeps some back.
 
-        Messages that the SuperLink rejects are reported as failures by the next `collect`.
-        FederationError if it takes none of several.
+        `collect` sends what was kept back. Messages that the SuperLink rejects are reported as
+        failures by the next `collect`. FederationError if it takes none of several.
         """
+        self._unsent |= payloads
+        self._fill_window(deadline)
+
+    def _fill_window(self, deadline: float) -> None:
+        room = None if self._window is None else max(0, self._window - len(self._waiting))
+        chosen = list(islice(self._unsent, room))
+        self._push({node: self._unsent.pop(node) for node in chosen}, deadline)
+
+    def _push(self, payloads: Mapping[int, bytes], deadline: float) -> None:
         seconds = deadline - time.monotonic()
         if not payloads or seconds <= 0:
             return
@@ -87,6 +98,7 @@ class MessageQueue:
             del self._waiting[reply.metadata.reply_to_message_id]
             answers[node] = unwrap(reply)
             self._answered = True
+        self._fill_window(deadline)
         return answers
 
     def _pull(self, deadline: float) -> list[Message]:

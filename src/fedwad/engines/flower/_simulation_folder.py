@@ -21,6 +21,7 @@ class SimulationFolder:
 
     def __init__(self, path: Path) -> None:
         self._sites = path / "sites.json"
+        self._settings = path / "settings.json"
         self._progress = path / "progress.txt"
         self._outcome = path / "outcome.json"
         self._shown = 0
@@ -38,6 +39,13 @@ class SimulationFolder:
     def sites(self) -> list[dict[str, Any]]:
         """The settings of all sites; a process reads the file once."""
         return list(_read_once(self._sites, self._sites.stat().st_mtime_ns))
+
+    def write_settings(self, settings: dict[str, str]) -> None:
+        self._settings.write_text(json.dumps(settings), encoding="utf-8")
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the run that are too long to be copied for each of many nodes."""
+        return dict(json.loads(self._settings.read_text(encoding="utf-8")))
 
     def progress(self, sentence: str) -> None:
         """Report a sentence about the progress of the run."""

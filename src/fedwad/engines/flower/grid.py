@@ -16,7 +16,8 @@ __all__ = ["GridFederation"]
 class GridFederation(RemoteFederation):
     """The sites of a Flower run.
 
-    All messages of a round are sent at once. A site that misses the timeout counts as silent.
+    All messages of a round are sent at once, or with `window` at most that many at a time. A site
+    that misses the timeout counts as silent.
 
     Parameters
     ----------
@@ -24,6 +25,7 @@ class GridFederation(RemoteFederation):
     nodes : number of each site's node
     timeout : seconds that a site may take for one reply
     callback : called after each round with the number of replies, of messages and of seconds
+    window : the number of messages that may wait for a reply at a time; no limit when left out
     """
 
     def __init__(
@@ -32,9 +34,11 @@ class GridFederation(RemoteFederation):
         nodes: Mapping[str, int],
         timeout: float = 600.0,
         callback: Callable[[int, int, float], None] | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__(tuple(nodes), timeout)
         self._grid, self._nodes, self._callback = grid, dict(nodes), callback
+        self._window = window
         self._rounds = 0
 
     def exchange(self, messages: Mapping[str, bytes], timeout: float) -> dict[str, bytes | Failure]:
@@ -42,7 +46,7 @@ class GridFederation(RemoteFederation):
         started = time.monotonic()
         self._rounds += 1
         names = {self._nodes[name]: name for name in messages if name in self._nodes}
-        queue = MessageQueue(self._grid, f"round {self._rounds}")
+        queue = MessageQueue(self._grid, f"round {self._rounds}", self._window)
         queue.send({node: messages[name] for node, name in names.items()}, started + timeout)
         replies = _collect_all(queue, started + timeout)
         answers = {names[node]: reply for node, reply in replies.items()}

@@ -27,6 +27,9 @@ from fedwad.federation import Description
 
 __all__ = ["app", "journal_path"]
 
+# Messages under way in a simulation: for each of its nodes Flower searches all of them, time and
+# again.
+_WINDOW = 64
 _NAMED = 20  # sites up to which the report names all that were found
 
 app = ServerApp()
@@ -51,26 +54,34 @@ class LogReport:
 def main(grid: Grid, context: Context) -> None:
     """Run one job. The caller always receives a result or one sentence."""
     shorten_pauses()
-    settings = context.run_config
-    report = SimulationFolder.current() or LogReport(str(settings["marker"]))
-    report.finish(_outcome(grid, settings, report.progress))
+    settings: dict[str, Any] = dict(context.run_config)
+    folder = SimulationFolder.current()
+    report = folder or LogReport(str(settings["marker"]))
+    if folder is not None:
+        settings |= folder.settings()
+    window = None if folder is None else _WINDOW
+    report.finish(_outcome(grid, settings, report.progress, window))
 
 
 def _outcome(
-    grid: Grid, settings: Mapping[str, Any], on_progress: Callable[[str], None]
+    grid: Grid,
+    settings: Mapping[str, Any],
+    on_progress: Callable[[str], None],
+    window: int | None,
 ) -> dict[str, Any]:
     try:
         job = Job.from_json(str(settings["job"]))
         names = json.loads(str(settings["sites"]))
         descriptions: dict[str, Description] = {}
-        nodes = find_sites(grid, names, float(settings["patience"]), on_progress, descriptions)
+        patience, timeout = float(settings["patience"]), float(settings["round-timeout"])
+        nodes = find_sites(grid, names, patience, on_progress, descriptions, window)
         few = len(nodes) <= _NAMED
         on_progress(f"Found {', '.join(nodes)}." if few else f"Found {len(nodes)} sites.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:
             on_progress(f"{replies} of {messages} sites answered in {seconds:.1f} s.")
 
-        federation = GridFederation(grid, nodes, float(settings["round-timeout"]), callback)
+        federation = GridFederation(grid, nodes, timeout, callback, window)
         federation.descriptions = descriptions
         resume = bool(settings["resume"])
         journal = journal_path(job, resume)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from fedwad.federation import Columns
 
 __all__ = ["simulate"]
 
-_PATIENCE, _PATIENCE_A_SITE = 120.0, 0.5  # seconds for Ray to start, and for each site to answer
+_PATIENCE, _SECONDS_A_SITE = 120.0, 0.5  # seconds for Ray to start, and for each site to answer
 _POLL, _STATUS = 0.1, 5.0  # seconds between two polls of the folder, and of the run's status
 _CLIENT_APP = "fedwad.engines.flower.simulation_app:app"
 
@@ -66,10 +67,17 @@ def simulate(
         ]
         for site in sites:  # raises the full error here if a site cannot be opened
             client_of(site)
-        SimulationFolder(folder).write_sites(sites)
-        patience = _PATIENCE + _PATIENCE_A_SITE * len(sites)
-        settings = {"round-timeout": float(round_timeout), "patience": patience, "resume": False}
-        app, _ = write_app(folder, job, job.clients or tuple(map(str, data)), settings, _CLIENT_APP)
+        shared, names = SimulationFolder(folder), job.clients or tuple(map(str, data))
+        shared.write_sites(sites)
+        # Flower parses and copies the app's own settings for each node.
+        shared.write_settings({"job": job.to_json(), "sites": json.dumps(names)})
+        extra = _SECONDS_A_SITE * len(sites)
+        settings = {
+            "round-timeout": round_timeout + extra,
+            "patience": _PATIENCE + extra,
+            "resume": False,
+        }
+        app, _ = write_app(folder, None, (), settings, _CLIENT_APP)
         return _run(folder, app, len(sites), timeout, on_progress)
 
 

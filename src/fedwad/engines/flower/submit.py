@@ -92,16 +92,20 @@ def submit(
 
 def write_app(
     folder: Path,
-    job: Job,
+    job: Job | None,
     sites: Sequence[str],
     settings: dict[str, Any],
     client_app: str = CLIENT_APP,
 ) -> tuple[Path, str]:
-    """Write the app to submit; returns its folder and the marker of its lines in the log."""
+    """Write the app to submit; returns its folder and the marker of its lines in the log.
+
+    Job and sites are left out of the app if `job` is None.
+    """
     from fedwad import __version__
 
     marker = f"fedwad-{secrets.token_hex(8)}"
-    config = {"job": job.to_json(), "sites": json.dumps(list(sites)), "marker": marker, **settings}
+    task = {} if job is None else {"job": job.to_json(), "sites": json.dumps(list(sites))}
+    config = {**task, "marker": marker, **settings}
     text = _PYPROJECT.format(version=__version__, server=_SERVER_APP, client=client_app)
     # JSON spells plain values as TOML does.
     text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items())
