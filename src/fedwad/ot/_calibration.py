@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._classes import ClassCovariance
-from fedwad.ot._labelled_splits import LabelledSplits
 from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._splits import MIN_HALF, Half, Splits
+from fedwad.ot._splits import MIN_HALF, Split, Splits
 from fedwad.ot._summary import CovarianceType
 
 __all__ = ["Calibration", "calibrate", "common_size", "fit_reach", "power_law"]
@@ -162,15 +161,20 @@ def calibrate(
         return Calibration(
             1.0, 0.0, 0.0, 0.0, 0, 1, 0.0, 0.0, 0.0, features=_even(measure, features)
         )
-    splits = Splits.of(measure, cells, covariance_type, min_cell_size, support, digest)
-    if codes is not None:
-        splits = LabelledSplits(**vars(splits), codes=codes, class_covariance=class_covariance)
-    halves = splits.halves()
-    squares = [splits.transport(*half) for half in halves]
-    exact = np.array([square.sum() for square in squares])
-    quarters = np.array(
-        [[splits.transport(*part).sum() for part in splits.quarters(half)] for half in halves]
+    splits = Splits.of(
+        measure,
+        cells,
+        covariance_type,
+        min_cell_size,
+        support,
+        digest,
+        codes,
+        class_covariance,
     )
+    halves = splits.halves()
+    squares = [split.rows.columns(*split.halves) for split in halves]
+    exact = np.array([square.sum() for square in squares])
+    quarters = np.array([[split.rows.square(*pair) for pair in split.quarters] for split in halves])
     quarter = float(quarters.mean()) if quarters.size else 0.0
     noise = float(exact.mean())
     scale_noise, spread_noise = splits.scale_differences()
@@ -206,7 +210,7 @@ def _feature_shares(squares: list[Floats]) -> Floats:
 
 
 def _with_estimates(
-    splits: Splits, found: Calibration, halves: Sequence[Half], exact: Floats
+    splits: Splits, found: Calibration, halves: Sequence[Split], exact: Floats
 ) -> Calibration:
     """The calibration with what a server estimates from summaries of two halves.
 
@@ -214,9 +218,9 @@ def _with_estimates(
     fluctuations cancel.
     """
     number = min(_SUMMARISED, len(halves))
-    drawings = splits.synthetic([rows for half in halves[:number] for rows in half])
+    samples = splits.samples([(one.rows, half) for one in halves[:number] for half in one.halves])
     estimates = np.array(
-        [splits.estimate(drawings[2 * k : 2 * k + 2], splits.size) for k in range(number)]
+        [splits.estimate(samples[2 * k : 2 * k + 2], splits.size) for k in range(number)]
     )
     if not ((estimates > 0) & (exact[:number] > 0)).all():
         return found
@@ -227,7 +231,7 @@ def _with_estimates(
         synthetic=float(found.noise * np.exp(error)),
         synthetic_half=float(found.noise * np.exp(error) * 2**exponent),
     )
-    return _with_reach(splits, found, halves[0], splits.cell_means(drawings[0]))
+    return _with_reach(splits, found, halves[0], samples[0].cell_means)
 
 
 def _shrunk(values: Floats) -> float:
@@ -236,17 +240,18 @@ def _shrunk(values: Floats) -> float:
     return mean * mean**2 / (mean**2 + error2)
 
 
-def _with_reach(splits: Splits, found: Calibration, half: Half, means: Floats) -> Calibration:
+def _with_reach(splits: Splits, found: Calibration, split: Split, means: Floats) -> Calibration:
     """The same with the reach fitted to splits whose halves differ."""
     shares, ratios = [], []
     null, kappa = found.synthetic, found.noise / found.synthetic
-    pairs = list(splits.unequal_mixtures(half, means))
-    synthetic = splits.synthetic([rows for pair in pairs for rows in pair]) if pairs else []
+    pairs = splits.unequal_mixtures(split, means)
+    samples = splits.samples([(split.rows, part) for pair in pairs for part in pair])
     for k, (a, b) in enumerate(pairs):
-        null = found.synthetic_at(len(a))
-        kappa = found.noise_at(len(a)) / null
-        estimate = splits.estimate(synthetic[2 * k : 2 * k + 2], len(a), draws=1)
-        exact = float(splits.transport(a, b).sum())
+        size = len(a.rows)
+        null = found.synthetic_at(size)
+        kappa = found.noise_at(size) / null
+        estimate = splits.estimate(samples[2 * k : 2 * k + 2], size)
+        exact = split.rows.square(a, b)
         if estimate > 0 and exact > 0:
             shares.append(min(1.0, null / estimate))
             ratios.append(exact / estimate)

@@ -24,6 +24,7 @@ __all__ = [
     "LabelledSummary",
     "as_labels",
     "class_codes",
+    "class_row",
     "dataset_distance",
     "labelled",
     "summarise_classes",
@@ -133,11 +134,11 @@ def labelled(
             f"{len(measure)} samples came with {len(codes)} labels; give one label per sample."
         )
     classes = [_within_class(measure, codes, code) for code in range(int(codes.max()) + 1)]
-    table = np.array([_class_row(part, covariance) for part in classes])
+    table = np.array([class_row(part, covariance) for part in classes])
     return LabelledMeasure(measure.points, codes, table, measure.weights)
 
 
-def _class_row(part: Measure, covariance: ClassCovariance) -> Floats:
+def class_row(part: Measure, covariance: ClassCovariance) -> Floats:
     """The row of a class in the table, from its samples, scaled so that squares neither vanish nor
     overflow.
 

@@ -18,7 +18,7 @@ from fedwad.ot._measure import Floats, Indices, Measure, max_abs
 from fedwad.ot._plan_columns import pair_columns, plan_columns
 from fedwad.ot._solve import solve
 
-__all__ = ["near_assignment", "near_squares"]
+__all__ = ["near_columns", "near_squares"]
 
 Pair = tuple[int, int]
 Singles = NDArray[np.float32]
@@ -100,13 +100,16 @@ def _square(
     return float(columns.sum())
 
 
-def near_assignment(one: Measure, two: Measure) -> Indices | None:
-    """The column of each row, for equally many points of equal weight; None if single precision
-    does not resolve their costs."""
-    if len(one) < 2:
+def near_columns(costs: Floats) -> Indices | None:
+    """The column of each row for these costs; None if whole numbers do not resolve them."""
+    from fedwad.ot._bidding import assign_nearly
+
+    largest = float(costs.max())
+    if len(costs) < 2 or not largest > 0:
         return None
-    found = _near(_Side.of(one), [_Side.of(two)], _by_auctions)[0]
-    return None if found is None else found[0]
+    whole = np.maximum(costs, 0.0) * (_UNITS / largest)
+    chosen, paid = assign_nearly(whole.astype(np.float32)[None])
+    return np.asarray(chosen[0]) if paid[0] >= _FEWEST_UNITS else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Indices, Measure
 from fedwad.ot._plan import Plan
 
-__all__ = ["pair_columns", "plan_columns"]
+__all__ = ["class_columns", "pair_columns", "plan_columns", "point_columns"]
 
 _COLUMNS = 10_000  # of class statistics, beyond which no pair of classes is written out
 _ROWS = 1 << 14  # pairs at a time
@@ -33,12 +33,14 @@ def pair_columns(
 ) -> Floats:
     """`plan_columns` of a plan that is given by its entries: rows, columns and mass."""
     if isinstance(source, LabelledMeasure) and isinstance(target, LabelledMeasure):
-        features = _squares(source.features, target.features, rows, cols, mass)
-        return features + _class_columns(source, target, rows, cols, mass)
-    return _squares(source.points, target.points, rows, cols, mass)
+        features = point_columns(source.features, target.features, rows, cols, mass)
+        codes = source.codes[rows], target.codes[cols]
+        return features + class_columns(source.table, target.table, *codes, mass, len(features))
+    return point_columns(source.points, target.points, rows, cols, mass)
 
 
-def _squares(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -> Floats:
+def point_columns(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -> Floats:
+    """The parts of features in the cost of pairs of points."""
     total = np.zeros(x.shape[1])
     for start in range(0, len(mass), _ROWS):
         block = slice(start, start + _ROWS)
@@ -46,18 +48,20 @@ def _squares(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -
     return total
 
 
-def _class_columns(
-    source: LabelledMeasure, target: LabelledMeasure, rows: Indices, cols: Indices, mass: Floats
+def class_columns(
+    source: Floats, target: Floats, rows: Indices, cols: Indices, mass: Floats, d: int
 ) -> Floats:
-    """The parts of class means and spreads, added up for each of the d features."""
-    d = source.features.shape[1]
-    size = len(target.table)
-    shares = np.bincount(source.codes[rows] * size + target.codes[cols], mass)
-    if source.table.shape[1] > _COLUMNS:
-        squares = _squares_by_class(source.table, target.table, np.asarray(shares, np.float64))
+    """The parts of class means and spreads, added up for each of the d features.
+
+    `source` and `target` are tables of classes; `rows` and `cols` are the classes of pairs.
+    """
+    size = len(target)
+    shares = np.bincount(rows * size + cols, mass)
+    if source.shape[1] > _COLUMNS:
+        squares = _squares_by_class(source, target, np.asarray(shares, np.float64))
     else:
         used = np.flatnonzero(shares)
-        gaps = source.table[used // size] - target.table[used % size]
+        gaps = source[used // size] - target[used % size]
         squares = shares[used] @ gaps**2
     return np.asarray(squares[:d] + squares[d:].reshape(d, -1).sum(axis=1))
 

@@ -15,7 +15,7 @@ from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._summary import Summary
 
-__all__ = ["LabelledSyntheticSample", "NestedNormals", "Normals", "SyntheticSample"]
+__all__ = ["LabelledSyntheticSample", "NestedNormals", "Normals", "SyntheticSample", "shares"]
 
 _MANY_FEATURES = 100  # from which on Cholesky's factor is worth a try before eigenvectors
 
@@ -77,8 +77,12 @@ class SyntheticSample:
 
     def draw(self, size: int, rng: Normals) -> Measure:
         """`size` points, distributed over cells by weight, with exact cell means."""
+        return Measure(self.points(size, rng))
+
+    def points(self, size: int, rng: Normals) -> Floats:
+        """The points of `draw`."""
         summary = self.summary
-        counts = _shares(summary.weights, size)
+        counts = shares(summary.weights, size)
         occupied = np.flatnonzero(counts)
         counts = counts[occupied]
         points: Floats = np.zeros((size, summary.dimension))
@@ -88,7 +92,8 @@ class SyntheticSample:
                 points += noise @ part if part.ndim == 2 else noise * part
         if size > len(occupied):  # fixing the means removed this fraction of the variance
             points *= np.sqrt(size / (size - len(occupied)))
-        return Measure(np.repeat(summary.means[occupied], counts, axis=0) + points)
+        points += np.repeat(summary.means[occupied], counts, axis=0)
+        return points
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +109,9 @@ class LabelledSyntheticSample:
         return cls(summary, tuple(map(SyntheticSample.of, summary.parts)), summary.table.points)
 
     def draw(self, size: int, rng: Normals) -> LabelledMeasure:
-        counts = _shares(self.summary.weights, size)
+        counts = shares(self.summary.weights, size)
         drawn = [
-            synthetic.draw(int(count), rng).points
+            synthetic.points(int(count), rng)
             for synthetic, count in zip(self.parts, counts, strict=True)
             if count > 0
         ]
@@ -124,10 +129,11 @@ def _factor(covariance: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
-def _shares(weights: Floats, size: int) -> NDArray[np.int64]:
+def shares(weights: Floats, size: int) -> NDArray[np.int64]:
     """Integers in proportion to the weights that sum to `size`."""
     ends = np.rint(np.cumsum(weights) / weights.sum() * size).astype(np.int64)
-    return np.asarray(np.diff(ends, prepend=0))
+    ends[1:] -= ends[:-1].copy()
+    return np.asarray(ends)
 
 
 def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
