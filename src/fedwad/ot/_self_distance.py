@@ -12,16 +12,18 @@ import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
-from fedwad.ot._measure import Floats
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._nearly import near_squares
 from fedwad.ot._summary import Summary
 from fedwad.ot._synthetic_samples import LabelledSyntheticSample, SyntheticSample
 
 __all__ = ["NullEstimate", "SelfDistance", "self_distance"]
 
-_FAR = 3  # times the rows of the client's parts, from which on a server computes it
+# Times the rows of the client's parts, from which on a server computes it, and up to which.
+_FAR, _FARTHEST = 3, 8
+_CLEAR = 0.15  # error of estimates, from which on a server's computation counts in full
 _LARGEST = 500  # points of a synthetic sample
-_DRAWS = 1
 #: Power at which cells of two samples of one population become equal.
 _CELLS = 0.4
 # Part by which both ways may be too low for each doubling of the rows, and when that ends.
@@ -55,17 +57,26 @@ def self_distance(
         if isinstance(summary, LabelledSummary)
         else SyntheticSample.of(summary)
     )
-    size = min(_LARGEST, int(summary.count))
-    squares = []
-    for points, draws in ((size, _DRAWS), (size // 2, 2 * _DRAWS)):
-        rng = np.random.default_rng([points, 1])
-        drawn = {k: drawing.draw(points, rng) for k in range(2 * draws)}
-        found = near_squares(drawn, [(2 * k, 2 * k + 1) for k in range(draws)])
-        squares.append(float(np.mean([square for _, square in found])))
-    whole, half = squares
-    if not min(squares) > 0:
+    half = min(_LARGEST, int(summary.count)) // 2
+    rng = np.random.default_rng([half, 1])
+    drawn = {k: drawing.draw(half, rng) for k in range(4)}
+    halves = [square for _, square in near_squares(drawn, [(0, 1), (2, 3), (0, 3), (2, 1)])]
+    # Samples of the smaller size are parts of the larger ones, so that chance hardly changes their
+    # ratio.
+    both = {k: _union(drawn[k], drawn[k + 2]) for k in range(2)}
+    ((_, whole),) = near_squares(both, [(0, 1)])
+    if not min(whole, *halves) > 0:
         return None
-    return SelfDistance(whole, size, float(np.clip(np.log2(half / whole), 0.0, 1.1)))
+    exponent = float(np.log2(np.mean(halves) / whole))
+    return SelfDistance(whole, 2 * half, float(np.clip(exponent, 0.0, 1.1)))
+
+
+def _union(a: Measure, b: Measure) -> Measure:
+    """Both samples as one."""
+    if isinstance(a, LabelledMeasure) and isinstance(b, LabelledMeasure):
+        features = np.concatenate([a.features, b.features])
+        return LabelledMeasure(features, np.concatenate([a.codes, b.codes]), a.table)
+    return Measure(np.concatenate([a.points, b.points]))
 
 
 @dataclass(frozen=True)
@@ -81,10 +92,15 @@ class NullEstimate:
 
     def at(self, n: Floats) -> Floats:
         c = self.calibration
+        by_client = c.synthetic_at(n)
         if self.own is None:
-            return c.synthetic_at(n)
+            return by_client
+        # Neither law reaches further, nor is there more to correct where estimates are right.
+        near = np.minimum(n, _FARTHEST * c.drawn)
         addition = c.synthetic / self.own.at(c.drawn) - 1
-        return np.asarray(self.own.at(n) * (1 + addition * (n / c.drawn) ** -_CELLS))
+        by_server = self.own.at(near) * (1 + addition * (near / c.drawn) ** -_CELLS)
+        wrong = float(np.clip((1 - c.noise / c.synthetic) / _CLEAR, 0.0, 1.0))
+        return np.asarray(by_client * (by_server / c.synthetic_at(near)) ** wrong)
 
     def at_most(self, n: Floats) -> Floats:
         """The same with what extrapolation and chance may add."""
