@@ -1,6 +1,6 @@
 """What a server estimates for two samples of one population.
 
-A client measures it on small parts of its rows. For many rows it is nearly what two synthetic
+A client measures it on small parts of its rows. For many rows it is no less than what two synthetic
 samples of one summary have between them, which a server can compute itself.
 """
 
@@ -25,7 +25,7 @@ _FAR, _FARTHEST = 3, 8
 _CLEAR = 0.15  # error of estimates, from which on a server's computation counts in full
 _LARGEST = 500  # points of a synthetic sample
 #: Power at which cells of two samples of one population become equal.
-_CELLS = 0.4
+_CELLS = 0.5
 # Part by which both ways may be too low for each doubling of the rows, and when that ends.
 _PER_DOUBLING, _PER_DOUBLING_FAR, _MOST_DOUBLINGS = 0.02, 0.01, 4.0
 _DEVIATIONS = 0.5  # standard deviations by which chance may make an estimate larger
@@ -100,7 +100,8 @@ class NullEstimate:
         addition = c.synthetic / self.own.at(c.drawn) - 1
         by_server = self.own.at(near) * (1 + addition * (near / c.drawn) ** -_CELLS)
         wrong = float(np.clip((1 - c.noise / c.synthetic) / _CLEAR, 0.0, 1.0))
-        return np.asarray(by_client * (by_server / c.synthetic_at(near)) ** wrong)
+        higher = np.maximum(by_server / c.synthetic_at(near), 1.0)
+        return np.asarray(by_client * higher**wrong)
 
     def at_most(self, n: Floats) -> Floats:
         """The same with what extrapolation and chance may add."""
