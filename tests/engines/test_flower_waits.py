@@ -106,6 +106,34 @@ def test_a_reply_is_hashed_once(monkeypatch):
     assert _messages.unwrap(message) == payload
 
 
+def test_a_simulation_searches_where_messages_wait():
+    messages, searched = [], []
+
+    def search(node_id, limit):
+        searched.append(node_id)
+        found = [one for one in messages if one.metadata.dst_node_id == node_id][:limit]
+        for one in found:
+            messages.remove(one)
+        return found
+
+    grid = SimpleNamespace(
+        state=SimpleNamespace(store_message_ins=messages.append, get_message_ins=search)
+    )
+    _objects.search_where_messages_wait(grid)
+    sent = [SimpleNamespace(metadata=SimpleNamespace(dst_node_id=node)) for node in (7, 9, 7)]
+    for message in sent:
+        grid.state.store_message_ins(message)
+    found = [
+        one
+        for _ in range(4)
+        for node in range(1000)
+        for one in grid.state.get_message_ins(node_id=node, limit=1)
+    ]
+    assert found == [sent[0], sent[1], sent[2]]
+    assert sorted(searched) == [7, 7, 7, 9, 9]
+    _objects.search_where_messages_wait(SimpleNamespace())  # another Grid stays as it is
+
+
 class TestClientCache:
     @pytest.fixture
     def site(self, tmp_path, monkeypatch):

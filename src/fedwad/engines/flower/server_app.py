@@ -18,7 +18,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedwad.engines._outcome import error_outcome, internal_outcome
 from fedwad.engines.flower._discovery import find_sites
 from fedwad.engines.flower._log_codec import encode_progress, encode_result
-from fedwad.engines.flower._objects import shorten_pauses
+from fedwad.engines.flower._objects import search_where_messages_wait, shorten_pauses
 from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.grid import GridFederation
 from fedwad.engines.job import Job, run
@@ -27,9 +27,7 @@ from fedwad.federation import Description
 
 __all__ = ["app", "journal_path"]
 
-# Messages under way in a simulation: for each of its nodes Flower searches all of them, time and
-# again.
-_WINDOW = 64
+_WINDOW = 64  # messages under way in a simulation, which keeps all of them in memory
 _NAMED = 20  # sites up to which the report names all that were found
 
 app = ServerApp()
@@ -59,6 +57,7 @@ def main(grid: Grid, context: Context) -> None:
     report = folder or LogReport(str(settings["marker"]))
     if folder is not None:
         settings |= folder.settings()
+        search_where_messages_wait(grid)
     window = None if folder is None else _WINDOW
     report.finish(_outcome(grid, settings, report.progress, window))
 
