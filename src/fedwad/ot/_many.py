@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import TOLERANCE
 from fedwad.ot._plan_columns import plan_columns
+from fedwad.ot._proven import Prepared, parts_of, prepare, prove
 from fedwad.ot._solve import solve
 
 __all__ = ["in_threads", "pair_distances"]
@@ -28,6 +26,8 @@ T = TypeVar("T")
 _WORTH_COMPILING, _LARGEST = 500, 256
 _TINY = 1e-100  # coordinates below it have squares that vanish; `solve` rescales them
 _AT_A_TIME = 32  # items that a thread gets at once
+_WINDOW = 1 << 14  # pairs after which results are reported
+_NUMBERS = 1 << 19  # of points of both sides in one call of compiled code
 
 
 def pair_distances(
@@ -49,8 +49,10 @@ def pair_distances(
             on_columns(pair, plan_columns(plan))
         return plan.distance
 
-    fast = _compiled(measures, plain) if p == 2 and len(pairs) >= _WORTH_COMPILING else None
-    yield from zip(pairs, in_threads(fast or plain, pairs, n_jobs), strict=True)
+    if p == 2 and len(pairs) >= _WORTH_COMPILING and _can_be_compiled(list(measures.values())):
+        yield from _proven(measures, pairs, n_jobs, plain)
+    else:
+        yield from zip(pairs, in_threads(plain, pairs, n_jobs), strict=True)
 
 
 def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Iterator[T]:
@@ -73,90 +75,49 @@ def in_threads(work: Callable[[S], T], items: Sequence[S], n_jobs: int) -> Itera
             raise
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """Rows of points or of class statistics, the same minus a common centre, and their squared
-    norms after that."""
+def _proven(
+    measures: Mapping[int, Measure],
+    pairs: Sequence[Pair],
+    n_jobs: int,
+    fallback: Callable[[Pair], float],
+) -> Iterator[tuple[Pair, float]]:
+    """W_2 of each pair by compiled code; `fallback` computes pairs whose duality gap is too
+    large."""
+    prepared = dict(zip(measures, prepare(list(measures.values())), strict=True))
 
-    rows: Floats
-    centred: Floats
-    norms: Floats
+    def distances(batch: Sequence[Pair]) -> list[float]:
+        squares, gaps, errors = prove(prepared[batch[0][0]], [prepared[j] for _, j in batch])
+        proven = (np.abs(gaps) <= TOLERANCE) & (errors <= TOLERANCE)
+        return [
+            math.sqrt(square) if known else fallback(pair)
+            for pair, square, known in zip(batch, squares.tolist(), proven.tolist(), strict=True)
+        ]
 
-    @classmethod
-    def of(cls, rows: Floats, centre: Floats) -> _Side:
-        rows = np.ascontiguousarray(rows).view()
-        rows.flags.writeable = False  # compiled code is compiled again for other kinds of arrays
-        centred = rows - centre
-        return cls(rows, centred, np.einsum("id,id->i", centred, centred))
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """One measure as compiled code takes it; without labels, its table has one empty class."""
-
-    weights: Floats
-    uniform: bool
-    features: _Side
-    table: _Side
-    codes: NDArray[np.int64]
-
-
-def _compiled(
-    measures: Mapping[int, Measure], fallback: Callable[[Pair], float]
-) -> Callable[[Pair], float] | None:
-    """A function that computes a pair's W_2 by compiled code; None if these measures do not suit
-    it.
-
-    `fallback` computes the pairs whose duality gap is too large.
-    """
-    parts = {index: _parts(measure) for index, measure in measures.items()}
-    if not _can_be_compiled(list(parts.values())):
-        return None
-    from fedwad.ot._small.dense import prove
-
-    centres = [
-        np.mean([part[side].mean(axis=0) for part in parts.values()], axis=0) for side in (0, 1)
-    ]
-    prepared = {
-        index: _Prepared(
-            measures[index].weights,
-            measures[index].is_uniform,
-            _Side.of(x, centres[0]),
-            _Side.of(table, centres[1]),
-            np.array(codes, dtype=np.int64),
-        )
-        for index, (x, table, codes) in parts.items()
-    }
-
-    def distance(pair: Pair) -> float:
-        a, b = prepared[pair[0]], prepared[pair[1]]
-        uniform = a.uniform and b.uniform and len(a.weights) == len(b.weights)
-        features, classes = _together(a.features, b.features), _together(a.table, b.table)
-        cost, gap, error = prove(
-            uniform, a.weights, b.weights, features, (*classes, a.codes, b.codes)
-        )
-        return math.sqrt(cost) if abs(gap) <= TOLERANCE and error <= TOLERANCE else fallback(pair)
-
-    return distance
+    for start in range(0, len(pairs), _WINDOW):
+        some = pairs[start : start + _WINDOW]
+        batches = list(_batches(some, prepared))
+        found: dict[Pair, float] = {}
+        for batch, values in zip(batches, in_threads(distances, batches, n_jobs), strict=True):
+            found.update(zip(batch, values, strict=True))
+        yield from ((pair, found[pair]) for pair in some)
 
 
-def _can_be_compiled(parts: Sequence[tuple[Floats, Floats, NDArray[np.int64]]]) -> bool:
+def _batches(pairs: Sequence[Pair], prepared: Mapping[int, Prepared]) -> Iterator[list[Pair]]:
+    """Pairs of one measure with others of one shape, which are solved in one call."""
+    groups: dict[tuple[int, ...], list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault((pair[0], *prepared[pair[1]].shape), []).append(pair)
+    for group in groups.values():
+        size = max(1, _NUMBERS // sum(prepared[index].numbers for index in group[0]))
+        yield from (group[k : k + size] for k in range(0, len(group), size))
+
+
+def _can_be_compiled(measures: Sequence[Measure]) -> bool:
     """Whether compiled code can take all these measures: equally many features (more than one),
     few points, and no coordinates whose squares vanish."""
+    parts = [parts_of(measure) for measure in measures]
     shapes = {(x.shape[1], table.shape[1]) for x, table, _ in parts}
     if len(shapes) > 1 or shapes == {(1, 0)} or max(len(x) for x, _, _ in parts) > _LARGEST:
         return False
     sizes = [max(np.abs(x).max(), np.abs(table).max(initial=0.0)) for x, table, _ in parts]
     return bool(min(sizes) >= _TINY)
-
-
-def _parts(measure: Measure) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Features, table of classes, and the class of each point."""
-    if isinstance(measure, LabelledMeasure):
-        return measure.features, measure.table, measure.codes
-    return measure.points, np.zeros((1, 0)), np.zeros(len(measure), dtype=np.int64)
-
-
-def _together(a: _Side, b: _Side) -> tuple[Any, ...]:
-    """What compiled code needs for the squared distances between rows of both sides."""
-    return a.centred @ b.centred.T, a.rows, b.rows, a.norms, b.norms

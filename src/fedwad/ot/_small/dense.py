@@ -1,60 +1,22 @@
-"""Compiled transport between two small measures, with its proof, in one call that needs no Python.
+"""Compiled transport between many pairs of small measures, in one call that needs no Python.
 
 A matrix over many clients takes thousands of transports of ten or a hundred points each. For such
-small problems the Python around them costs more than the transport. `prove` takes the prepared data
-of both sides and returns the cost of an optimal plan, its relative duality gap and its marginal
-error.
+small problems the Python around them costs more than the transport.
 """
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._matching import match
 from fedwad.ot._measure import Floats
-from fedwad.ot._plan import Indices
-from fedwad.ot._small.compiled import entry, inner, inner_fused
+from fedwad.ot._small.compiled import entry, inner
 
-__all__ = ["prove"]
+__all__ = ["optimal_flows"]
 
 NONE = -1
-_CANCELLATION = 1e-4  # as in `_cost`: below it, squares are taken from differences
 _SPLINTER = 2.0**-60  # of a total mass of one: less is rounding
 _STEPS = 50  # per point, far more than are needed
-
-
-@inner_fused
-def _square(x, y):
-    """|x - y|^2 from the difference."""
-    total = 0.0
-    for k in range(len(x)):
-        total += (x[k] - y[k]) ** 2
-    return total
-
-
-@entry
-def _squares(product, x, y, x_norms, y_norms):
-    """All |x_i - y_j|^2 from products and squared norms about a common centre, into `product`."""
-    n, m = product.shape
-    for i in range(n):
-        for j in range(m):
-            norms = x_norms[i] + y_norms[j]
-            square = norms - 2.0 * product[i, j]
-            product[i, j] = square if square >= _CANCELLATION * norms else _square(x[i], y[j])
-
-
-@entry
-def _add_classes(cost, between, x_table, y_table, x_codes, y_codes):
-    """Add the squares between class rows to the costs; then make them exact."""
-    n, m = cost.shape
-    for i in range(n):
-        for j in range(m):
-            cost[i, j] += between[x_codes[i], y_codes[j]]
-    for i in range(len(x_table)):
-        for j in range(len(y_table)):
-            between[i, j] = _square(x_table[i], y_table[j])
 
 
 @inner
@@ -64,31 +26,6 @@ def _smallest(row):
     for j in range(len(row)):
         low = min(low, row[j])
     return low
-
-
-@inner
-def _smallest_difference(row, g):
-    """The minimum of c_j - g_j."""
-    low = np.inf
-    for j in range(len(row)):
-        low = min(low, row[j] - g[j])
-    return low
-
-
-@entry
-def _reduce(cost, reduced, least):
-    """Subtract the smallest cost of each row, then of each column, which go into `least`."""
-    n, m = cost.shape
-    for j in range(m):
-        least[j] = np.inf
-    for i in range(n):
-        low = _smallest(cost[i])
-        for j in range(m):
-            reduced[i, j] = cost[i, j] - low
-            least[j] = min(least[j], reduced[i, j])
-    for i in range(n):
-        for j in range(m):
-            reduced[i, j] -= least[j]
 
 
 class _Tree(NamedTuple):
@@ -173,10 +110,10 @@ def _augment(flow, sink, most, tree):
             flow[i, j] = 0.0
 
 
-@entry
-def _flows(cost, a, b, flow, left, room, u, v, tree):
-    """Optimal plan for any weights, into `flow`, and the potentials of columns, into `v`; returns
-    the marginal error, infinite if the number of steps exceeds its bound.
+@inner
+def _flow(cost, flow, left, room, u, v, tree):
+    """An optimal plan for any weights, into `flow`, and the potentials of columns, into `v`, both
+    zero at first; whether it took no more steps than their bound.
 
     Successive shortest paths: the rest of each row is sent along shortest paths to columns with
     room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
@@ -190,7 +127,7 @@ def _flows(cost, a, b, flow, left, room, u, v, tree):
         while left[source] > _SPLINTER:
             steps += 1
             if steps > _STEPS * (n + m):
-                return np.inf
+                return False
             sink, length = _search(cost, flow, room, u, v, source, tree)
             if sink == NONE:  # the room that is left is rounding
                 break
@@ -198,76 +135,24 @@ def _flows(cost, a, b, flow, left, room, u, v, tree):
             amount = _augment(flow, sink, min(left[source], room[sink]), tree)
             left[source] -= amount
             room[sink] -= amount
-    error = 0.0
-    for j in range(m):
-        room[j] = b[j]
-    for i in range(n):
-        total = -a[i]
-        for j in range(m):
-            total += flow[i, j]
-            room[j] -= flow[i, j]
-        error += abs(total)
-    for j in range(m):
-        error += abs(room[j])
-    return error
+    return True
 
 
 @entry
-def _prove(cost, x, y, between, x_codes, y_codes, rows, cols, mass, g):
-    """Cost and slack of a plan, sorted by rows; the squares are taken from differences."""
-    primal, slack, row, f = 0.0, 0.0, NONE, 0.0
-    for e in range(len(rows)):
-        i, j = rows[e], cols[e]
-        if i != row:
-            row, f = i, _smallest_difference(cost[i], g)
-        exact = _square(x[i], y[j]) + between[x_codes[i], y_codes[j]]
-        primal += mass[e] * exact
-        slack += mass[e] * (exact - f - g[j])
-    return primal, slack
+def _flows(costs, flows, lefts, rooms, u, potentials, tree, finished):
+    """The plan of each table of costs."""
+    for k in range(len(costs)):
+        finished[k] = _flow(costs[k], flows[k], lefts[k], rooms[k], u, potentials[k], tree)
 
 
-def prove(
-    uniform: bool,
-    a: Floats,
-    b: Floats,
-    features: tuple[Any, ...],
-    classes: tuple[Any, ...],
-) -> tuple[float, float, float]:
-    """(cost, relative duality gap, marginal error) of an optimal plan for the cost |x - y|^2.
+def optimal_flows(costs: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+    """Optimal plans (k, n, m) for k tables of costs, weights a (n,) of all rows, and b (k, m).
 
-    `features` and `classes` hold, for features and for the rows of class tables: products of both
-    sides about a common centre (overwritten), the points of both, their squares about the centre;
-    `classes` also the table row of each point. `uniform` says that both sides have equally many
-    points of equal weight. Each function is compiled when it is first needed.
+    Returns the plans, the potentials of columns (k, m) and the marginal errors (k,), infinite where
+    the number of steps exceeds its bound.
     """
-    cost, x, y, _, _ = features
-    between, x_table, y_table, x_norms, y_norms, x_codes, y_codes = classes
-    _squares(*features)
-    if x_table.shape[1]:
-        _squares(between, x_table, y_table, x_norms, y_norms)
-        _add_classes(cost, between, x_table, y_table, x_codes, y_codes)
-    rows, cols, mass, g, error = _assigned(cost, a) if uniform else _flowing(cost, a, b)
-    primal, slack = _prove(cost, x, y, between, x_codes, y_codes, rows, cols, mass, g)
-    return primal, (slack / primal if primal > 0.0 else 0.0), error
-
-
-_Found = tuple[Indices, Indices, Floats, Floats, float]
-
-
-def _assigned(cost: Floats, a: Floats) -> _Found:
-    """Optimal assignment of n x n points of equal weight: the plan, the potentials of columns, and
-    the marginal error."""
-    n = len(cost)
-    reduced, least = np.empty((n, n)), np.empty(n)
-    _reduce(cost, reduced, least)
-    cols, _, v = match(reduced)
-    return _range(n), cols, a, least + v, 0.0
-
-
-def _flowing(cost: Floats, a: Floats, b: Floats) -> _Found:
-    """The same for any weights; the error is infinite if the number of steps exceeds its bound."""
-    n, m = cost.shape
-    flow, v = np.zeros((n, m)), np.zeros(m)
+    count, n, m = costs.shape
+    flows, potentials = np.zeros(costs.shape), np.zeros((count, m))
     tree = _Tree(
         np.empty(m),
         np.empty(m, np.int64),
@@ -275,14 +160,8 @@ def _flowing(cost: Floats, a: Floats, b: Floats) -> _Found:
         np.empty(n),
         np.empty(n, np.int64),
     )
-    error = _flows(cost, a, b, flow, a.copy(), b.copy(), np.empty(n), v, tree)
-    places = np.flatnonzero(flow)
-    rows, cols = np.divmod(places, m)
-    mass = flow.ravel()[places]
-    mass.setflags(write=False)  # as weights are: one kind of array is compiled once
-    return rows, cols, mass, v, error
-
-
-@cache
-def _range(n: int) -> Indices:
-    return np.arange(n)
+    finished = np.empty(count, np.bool_)
+    left = np.tile(a, (count, 1))
+    _flows(costs, flows, left, b.copy(), np.empty(n), potentials, tree, finished)
+    errors = np.abs(flows.sum(axis=2) - a).sum(axis=1) + np.abs(flows.sum(axis=1) - b).sum(axis=1)
+    return flows, potentials, np.where(finished, errors, np.inf)
