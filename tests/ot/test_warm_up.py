@@ -33,7 +33,7 @@ print(compiled)
 def test_every_solver_is_compiled():
     names = warm_up()
     assert {"match", "drain", "bid", "collect"} <= set(names)
-    assert {"flows", "auctions"} <= set(names)
+    assert {"flows", "auction_each"} <= set(names)
 
 
 def test_command():

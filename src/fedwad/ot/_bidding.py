@@ -92,7 +92,7 @@ def _auction(cost, g, tolerance, scratch, values):
 
 
 @entry
-def _auctions(costs, potentials, first, scratch, values, mean_costs):
+def _auction_each(costs, potentials, first, scratch, values, mean_costs):
     """Auctions of falling tolerance for each table of costs.
 
     The tolerance of the first is `first`. It is divided by five until it is at most 0.8% of the
@@ -130,7 +130,7 @@ def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
     values = np.empty(whole.shape[2], np.int32)
     while True:
         scratch, mean_costs = np.empty((count, 3, part.shape[1]), np.int64), np.empty(count)
-        _auctions(part, g, np.maximum(first, 1.0), scratch, values[: part.shape[2]], mean_costs)
+        _auction_each(part, g, np.maximum(first, 1.0), scratch, values[: part.shape[2]], mean_costs)
         failed |= mean_costs < 0
         if step == 1:
             return scratch[:, 0], np.where(failed, -1.0, mean_costs)
