@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fedwad
-from fedwad import methods
+from fedwad import clusters, methods, privacy
+from fedwad.datasets import partition
 from fedwad.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -240,6 +241,84 @@ def test_junk_is_refused_with_a_sentence(call):
     with pytest.raises(InputError) as caught:
         call()
     assert re.match(r"[A-Za-z0-9_].*\.$", one_sentence(caught))
+
+
+REFERENCE = fedwad.Reference.from_data(X)
+WRONG = (-1, 2.5, "many", True, float("nan"), [1], X)
+OF_OTHER_FUNCTIONS = {
+    "embed": (
+        lambda **given: fedwad.embed(DATA, **({"support": 3} | given)),
+        (
+            *("support", "rounds", "dimension", "clients_per_round", "covariance_type"),
+            *("class_covariance", "sites", "callback", "seed"),
+        ),
+    ),
+    "cluster": (
+        lambda **given: clusters.cluster(np.ones((3, 3)) - np.eye(3), **({"k": 2} | given)),
+        ("k", "affinity", "n_neighbors", "seed"),
+    ),
+    "plan": (
+        lambda **given: privacy.plan(**({"n": 100, "d": 2, "epsilon": 1} | given)),
+        ("n", "d", "delta", "seed"),
+    ),
+    "Reference": (
+        lambda **given: fedwad.Reference.from_data(X, **given),
+        ("cells", "seed", "policy", "label_column", "drop", "schema"),
+    ),
+    "compare": (lambda **given: REFERENCE.compare(Y, **given), ("alpha", "seed")),
+    "class_pairs": (
+        lambda **given: partition.class_pairs(X, np.arange(30) % 4, **({"clients": 4} | given)),
+        ("clients", "samples", "seed"),
+    ),
+    "local": (fedwad.local, ("data",)),
+    "schema": (fedwad.schema, ("data",)),
+    "matrix": (lambda **given: fedwad.matrix(DATA, **given), ("sites",)),
+    "coreset": (lambda **given: fedwad.coreset(DATA, 3, **given), ("sites",)),
+    "permutation_test": (
+        lambda **given: fedwad.permutation_test(X, Y, **given),
+        ("blocks", "seed"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "value"),
+    [
+        (function, name, value)
+        for function, (_, names) in OF_OTHER_FUNCTIONS.items()
+        for name in names
+        for value in WRONG
+    ],
+)
+def test_wrong_values_of_other_functions_are_refused(function, name, value):
+    with pytest.raises(InputError) as caught:
+        OF_OTHER_FUNCTIONS[function][0](**{name: value})
+    one_sentence(caught)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return fedwad.matrix(DATA), fedwad.embed(DATA, 3), REFERENCE
+
+
+@pytest.mark.parametrize("value", [-1, 0, 2.5, True, [1], X])
+def test_wrong_arguments_of_results_are_refused(value, results):
+    m, e, reference = results
+    for call in (
+        lambda: m.nearest(value),
+        lambda: m.placement(value),
+        lambda: m.explain("paris", value),
+        lambda: m.explain_clusters(value),
+        lambda: m.explain("paris", "oslo").plot(shape=value),
+        lambda: m.save(value),
+        lambda: fedwad.MatrixResult.load(value),
+        lambda: e.nearest(value),
+        lambda: e.distance("paris", value),
+        lambda: reference.compare(Y, history=value),
+    ):
+        with pytest.raises(InputError) as caught:
+            call()
+        one_sentence(caught)
 
 
 def test_the_papers_call_works_as_it_is_written():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -16,7 +18,9 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_number",
+    "check_path",
     "check_saved",
+    "check_text",
     "check_whole",
     "shown",
 ]
@@ -57,6 +61,20 @@ def check_flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {shown(value)}; give True or False.")
     return bool(value)
+
+
+def check_text(value: Any, name: str) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {shown(value)}; give a string.")
+    return value
+
+
+def check_path(path: Any, name: str) -> Path:
+    """Return the path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"{name} is {shown(path)}; give the path of a file.")
+    return Path(path)
 
 
 def check_callback(callback: C | None) -> C | None:

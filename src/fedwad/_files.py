@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from fedwad._checks import check_path
 from fedwad.errors import InputError
 
 __all__ = ["Saved", "to_toml", "write_atomically"]
@@ -74,8 +75,9 @@ class Saved:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a result that `save` wrote; every number comes back bit for bit."""
+        path = check_path(path, "path")
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except OSError:
             raise InputError(f"There is no readable file at {path}; check the path.") from None
         except ValueError:
@@ -115,7 +117,7 @@ def _toml_value(value: Any) -> str:
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write `content` to a temporary neighbour, flush it to disk, and rename it to `path`."""
-    path = Path(path)
+    path = check_path(path, "path")
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
         if not path.parent.is_dir():

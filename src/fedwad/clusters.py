@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_whole, shown
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
@@ -76,6 +76,9 @@ def cluster(
     [0, 0, 1]
     """
     check_choice(affinity, "affinity", ("linear", "kernel", "knn"))
+    check_whole(n_neighbors, "n_neighbors")
+    if not isinstance(resolution, int | float) or resolution < 0:
+        raise InputError(f"resolution is {shown(resolution)}; give a number of at least 0.")
     checked = _checked(distances)
     count = len(checked)
     if check_whole(k, "k") > count:
@@ -137,7 +140,7 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
 def check_noise(noise: Any) -> None:
     """InputError unless `noise` can be the size of errors, as a fraction."""
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
-        raise InputError(f"noise is {noise!r}; give a fraction of at least 0, such as 0.05.")
+        raise InputError(f"noise is {shown(noise)}; give a fraction of at least 0, such as 0.05.")
 
 
 def stability(
@@ -204,7 +207,7 @@ def _graph(
             _kernels(distances, resolution),
             key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]),
         )
-    if check_whole(n_neighbors, "n_neighbors") >= len(distances):
+    if n_neighbors >= len(distances):
         raise InputError(
             f"n_neighbors is {n_neighbors} for {len(distances)} sites; give a smaller number."
         )

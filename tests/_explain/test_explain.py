@@ -226,8 +226,11 @@ def test_other_forms(tmp_path):
     e.plot(tmp_path / "bars.png")
     e.plot(tmp_path / "image.svg", shape=(2, 2))
     assert (tmp_path / "bars.png").stat().st_size > 1000
-    with pytest.raises(fedwad.InputError, match="3 x 3"):
-        e.plot(shape=(3, 3))
+    for shape in ((3, 3), (2, 2, 2), (2, 2, 1, 1)):
+        with pytest.raises(fedwad.InputError, match="4 columns"):
+            e.plot(shape=shape)
+    channels = e.plot(shape=(1, 2, 2)).axes[0].images[0].get_array()
+    np.testing.assert_allclose(channels, e.excess.reshape(1, 2, 2).sum(axis=2))
 
 
 def test_a_column_that_hardly_varies_gets_no_rest():

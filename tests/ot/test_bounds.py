@@ -16,11 +16,12 @@ from fedwad.ot import (
     upper_bound,
 )
 from oracles import random_pair
+from parameters import mostly_slow
 
 ROUNDING = 1e-9
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", mostly_slow(range(300), 120))
 def test_certified_interval_holds_the_exact_distance(seed):
     rng = np.random.default_rng(seed)
     mu, nu = random_pair(rng)

@@ -99,11 +99,7 @@ _ATTACKS = (
     ),
     _Attack("drawing from one summary", ("summary",), "one summary", one_summary),
     _Attack(
-        "rare features",
-        ("summary",),
-        "one summary with its covariance",
-        rare_features,
-        on_all=True,
+        "rare features", ("summary",), "one summary with its covariance", rare_features, on_all=True
     ),
     _Attack(
         "moments by distances",

@@ -22,16 +22,7 @@ from fedwad.federation import (
     SummaryRequest,
     client_key,
 )
-from fedwad.ot import (
-    Atoms,
-    Floats,
-    Masses,
-    Measure,
-    Summary,
-    SyntheticSample,
-    distil,
-    ground_cost,
-)
+from fedwad.ot import Atoms, Floats, Masses, Measure, Summary, SyntheticSample, distil, ground_cost
 
 __all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "synthetic_union"]
 

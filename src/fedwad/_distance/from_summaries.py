@@ -58,11 +58,7 @@ def by_release(metered: MeteredFederation, task: DistanceTask, guarantee: DP) ->
         upper=upper,
         noise=float(sampling_noise(denoised, task.seed)[0, 1]),
         evidence=task.evidence(
-            metered,
-            summaries,
-            (),
-            columns.get((0, 1)),
-            [one.feature_noise for one in denoised],
+            metered, summaries, (), columns.get((0, 1)), [one.feature_noise for one in denoised]
         ),
         traffic=metered.traffic,
         covariance_types=("full", "full"),

@@ -125,7 +125,7 @@ class FedWaDLoop:
 
 
 def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: TransportReply) -> float:
-    """The glued upper bound from the paper's own messages, at the support that was asked about.
+    """An upper bound from the paper's own messages: both plans are composed at the support xi.
 
     A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow, and with them tr
     C = d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound. Dividing by

@@ -102,7 +102,7 @@ def conclude(
         value, lower, upper, columns = found.value, found.lower, found.upper, found.columns
     else:
         value, lower, upper = fedwad, lower_bound(a, b, p), upper_bound(a, b, p)
-    # The glued coupling never costs more than fedwad in exact arithmetic; the minimum keeps that
+    # The composed coupling never costs more than fedwad in exact arithmetic; the minimum keeps that
     # in floating point.
     upper = min(fedwad, upper)
     lower = min(lower, upper)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fedwad._checks import check_path
 from fedwad.errors import InputError
 
 __all__ = ["History"]
@@ -22,7 +23,7 @@ class History:
     """
 
     def __init__(self, path: str | Path, reference: str) -> None:
-        self._path, self._reference = Path(path), reference
+        self._path, self._reference = check_path(path, "history"), reference
         self._torn = 0
         self.lines = self._read()
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
+from fedwad._checks import check_text, check_whole, shown
 from fedwad._distance.api import distance
 from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
@@ -116,7 +117,9 @@ class Reference(Saved):
         if isinstance(source, Site):
             source_site = source
         else:
-            fed = local({name: source}, policy, label_column, drop, schema, missing)
+            fed = local(
+                {check_text(name, "name"): source}, policy, label_column, drop, schema, missing
+            )
             source_site = fed[name]
             if schema == "auto" and fed.schema is not None:
                 source_site = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
@@ -184,8 +187,11 @@ class Reference(Saved):
         seed : of the permutations and of the estimate
         label_column, drop, missing : what the columns of a table are, see `fedwad.local`
         """
-        if not 0 < alpha < 1:
-            raise InputError(f"alpha is {alpha!r}; give a number between 0 and 1, such as 0.01.")
+        if not isinstance(alpha, float) or not 0 < alpha < 1:
+            raise InputError(
+                f"alpha is {shown(alpha)}; give a number between 0 and 1, such as 0.01."
+            )
+        seed = check_whole(seed, "seed", 0)
         source_site = self._new_site(new, name, label_column, drop, missing)
         log = None if history is None else History(history, self.digest)
         metered = MeteredFederation(source_site.federation)
@@ -222,7 +228,7 @@ class Reference(Saved):
         if isinstance(new, Site):
             return new
         schema = self.schema
-        fed = local({name: new}, None, label_column, drop, schema, missing)
+        fed = local({check_text(name, "name"): new}, None, label_column, drop, schema, missing)
         if fed.features != self.features:
             raise InputError(
                 f"The features of {name} have different names than those of the reference;"

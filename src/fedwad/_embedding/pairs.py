@@ -17,7 +17,7 @@ from fedwad.methods import FedWaD
 from fedwad.ot import Floats, same, synthetic_distances
 from fedwad.tables import Schema
 
-__all__ = ["pair_distance", "pair_values", "settle_borders"]
+__all__ = ["pair_distance", "pair_values", "reassign_borders"]
 
 _REPRESENTATIVES = 3  # sites of a cluster that a site between two clusters is compared with
 _MARGIN = 0.1  # part of the squared distance to the own centre that makes a site a border site
@@ -78,7 +78,7 @@ def pair_values(
     return {(i, j): float(found[index[i], index[j]]) for i, j in pairs}
 
 
-def settle_borders(
+def reassign_borders(
     points: Floats,
     labels: NDArray[np.int64],
     replies: Sequence[SummaryReply],
@@ -103,12 +103,12 @@ def settle_borders(
     if not pairs:
         return labels
     values = pair_values(replies, names, pairs, seed)
-    settled = labels.copy()
+    reassigned = labels.copy()
     for site, both in rivals.items():
         means = [_mean_square(site, central[cluster], values) for cluster in both]
-        settled[site] = both[int(np.argmin(means))]
-    whole = len(np.unique(settled)) == len(centres)
-    return settled if whole else labels
+        reassigned[site] = both[int(np.argmin(means))]
+    whole = len(np.unique(reassigned)) == len(centres)
+    return reassigned if whole else labels
 
 
 def _mean_square(

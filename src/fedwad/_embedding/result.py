@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from fedwad import clusters
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_whole
+from fedwad._checks import check_whole, shown
 from fedwad._distance.result import DistanceResult
 from fedwad._embedding.groups import kmeans, suggest
-from fedwad._embedding.pairs import pair_distance, pair_values, settle_borders
+from fedwad._embedding.pairs import pair_distance, pair_values, reassign_borders
 from fedwad._files import Saved
 from fedwad._html import data_frame
 from fedwad._matrix.result import MatrixRound
@@ -115,10 +115,10 @@ class EmbeddingResult(Saved):
         with single_threaded_blas():
             labels = kmeans(self.embedding, k, check_whole(seed, "seed", 0))
             if self.replies and k > 1:
-                settled = settle_borders(
+                reassigned = reassign_borders(
                     self.embedding, labels, self.replies, self.sites, self.seed
                 )
-                labels = clusters.in_order(settled)
+                labels = clusters.in_order(reassigned)
         return labels
 
     def suggest(self) -> clusters.Suggestion:
@@ -226,9 +226,9 @@ class EmbeddingResult(Saved):
 
     def _index(self, name: str) -> int:
         index_of: dict[str, int] = self._index_of  # type: ignore[attr-defined]
-        if name not in index_of:
-            shown = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
-            raise InputError(f"There is no site '{name}' in this embedding; it has {shown}.")
+        if not isinstance(name, str) or name not in index_of:
+            some = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
+            raise InputError(f"There is no site {shown(name)} in this embedding; it has {some}.")
         return index_of[name]
 
     def _shown(self) -> dict[str, str]:

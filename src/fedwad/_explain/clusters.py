@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
+from fedwad._checks import shown
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import assembled, columns_with
 from fedwad._explain.explanation import Explanation
@@ -23,7 +25,7 @@ Pair = tuple[int, int]
 def explain_clusters(
     evidence: Evidence,
     sites: Sequence[str],
-    labels: Sequence[int],
+    labels: Any,
     known: Callable[[int, int], Known],
     names: Sequence[str] | None = None,
 ) -> dict[int, Explanation]:
@@ -58,8 +60,13 @@ def explain_clusters(
     return found
 
 
-def _checked(labels: Sequence[int], count: int) -> list[int]:
-    numbers = [int(label) for label in labels]
+def _checked(labels: Any, count: int) -> list[int]:
+    try:
+        numbers = [int(label) for label in labels]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"The labels are {shown(labels)}; give an integer for each site."
+        ) from None
     if len(numbers) != count:
         raise InputError(f"{len(numbers)} labels came for {count} sites; give one for each site.")
     if len(set(numbers)) < 2:

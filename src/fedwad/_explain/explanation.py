@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dependence", "Explanation"]
 
-_ARRAYS = (
-    "share",
-    "excess",
-    "location",
-    "scale",
-    "rest",
-    "share_std",
-    "excess_std",
-    "significant",
-)
+_ARRAYS = ("share", "excess", "location", "scale", "rest", "share_std", "excess_std", "significant")
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ class Explanation:
     notes : tuple of str
         What these sites' summaries cannot show.
     classes : tuple of ClassShare
-        Which classes of labelled data carry the distance, the largest of each site first; for
+        Which classes of labelled data contribute most, the largest of each site first; for
         method "summary". Over the classes of one site `share` sums to one.
     """
 
@@ -201,7 +192,7 @@ class Explanation:
         return html(self)
 
     def plot(
-        self, path: Any = None, max_columns: int = 15, shape: tuple[int, int] | None = None
+        self, path: Any = None, max_columns: int = 15, shape: tuple[int, ...] | None = None
     ) -> Figure:
         """Draw the columns that matter most as bars, or all as an image of this `shape`.
 
@@ -209,7 +200,7 @@ class Explanation:
         ----------
         path : a .png, .svg or .pdf file to write, optional
         max_columns : largest number of columns, which are the bars
-        shape : rows and columns of an image whose pixels are the columns, such as (28, 28)
+        shape : of an image whose pixels are the columns: (28, 28), or (32, 32, 3) with channels
         """
         from fedwad._explain.plot import draw
 

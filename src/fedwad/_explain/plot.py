@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_whole, shown
 from fedwad._explain.text import change_in_words
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
@@ -26,7 +27,7 @@ _WORDS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
 _GREY = "#bbbbbb"
 
 
-def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, int] | None) -> Figure:
+def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, ...] | None) -> Figure:
     """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
     from matplotlib.figure import Figure
 
@@ -69,19 +70,21 @@ def _bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _images(figure: Figure, e: Explanation, shape: tuple[int, int]) -> None:
+def _images(figure: Figure, e: Explanation, shape: tuple[int, ...]) -> None:
     try:
-        rows, cols = (check_whole(size, "shape") for size in shape)
+        rows, cols, *channels = (check_whole(size, "shape") for size in shape)
     except (TypeError, ValueError):
-        raise InputError(f"shape is {shape!r}; give rows and columns, such as (28, 28).") from None
-    if rows * cols != len(e):
+        given = repr(shape) if isinstance(shape, tuple) else shown(shape)
+        raise InputError(f"shape is {given}; give rows and columns, such as (28, 28).") from None
+    if len(channels) > 1 or math.prod((rows, cols, *channels)) != len(e):
         raise InputError(
-            f"shape is {rows} x {cols} and there are {len(e)} columns; give the image's own shape."
+            f"shape is {tuple(shape)} and there are {len(e)} columns; give the image's own shape."
         )
     for axes, (title, values) in zip(
         figure.subplots(1, 2), (("excess", e.excess), ("share", e.share)), strict=True
     ):
-        image = axes.imshow(values.reshape(rows, cols), cmap="magma", vmin=0)
+        pixels = values.reshape(rows, cols, -1).sum(axis=2)
+        image = axes.imshow(pixels, cmap="magma", vmin=0)
         axes.set(title=title, xticks=[], yticks=[])
         figure.colorbar(image, ax=axes, shrink=0.8)
     figure.suptitle(f"{e.sites[0]} and {e.sites[1]}", fontsize=10)

@@ -39,11 +39,7 @@ class ClusteredMatrix:
         return self.population is not None and not np.isnan(self.population).any()
 
     def cluster(
-        self,
-        k: int,
-        affinity: clusters.Affinity = "kernel",
-        n_neighbors: int = 3,
-        seed: int = 0,
+        self, k: int, affinity: clusters.Affinity = "kernel", n_neighbors: int = 3, seed: int = 0
     ) -> NDArray[np.int64]:
         """Return one label for each site, by spectral clustering; see `fedwad.clusters.cluster`.
 

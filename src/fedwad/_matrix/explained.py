@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedwad._checks import shown
 from fedwad._explain.clusters import explain_clusters
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair, known_evidence
@@ -69,7 +70,7 @@ class ExplainedMatrix:
         names : names of the columns, where the sites' data have none
         """
         evidence = known_evidence(self.evidence, self.p)
-        return explain_clusters(evidence, self.sites, list(labels), self._known, names)
+        return explain_clusters(evidence, self.sites, labels, self._known, names)
 
     def _explain(
         self, evidence: Evidence, i: int, j: int, names: Sequence[str] | None
@@ -90,8 +91,8 @@ class ExplainedMatrix:
         return Known(value, population, low > 0, low)
 
     def _index(self, name: str) -> int:
-        if name not in self.sites:
+        if not isinstance(name, str) or name not in self.sites:
             raise InputError(
-                f"There is no site '{name}' in this matrix; it has {', '.join(self.sites)}."
+                f"There is no site {shown(name)} in this matrix; it has {', '.join(self.sites)}."
             )
         return self.sites.index(name)

@@ -31,11 +31,7 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
     """Ask each site for one summary; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     request = SummaryRequest(
-        method.cells,
-        method.covariance_type,
-        task.p,
-        task.seed,
-        task.class_statistics,
+        method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
     )
     replies = metered.ask(
         dict.fromkeys(task.names, request), SummaryReply, allow_failures=True, at_least=2
@@ -60,14 +56,7 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
         count = counted("estimating distances", total, task)
         keys = [client_key(name) for name in sites]
         synthetic = synthetic_distances(
-            summaries,
-            different,
-            task.p,
-            task.seed,
-            keys,
-            task.n_jobs,
-            count,
-            columns=columns,
+            summaries, different, task.p, task.seed, keys, task.n_jobs, count, columns=columns
         )
         rows, cols = np.array(different).T
         value[rows, cols] = value[cols, rows] = synthetic[rows, cols]

@@ -11,11 +11,7 @@ from fedwad._distance.run import pooled_start
 from fedwad._matrix.saved import MatrixRound
 from fedwad._matrix.shaping import cell_means, shape_support
 from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, ask_moments, pairs_of
-from fedwad.federation import (
-    CellsRequest,
-    MeteredFederation,
-    SummaryReply,
-)
+from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply
 from fedwad.methods import Hub
 from fedwad.ot import (
     CovarianceType,

@@ -85,11 +85,7 @@ class LocalRunner:
     ) -> TrainingResult:
         clients = None if groups is None else list(groups)
         return train(
-            self._federation,
-            options,
-            groups=groups,
-            clients=clients,
-            callback=self._bar.progress,
+            self._federation, options, groups=groups, clients=clients, callback=self._bar.progress
         )
 
     def matrix(self, seed: int) -> fedwad.MatrixResult:

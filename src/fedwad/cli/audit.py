@@ -126,8 +126,7 @@ def _warn_of_untried(policy: Path | None) -> None:
     allowed = [] if policy is None else untried(Policy.load(policy))
     if allowed:
         screen.print(
-            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}",
-            soft_wrap=True,
+            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}", soft_wrap=True
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,15 +12,7 @@ import typer
 from fedwad.cli.groups import Group
 from fedwad.federation import Columns
 
-__all__ = [
-    "DataFile",
-    "Drop",
-    "LabelColumn",
-    "Missing",
-    "PolicyFile",
-    "SchemaFile",
-    "TableOptions",
-]
+__all__ = ["DataFile", "Drop", "LabelColumn", "Missing", "PolicyFile", "SchemaFile", "TableOptions"]
 
 DataFile = Annotated[
     Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
@@ -70,3 +63,8 @@ class TableOptions(Group):
     @property
     def columns(self) -> Columns:
         return Columns.of(self.label_column, self.drop, self.missing, self.schema)
+
+    @property
+    def given(self) -> tuple[str | None, Sequence[str], Sequence[str], str]:
+        """The four options as functions of the library take them, in their order."""
+        return self.label_column, self.drop or (), self.missing or (), self.schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -27,7 +27,15 @@ from fedwad.cli.console import (
     warn_small_cells,
 )
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import MethodOptions, Output, Seed, Sources, grouped
+from fedwad.cli.groups import (
+    ImageShape,
+    MethodOptions,
+    Output,
+    Seed,
+    Sources,
+    grouped,
+    image_shape,
+)
 from fedwad.cli.scales import warn_dominant_variance
 from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError
@@ -68,10 +76,7 @@ def coreset(
         list[str] | None,
         typer.Option(help="Also learn one by this method, to compare; may be repeated."),
     ] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option(help="Shape of the images in the rows, like 28x28 or 32x32x3.", metavar="HxW"),
-    ] = None,
+    shape: ImageShape = None,
     seed: Seed = 0,
     plot: Annotated[
         Path | None,
@@ -84,7 +89,7 @@ def coreset(
     exchanged, and its size is reported.
     """
     output.check(files)
-    image = _image(shape)
+    image = image_shape(shape)
     shared = {"size": size, "seed": seed}
     others: Results = {}
     data: dict[str, Dataset] = {}
@@ -150,17 +155,6 @@ def _write(
 
         command = shlex.join(["fedwad", *sys.argv[1:]])
         write_report(result, output.report, command=command, others=others, shape=shape)
-
-
-def _image(shape: str | None) -> tuple[int, ...] | None:
-    if shape is None:
-        return None
-    parts: Sequence[str] = shape.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise InputError(
-            f"--shape is {shape!r}; give rows and columns like 28x28, or 32x32x3 for colours."
-        )
-    return tuple(map(int, parts))
 
 
 def _show(result: fedwad.CoresetResult, others: Results) -> None:

@@ -27,12 +27,14 @@ from fedwad.cli.engine import EngineOptions
 from fedwad.cli.explain import Explain, explained_json, show_explanation
 from fedwad.cli.groups import (
     ClassCovariance,
+    ImageShape,
     Labels,
     MethodOptions,
     Order,
     Output,
     Seed,
     grouped,
+    image_shape,
 )
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
@@ -76,9 +78,9 @@ def distance(
     class_covariance: ClassCovariance = "diag",
     seed: Seed = 0,
     explain: Explain = False,
+    shape: ImageShape = None,
     exact: Annotated[
-        bool,
-        typer.Option("--exact", help="Compute the exact distance too (pools both files)."),
+        bool, typer.Option("--exact", help="Compute the exact distance too (pools both files).")
     ] = False,
     plot: Annotated[
         Path | None,
@@ -96,6 +98,7 @@ def distance(
     distance come second.
     """
     output.check((a, b))
+    image = image_shape(shape)
     if explain and p != 2:
         raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
     by_rounds = options.method == FedWaD.name
@@ -107,7 +110,7 @@ def distance(
         keywords.setdefault("reveal", "every")
     ask = _on_engine if engine_options.used else _in_process
     result, data, reference = ask((a, b), tables, engine_options, keywords, exact)
-    _write(result, output, plot, reference, schema_of(data))
+    _write(result, output, plot, reference, schema_of(data), image)
     if output.as_json:
         print_json(_content(result) | ({} if reference is None else {"exact": reference}))
     else:
@@ -185,6 +188,7 @@ def _write(
     plot: Path | None,
     exact: float | None,
     schema: fedwad.Schema | None,
+    image: tuple[int, ...] | None,
 ) -> None:
     if output.save is not None:
         result.save(output.save)
@@ -202,6 +206,7 @@ def _write(
             command=command,
             exact=exact,
             schema=schema,
+            shape=image,
             warnings=conflict_sentences(schema),
         )
 

@@ -17,15 +17,7 @@ from fedwad.errors import InputError
 from fedwad.federation import Columns
 from fedwad.tables import Schema
 
-__all__ = [
-    "Ca",
-    "Connect",
-    "Deployment",
-    "Engine",
-    "EngineOptions",
-    "Resume",
-    "Timeout",
-]
+__all__ = ["Ca", "Connect", "Deployment", "Engine", "EngineOptions", "Resume", "Timeout"]
 
 _SCHEMA = "agreed_schema"
 EngineName = Literal["flower", "flare"]
@@ -57,8 +49,7 @@ Timeout = Annotated[
     ),
 ]
 Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming"),
+    bool, typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming")
 ]
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Affinity",
     "ClassCovariance",
     "Group",
+    "ImageShape",
     "Json",
     "Labels",
     "MethodOptions",
@@ -31,6 +32,7 @@ __all__ = [
     "Sources",
     "check_ending",
     "grouped",
+    "image_shape",
     "keyword_parameter",
     "number_of_clusters",
 ]
@@ -75,6 +77,12 @@ Affinity = Annotated[
     typer.Option(
         help="Affinity between sites: a Gaussian kernel, the paper's 1 - D^2/max (linear), or"
         " that between nearest neighbours only (knn)."
+    ),
+]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(
+        "--shape", help="Shape of the images in the rows, like 28x28 or 32x32x3.", metavar="HxW"
     ),
 ]
 Neighbors = Annotated[int, typer.Option(help="Neighbours of each site in the graph (knn).")]
@@ -155,9 +163,7 @@ class MethodOptions(Group):
 
 
 def _option(
-    name: str,
-    takers: Sequence[tuple[type[Method], Field[Any]]],
-    methods: Sequence[type[Method]],
+    name: str, takers: Sequence[tuple[type[Method], Field[Any]]], methods: Sequence[type[Method]]
 ) -> inspect.Parameter:
     spec = takers[0][1]
     only = ", ".join(method.name for method, _ in takers)
@@ -191,6 +197,18 @@ class Output(Group):
         check_ending(self.report, ".html", "--report")
         if self.save is not None and str(self.save) in sources:
             raise InputError(f"--save is {self.save}, which is an input; name another file.")
+
+
+def image_shape(shape: str | None) -> tuple[int, ...] | None:
+    """Return what --shape means; InputError unless it is two or three integers."""
+    if shape is None:
+        return None
+    parts = shape.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"--shape is {shape!r}; give rows and columns like 28x28, or 32x32x3 for colours."
+        )
+    return tuple(map(int, parts))
 
 
 def check_ending(path: Path | None, ending: str, option: str) -> None:

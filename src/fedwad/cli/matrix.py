@@ -18,6 +18,7 @@ from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import (
     Affinity,
     ClassCovariance,
+    ImageShape,
     Json,
     Labels,
     MethodOptions,
@@ -31,6 +32,7 @@ from fedwad.cli.groups import (
     check_clusters,
     check_ending,
     grouped,
+    image_shape,
     number_of_clusters,
 )
 from fedwad.cli.health import health_in_json
@@ -65,13 +67,13 @@ def matrix(
     test: Annotated[
         bool,
         typer.Option(
-            "--test",
-            help="Permutation test of each pair; every site sends one more message.",
+            "--test", help="Permutation test of each pair; every site sends one more message."
         ),
     ] = False,
     k: NumberOfClusters = None,
     affinity: Affinity = "kernel",
     n_neighbors: Neighbors = 3,
+    shape: ImageShape = None,
     seed: Seed = 0,
     n_jobs: Annotated[int | None, typer.Option(help="Threads; one per core when left out.")] = None,
 ) -> None:
@@ -82,6 +84,7 @@ def matrix(
     labels as y.
     """
     output.check(files)
+    image = image_shape(shape)
     wanted = number_of_clusters(k)
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
@@ -102,7 +105,7 @@ def matrix(
     found = None if wanted is None else _clustered(result, wanted, affinity, n_neighbors, seed)
     if output.save is not None:
         result.save(output.save)
-    _finish(result, found, output.report, output.as_json, schema_of(data))
+    _finish(result, found, output.report, output.as_json, schema_of(data), image)
     if not output.as_json:
         warn_dominant_column(result.evidence)
 
@@ -166,6 +169,7 @@ def _finish(
     report: Path | None,
     as_json: bool,
     schema: fedwad.Schema | None = None,
+    image: tuple[int, ...] | None = None,
 ) -> None:
     found = None if clusters is None else np.array(clusters["labels"])
     if report is not None:
@@ -177,6 +181,7 @@ def _finish(
             clusters=found,
             command=shlex.join(["fedwad", *sys.argv[1:]]),
             schema=schema,
+            shape=image,
             warnings=conflict_sentences(schema),
         )
     if as_json:

@@ -18,14 +18,7 @@ from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.groups import Json, grouped
 from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
-from fedwad.federation import (
-    Client,
-    Ledger,
-    Policy,
-    guarantee_warning,
-    load_site_data,
-    read_ledger,
-)
+from fedwad.federation import Client, Ledger, Policy, guarantee_warning, load_site_data, read_ledger
 
 __all__ = ["check"]
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import Drop, LabelColumn, Missing, SchemaFile
+from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, screen
+from fedwad.cli.groups import grouped
 
 __all__ = ["flare", "flower"]
 
@@ -17,15 +18,16 @@ Data = Annotated[
 ]
 PolicyFile = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
 LedgerFile = Annotated[
-    Path | None,
-    typer.Option(help="The ledger of all requests; next to the policy when left out."),
+    Path | None, typer.Option(help="The ledger of all requests; next to the policy when left out.")
 ]
 
 
 @guarded
+@grouped
 def flower(
     data: Data,
     policy: PolicyFile,
+    tables: TableOptions,
     superlink: Annotated[
         str, typer.Option(help="Address of the SuperLink, as host:port.", show_default=False)
     ],
@@ -45,10 +47,6 @@ def flower(
         ),
     ] = None,
     ledger: LedgerFile = None,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
     patience: Annotated[
         float,
         typer.Option(
@@ -68,10 +66,7 @@ def flower(
         data,
         policy,
         ledger,
-        label_column,
-        drop or (),
-        missing or (),
-        schema,
+        *tables.given,
         superlink=superlink,
         root_certificates=root_certificates,
         key=key,
@@ -80,6 +75,7 @@ def flower(
 
 
 @guarded
+@grouped
 def flare(
     kit: Annotated[
         Path,
@@ -87,11 +83,8 @@ def flare(
     ],
     data: Data,
     policy: PolicyFile,
+    tables: TableOptions,
     ledger: LedgerFile = None,
-    label_column: LabelColumn = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    schema: SchemaFile = "auto",
 ) -> None:
     """Prepare a site's startup kit of NVIDIA FLARE to answer requests within the policy.
 
@@ -101,7 +94,7 @@ def flare(
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 
-    prepare_site(kit, data, policy, ledger, label_column, drop or (), missing or (), schema)
+    prepare_site(kit, data, policy, ledger, *tables.given)
     screen.print(
         f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}",
         soft_wrap=True,

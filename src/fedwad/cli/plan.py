@@ -42,8 +42,7 @@ def plan(
         float, typer.Option(help="Its delta, well below 1 / number of samples.")
     ] = 1e-5,
     clip_norm: Annotated[
-        float,
-        typer.Option(help="The public clip norm, in units of a sample's typical norm."),
+        float, typer.Option(help="The public clip norm, in units of a sample's typical norm.")
     ] = 2.0,
     seed: Seed = 0,
     as_json: Json = False,

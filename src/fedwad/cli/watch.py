@@ -30,8 +30,7 @@ Lines = list[dict[str, Any]]
 @guarded
 def watch(
     new: Annotated[
-        str,
-        typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False),
+        str, typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False)
     ],
     reference: Annotated[
         Path, typer.Option(help="A file of `fedwad reference`.", show_default=False)
@@ -52,8 +51,7 @@ def watch(
     prometheus: Annotated[
         Path | None,
         typer.Option(
-            help="Write a .prom file for the textfile collector of Prometheus.",
-            show_default=False,
+            help="Write a .prom file for the textfile collector of Prometheus.", show_default=False
         ),
     ] = None,
     plot: Annotated[

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_flag, check_whole
 from fedwad.datasets._partition import Labelled, Partition
 from fedwad.errors import InputError
 
@@ -55,6 +55,7 @@ def class_pairs(
     >>> X.shape, sorted(set(y.tolist()))
     ((50, 64), [2, 3])
     """
+    balanced = check_flag(balanced, "balanced")
     data, rng = Labelled(X, y), _generator(seed)
     kinds = len(data.classes)
     if kinds % 2:
@@ -118,6 +119,7 @@ def classes_per_client(
         equally many clients to within one; without it, a class may be asked for more samples than
         it has
     """
+    balanced = check_flag(balanced, "balanced")
     data, rng = Labelled(X, y), _generator(seed)
     kinds, classes, clients = (
         len(data.classes),

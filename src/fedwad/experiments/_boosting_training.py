@@ -202,11 +202,7 @@ def _client_task(group: _Group, name: str, number: int, marks: Tensor) -> Task:
 
 
 def _judge(
-    group: _Group,
-    network: Network,
-    tests: TensorDataset,
-    marks: Tensor,
-    rows: Rows,
+    group: _Group, network: Network, tests: TensorDataset, marks: Tensor, rows: Rows
 ) -> None:
     for name, place in group.names.items():
         weights = group.weights.clone()

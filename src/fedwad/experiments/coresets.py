@@ -27,13 +27,7 @@ from fedwad.experiments._coreset_claims import (
     judge,
     longest,
 )
-from fedwad.experiments._experiment import (
-    Experiment,
-    Row,
-    Settings,
-    axes,
-    pick,
-)
+from fedwad.experiments._experiment import Experiment, Row, Settings, axes, pick
 from fedwad.ot import Floats, Measure, ground_cost, solve
 from fedwad.report.coresets import sheet
 

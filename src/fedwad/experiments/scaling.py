@@ -27,13 +27,7 @@ from fedwad.experiments._experiment import (
     pick,
 )
 from fedwad.experiments._pot_rounds import pot_rounds
-from fedwad.experiments._scaling_claims import (
-    CAPPED,
-    CAPPED_ROUNDS,
-    LARGEST_EXACT,
-    SUPPORTS,
-    judge,
-)
+from fedwad.experiments._scaling_claims import CAPPED, CAPPED_ROUNDS, LARGEST_EXACT, SUPPORTS, judge
 from fedwad.ot import Floats, Interpolant
 
 if TYPE_CHECKING:

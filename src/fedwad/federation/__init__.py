@@ -4,25 +4,17 @@ from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.agreement import check_same_features, client_key, feature_count
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
-from fedwad.federation.codec import MAX_MESSAGE_BYTES, WIRE_VERSION, Envelope, pack, unpack
+from fedwad.federation.codec import Envelope, pack, unpack
 from fedwad.federation.columns import Columns
 from fedwad.federation.data import Dataset, align_columns
 from fedwad.federation.failures import Failure, error_of, failure_of
-from fedwad.federation.federation import (
-    Answer,
-    Federation,
-    MeteredFederation,
-    Question,
-    Site,
-    Traffic,
-    choose_sites,
-)
+from fedwad.federation.federation import Federation, MeteredFederation, Site, Traffic, choose_sites
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
 from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, ask_kept, check_kept
 from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
-from fedwad.federation.needs import KINDS, ClassStatistics, Needs
+from fedwad.federation.needs import KINDS, ClassStatistics
 from fedwad.federation.node import accept_data, load_site_data, open_client
 from fedwad.federation.policy import Policy
 from fedwad.federation.proposal import agreed_between, private_between, schema
@@ -43,12 +35,7 @@ from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
 from fedwad.federation.requests.prototypes import Prototypes, PrototypesRequest
-from fedwad.federation.requests.schema import (
-    AdoptSchemaReply,
-    AdoptSchemaRequest,
-    ProfileReply,
-    ProfileRequest,
-)
+from fedwad.federation.requests.schema import AdoptSchemaRequest, ProfileReply, ProfileRequest
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.federation.requests.train import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.federation.requests.transport import CellsRequest, TransportReply, TransportRequest
@@ -58,7 +45,6 @@ from fedwad.federation.schemas import (
     completed_guarantee,
     prepare,
     private_schema,
-    warn_conflicts,
     with_schema,
 )
 
@@ -66,12 +52,8 @@ __all__ = [
     "FORMATS",
     "KINDS",
     "MAX_BUNDLE",
-    "MAX_MESSAGE_BYTES",
-    "WIRE_VERSION",
-    "AdoptSchemaReply",
     "AdoptSchemaRequest",
     "AgreedFederation",
-    "Answer",
     "AtomsRequest",
     "BlocksReply",
     "BlocksRequest",
@@ -104,7 +86,6 @@ __all__ = [
     "MeteredFederation",
     "Moments",
     "MomentsRequest",
-    "Needs",
     "Policy",
     "PrivateReply",
     "PrivateRequest",
@@ -114,7 +95,6 @@ __all__ = [
     "ProfileRequest",
     "Prototypes",
     "PrototypesRequest",
-    "Question",
     "RawTable",
     "RemoteFederation",
     "Reply",
@@ -162,6 +142,5 @@ __all__ = [
     "schema",
     "site_description",
     "unpack",
-    "warn_conflicts",
     "with_schema",
 ]

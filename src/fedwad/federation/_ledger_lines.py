@@ -24,7 +24,7 @@ __all__ = [
     "FIRST_SEAL",
     "Content",
     "Entry",
-    "Line",
+    "LedgerLine",
     "Outcome",
     "is_query",
     "read_lines",
@@ -117,7 +117,7 @@ _NEEDED = frozenset(("when", "kind", "outcome"))
 _OUTCOMES = frozenset(get_args(Outcome)) - {"torn"}
 
 
-class Line(NamedTuple):
+class LedgerLine(NamedTuple):
     """A line as it was found: its fields, where it ends in the text, and the seal that the next
     line is chained to."""
 
@@ -144,7 +144,7 @@ def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:
     return b"".join((body, _BEFORE_SEAL, seal, _AFTER_SEAL, b"\n")), seal.decode()
 
 
-def read_lines(text: bytes, previous: str) -> Iterator[Line]:
+def read_lines(text: bytes, previous: str) -> Iterator[LedgerLine]:
     """The lines of a text, whose first one is chained to `previous`.
 
     A line that is not what was written there is "torn". It counts as often as it holds seals, for
@@ -165,7 +165,7 @@ def read_lines(text: bytes, previous: str) -> Iterator[Line]:
         for line, (whole, own) in zip(chunk, seals, strict=True):
             end += len(line) + 1
             content = next(contents) if whole else None
-            yield Line(content or _torn(line), end, own.decode())
+            yield LedgerLine(content or _torn(line), end, own.decode())
 
 
 def refuse_unchained(text: bytes, name: str) -> None:

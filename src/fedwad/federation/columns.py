@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedwad._checks import shown
 from fedwad.errors import InputError
 from fedwad.tables import Schema
 
@@ -46,15 +47,11 @@ class Columns:
         texts = _as_strings(
             _flat(missing), "missing", "a text that stands for a missing value", "texts"
         )
-        if label_column in names:
-            raise InputError(
-                f"Column '{label_column}' is named as the label and to be dropped; choose one."
-            )
-        if schema == "auto":
-            return cls(label_column, names, texts, "auto")
-        if schema is None or schema == "none" or isinstance(schema, Schema):
-            found = schema if isinstance(schema, Schema) else None
-            return cls(label_column, names, texts, found)
+        _check_label(label_column, names)
+        if schema is None or isinstance(schema, Schema):
+            return cls(label_column, names, texts, schema)
+        if str(schema) in ("auto", "none"):
+            return cls(label_column, names, texts, "auto" if schema == "auto" else None)
         if not isinstance(schema, str | Path):
             raise InputError(
                 f"schema is a {type(schema).__name__}; give a Schema, the path of its file, 'auto'"
@@ -78,6 +75,13 @@ class Columns:
         else:
             schema = {} if self.schema == "auto" else {"schema": "none"}
         return label | drop | missing | schema
+
+
+def _check_label(label: Any, dropped: Sequence[str]) -> None:
+    if label is not None and not isinstance(label, str | int):
+        raise InputError(f"label_column is {shown(label)}; give the name of a column.")
+    if label in dropped:
+        raise InputError(f"Column '{label}' is named as the label and to be dropped; choose one.")
 
 
 def _flat(missing: Any) -> Any:

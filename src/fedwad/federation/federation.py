@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from fedwad._checks import shown
 from fedwad._words import printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.agreement import check_same_features
@@ -222,11 +223,19 @@ def _expected(request: Question, answer: Answer, expected: type[R]) -> R | Failu
 
 def site(federation: Federation, name: str) -> Site:
     """The client of this name; FederationError if there is none."""
-    if name not in federation.names:
+    if not isinstance(name, str) or name not in federation.names:
         raise FederationError(
-            f"There is no site '{name}'; the sites are {', '.join(federation.names)}."
+            f"There is no site {shown(name)}; the sites are {', '.join(federation.names)}."
         )
     return Site(federation, name)
+
+
+def _listed(clients: Any) -> tuple[str, ...]:
+    single = isinstance(clients, str) or not isinstance(clients, Iterable)
+    names: tuple[str, ...] = (clients,) if single else tuple(clients)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"The sites are {shown(clients)}; give a list of their names.")
+    return names
 
 
 def choose_sites(
@@ -236,8 +245,7 @@ def choose_sites(
 
     InputError if a name is unknown or given twice, or if `what` needs more sites.
     """
-    wanted = federation.names if clients is None else clients
-    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    names = federation.names if clients is None else _listed(clients)
     unknown = [name for name in names if name not in federation.names]
     if unknown:
         raise InputError(

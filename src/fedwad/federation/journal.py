@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from fedwad._checks import check_path
 from fedwad.errors import FederationError, FedwadError, InputError
 from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import Envelope, pack, unpack
@@ -56,7 +57,7 @@ class Journal(NamedSites):
         self._federation = federation
         self.features = getattr(federation, "features", None)
         self.schema = getattr(federation, "schema", None)
-        self.path = Path(path)
+        self.path = check_path(path, "path")
         self._kept = _read(self.path) if resume else []
         self.replayed = 0
         if not resume and self.path.exists():

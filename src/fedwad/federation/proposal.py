@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedwad._checks import check_path
 from fedwad.errors import DataWarning, InputError
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
@@ -128,12 +129,13 @@ def _refuse_settings(columns: Columns) -> None:
         )
 
 
-def _files(data: str | Path | Iterable[str | Path]) -> dict[str, Path]:
+def _files(data: Any) -> dict[str, Path]:
     """Files by the names of their sites, folders replaced by what is in them.
 
     A site is named after its file without ending; files of the same name are named by their paths.
     """
-    paths = [Path(data)] if isinstance(data, str | Path) else [Path(path) for path in data]
+    single = isinstance(data, str | Path) or not isinstance(data, Iterable)
+    paths = [check_path(path, "data") for path in ([data] if single else data)]
     found: list[Path] = []
     for path in paths:
         found += sorted(filter(is_readable, path.iterdir())) if path.is_dir() else [path]

@@ -64,6 +64,8 @@ def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> D
     _refuse_drop(columns, name)
     if isinstance(source, Dataset):
         return source
+    if columns.label is not None:
+        raise InputError(f"{name} has no named columns; a label column is one of a table.")
     return Dataset(source if isinstance(source, Measure) else Measure(source, name=name))
 
 

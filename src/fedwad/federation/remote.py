@@ -18,12 +18,7 @@ from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.schema import AdoptSchemaReply, ProfileReply
 
-__all__ = [
-    "RemoteFederation",
-    "describe_message",
-    "encode_failure",
-    "site_description",
-]
+__all__ = ["RemoteFederation", "describe_message", "encode_failure", "site_description"]
 
 
 R = TypeVar("R", bound=Reply | BundleReply | Failure)

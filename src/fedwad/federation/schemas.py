@@ -9,13 +9,7 @@ from dataclasses import replace
 from fedwad.errors import DataWarning, FedwadError, InputError
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.failures import Failure
-from fedwad.federation.federation import (
-    Answer,
-    Federation,
-    MeteredFederation,
-    NamedSites,
-    Question,
-)
+from fedwad.federation.federation import Answer, Federation, MeteredFederation, NamedSites, Question
 from fedwad.federation.replies import check_reply, payload_bytes
 from fedwad.federation.requests.describe import WANTED, DescribeRequest, Description, digest_of
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest

@@ -30,21 +30,13 @@ from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._many import pair_distances
-from fedwad.ot._measure import Floats, Measure, as_points, as_weights
+from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import row_order
-from fedwad.ot._permutation import PermutationTest, pairwise_pvalues, permutation_test
-from fedwad.ot._plan import TOLERANCE, Plan
+from fedwad.ot._permutation import pairwise_pvalues, permutation_test
+from fedwad.ot._plan import Plan
 from fedwad.ot._plan_columns import plan_columns
-from fedwad.ot._population import Populations, Site, populations
-from fedwad.ot._prototypes import (
-    Atoms,
-    AtomsPer,
-    LabelledAtoms,
-    Masses,
-    distil,
-    distil_labelled,
-    large_classes,
-)
+from fedwad.ot._population import Populations
+from fedwad.ot._prototypes import Atoms, AtomsPer, Masses, distil, distil_labelled, large_classes
 from fedwad.ot._sampling import beyond_chance
 from fedwad.ot._solve import check_order, solve, wasserstein
 from fedwad.ot._summary import (
@@ -56,7 +48,6 @@ from fedwad.ot._summary import (
     summarise_plan,
 )
 from fedwad.ot._synthetic import (
-    LabelledSyntheticSample,
     SyntheticSample,
     synthetic_distance,
     synthetic_distances,
@@ -66,7 +57,6 @@ from fedwad.ot._warm_up import warm_up
 
 __all__ = [
     "SMALLEST_BLOCK",
-    "TOLERANCE",
     "Atoms",
     "AtomsPer",
     "Blocks",
@@ -79,22 +69,16 @@ __all__ = [
     "Estimate",
     "Floats",
     "Interpolant",
-    "LabelledAtoms",
     "LabelledMeasure",
     "LabelledSummary",
-    "LabelledSyntheticSample",
     "Masses",
     "Measure",
-    "PermutationTest",
     "Plan",
     "Populations",
-    "Site",
     "Summary",
     "SyntheticSample",
     "announce_compiling",
     "as_labels",
-    "as_points",
-    "as_weights",
     "beyond_chance",
     "block_means",
     "block_moments",
@@ -123,7 +107,6 @@ __all__ = [
     "pairwise_pvalues",
     "permutation_test",
     "plan_columns",
-    "populations",
     "reduce_covariance",
     "reduce_support",
     "retained_share",

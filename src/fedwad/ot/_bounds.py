@@ -65,10 +65,7 @@ def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 
 
 
 def _add_tables(
-    bounds: Floats,
-    summaries: Sequence[AnySummary],
-    pairs: Sequence[tuple[int, int]],
-    n_jobs: int,
+    bounds: Floats, summaries: Sequence[AnySummary], pairs: Sequence[tuple[int, int]], n_jobs: int
 ) -> None:
     """Add the exact distances between class tables to the bounds of pairs with labels."""
     tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}

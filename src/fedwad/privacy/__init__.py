@@ -3,23 +3,19 @@ what a server computes from it."""
 
 from fedwad.privacy._accounting import check_budget, composed, delta_of, epsilon_of, mu_of
 from fedwad.privacy._chance import sampling_noise
-from fedwad.privacy._denoise import DenoisedMoments, class_means, denoise
-from fedwad.privacy._feasibility import FeasibilityReport, Verdict, plan
-from fedwad.privacy._noise import Effect, noise_effect
+from fedwad.privacy._denoise import class_means, denoise
+from fedwad.privacy._feasibility import FeasibilityReport, plan
+from fedwad.privacy._noise import noise_effect
 from fedwad.privacy._release import Release, release
 from fedwad.privacy._schema import check_draft, release_schema, schema_from_sums, schema_size
-from fedwad.privacy._split import MOST_FEATURES, Split, split
+from fedwad.privacy._split import MOST_FEATURES, split
 from fedwad.privacy.dp import DP
 
 __all__ = [
     "DP",
     "MOST_FEATURES",
-    "DenoisedMoments",
-    "Effect",
     "FeasibilityReport",
     "Release",
-    "Split",
-    "Verdict",
     "check_budget",
     "check_draft",
     "class_means",

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_whole
+from fedwad._checks import check_whole, shown
 from fedwad.errors import InputError
 from fedwad.ot import Floats, Measure, solve
-from fedwad.privacy._accounting import mu_of
+from fedwad.privacy._accounting import is_number, mu_of
 from fedwad.privacy._denoise import denoise
 from fedwad.privacy._noise import noise_effect
 from fedwad.privacy._release import release
@@ -77,9 +77,11 @@ def plan(
         raise InputError(
             f"d is {d}; private releases have up to {MOST_FEATURES} features: reduce them first."
         )
-    if not isinstance(clip_norm, int | float) or not 0.1 <= clip_norm <= 1000:
+    seed = check_whole(seed, "seed", 0)
+    if not is_number(clip_norm) or not 0.1 <= clip_norm <= 1000:
         raise InputError(
-            f"clip_norm is {clip_norm!r}; give it in units of a sample's typical norm, 0.1 to 1000."
+            f"clip_norm is {shown(clip_norm)}; give it in units of a sample's typical norm, 0.1 to"
+            " 1000."
         )
     mu = mu_of(epsilon, delta)
     drawn = min(n, _MOST_SAMPLES)

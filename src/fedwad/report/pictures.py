@@ -78,11 +78,7 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
     axes.axhline(result.value, color=_OURS, linewidth=1.2, label="our estimate")
     if exact is not None:
         axes.axhline(
-            exact,
-            color=_EXACT,
-            linestyle="--",
-            linewidth=1.2,
-            label="exact (data pooled)",
+            exact, color=_EXACT, linestyle="--", linewidth=1.2, label="exact (data pooled)"
         )
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
     axes.locator_params(axis="x", integer=True)

@@ -12,17 +12,12 @@
 """
 
 from fedwad.tables._agree import agree
-from fedwad.tables._by_cell import (
-    encode_by_cell,
-    label_text,
-    label_texts,
-    numbers_by_cell,
-)
+from fedwad.tables._by_cell import encode_by_cell, label_text, label_texts, numbers_by_cell
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import label_values
 from fedwad.tables._frames import is_frame
 from fedwad.tables._misfits import misfits
-from fedwad.tables._plain import PlainTable, plain_table
+from fedwad.tables._plain import plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
 from fedwad.tables._profile_checks import check_profile, smallest_group
 from fedwad.tables._rare import hide_rare
@@ -37,7 +32,6 @@ __all__ = [
     "Column",
     "ColumnStatistics",
     "Conflict",
-    "PlainTable",
     "Profile",
     "Schema",
     "SchemaColumn",

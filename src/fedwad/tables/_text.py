@@ -1,4 +1,4 @@
-"""Columns of text: missing values, numbers in disguise, dates, booleans, levels."""
+"""Columns of text: missing values, numbers written as text, dates, booleans, levels."""
 
 from __future__ import annotations
 

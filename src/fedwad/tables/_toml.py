@@ -1,4 +1,4 @@
-"""Schemas as TOML: written so that people can read and edit them, read with every slip named."""
+"""Schemas as TOML: people can read and edit them, and an error names each mistake in a file."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_an_image_is_as_strong_as_its_parts():
 def test_classes_and_images_are_on_the_page(digits, tmp_path):
     write_report(digits, tmp_path / "report.html")
     text, data = content(tmp_path / "report.html")
-    assert "Which classes carry it" in text
+    assert "Which classes contribute most" in text
     assert "Where in the image" in text
     why = data["why"]
     assert why["image"] == [8, 8]
@@ -81,7 +81,7 @@ def test_a_distance_shows_them_too(tmp_path):
     sites.append((x[y > 7][:80].astype(float), y[y > 7][:80]))
     write_report(fedwad.distance(*sites, labels=True), tmp_path / "report.html")
     text, _ = content(tmp_path / "report.html")
-    assert "Which classes carry it" in text
+    assert "Which classes contribute most" in text
     assert "Where in the image" in text
 
 

@@ -43,17 +43,8 @@ def simulate(
 ) -> dict[str, Any]:
     """Run a job in FLARE's simulator, with the files of `data` as sites, and return its result.
 
-    Parameters
-    ----------
-    job : the algorithm, its sites and its options
-    data : file of each site; names consist of letters, digits, hyphens and underscores
-    policy : TOML file with the policy of all sites; when left out everything is allowed, since the
-        data are on this machine
-    label_column : column of tables that is a label and not a feature
-    drop : column or columns of tables that are not read
-    missing : text or texts that stand for a missing value in tables
-    schema : path of the schema file of all sites; by default they agree on one; None for numbers
-    timeout, round_timeout, on_progress : as for `submit`
+    Parameters are those of `fedwad.engines.flower.simulate`. Names of sites consist of letters,
+    digits, hyphens and underscores.
     """
     need_flare()
     names = list(job.clients) or list(data)

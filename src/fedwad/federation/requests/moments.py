@@ -8,14 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import (
-    Reply,
-    Request,
-    is_count,
-    is_finite,
-    plain_word,
-    require,
-)
+from fedwad.federation.message import Reply, Request, is_count, is_finite, plain_word, require
 from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.ot import Floats, LabelledMeasure
 

@@ -12,12 +12,7 @@ from fedwad._checks import check_whole
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_weights, is_finite, plain_word, require
 from fedwad.federation.needs import Needs
-from fedwad.federation.requests.labels import (
-    LabelName,
-    check_names,
-    label_names,
-    shared_classes,
-)
+from fedwad.federation.requests.labels import LabelName, check_names, label_names, shared_classes
 from fedwad.ot import AtomsPer, Floats, Masses, distil_labelled
 
 __all__ = ["Prototypes", "PrototypesRequest"]

@@ -159,7 +159,7 @@ def _prefer_stack(
 
 
 def _stacks(network: Network, tasks: Sequence[Task], device: torch.device) -> list[list[int]]:
-    """Places of the tasks of each stack, those with most samples first.
+    """Indices of the tasks of each stack, those with most samples first.
 
     On a GPU tasks of similar size share a stack, as many as its memory holds. On a CPU each core
     gets one stack, with a similar amount of work.

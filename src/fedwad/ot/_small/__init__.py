@@ -13,7 +13,7 @@ from fedwad.ot._measure import Floats
 from fedwad.ot._plan import TOLERANCE, Indices, Solution
 
 if TYPE_CHECKING:
-    from fedwad.ot._small.cells import Plan
+    from fedwad.ot._small.cells import CellPlan
 
 __all__ = ["small_support"]
 
@@ -98,8 +98,10 @@ def _proportional(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
     return np.asarray(units)
 
 
-def _entries(plan: Plan, units: _Units, a: Floats, n_sinks: int) -> tuple[Indices, Indices, Floats]:
-    """Plan entries with float masses: each sample's entries sum to its weight."""
+def _entries(
+    plan: CellPlan, units: _Units, a: Floats, n_sinks: int
+) -> tuple[Indices, Indices, Floats]:
+    """CellPlan entries with float masses: each sample's entries sum to its weight."""
     from fedwad.ot._small.cells import collect
     from fedwad.ot._small.forest import remove_cycles
 

@@ -23,7 +23,7 @@ NONE = -1
 SAMPLE, SINK, UNITS, NEXT, PREV, SIBLING = range(6)
 
 
-class Plan(NamedTuple):
+class CellPlan(NamedTuple):
     """The cells and the heads of their lists."""
 
     cells: NDArray[np.int64]  # (cells, 6); cell i < n starts as the one cell of sample i
@@ -48,10 +48,10 @@ class Idle(NamedTuple):
 
 def new_plan(
     sink_of: NDArray[np.int64], units: NDArray[np.int64], gap: NDArray[np.float64], n_sinks: int
-) -> tuple[Plan, Idle]:
+) -> tuple[CellPlan, Idle]:
     """One cell per sample, with all of its units in `sink_of`, on no member list: all are idle."""
     n = len(sink_of)
-    plan = Plan(
+    plan = CellPlan(
         np.empty((n + 8 * n_sinks + 1024, 6), np.int64),
         np.full(n_sinks, NONE),
         np.arange(n),
@@ -166,7 +166,7 @@ def move(plan, k, sink, amount):
     return joined != NONE, joined
 
 
-def collect(plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def collect(plan: CellPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The plan as (sample, sink, units), sorted by sample."""
     found = np.empty((3, np.count_nonzero(plan.cells[:, UNITS])), np.int64)
     _collect(plan, found)

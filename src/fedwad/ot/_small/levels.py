@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._small.auction import auction, two_best
-from fedwad.ot._small.cells import Plan, new_plan
+from fedwad.ot._small.cells import CellPlan, new_plan
 from fedwad.ot._small.compiled import entry, entry_scan, inner
 from fedwad.ot._small.paths import DONE, balance
 
@@ -28,7 +28,7 @@ class Level(NamedTuple):
 
     status: int
     steps: int
-    plan: Plan | None
+    plan: CellPlan | None
 
 
 def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:

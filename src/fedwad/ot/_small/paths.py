@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.cells import NONE, SAMPLE, SINK, UNITS, Idle, Plan, link, move
+from fedwad.ot._small.cells import NONE, SAMPLE, SINK, UNITS, CellPlan, Idle, link, move
 from fedwad.ot._small.compiled import entry, inner, inner_scan
 from fedwad.ot._small.graph import fill, new_graph, offer, refresh
 
@@ -225,7 +225,7 @@ def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, l
 
 def balance(
     cost: NDArray[np.float64],
-    plan: Plan,
+    plan: CellPlan,
     idle: Idle,
     max_fall: float,
     g: NDArray[np.float64],

@@ -190,10 +190,7 @@ def _made(subject: Subject) -> str:
     matrix = subject.matrix
     labelled = _is_labelled(matrix)
     rows = [
-        (
-            "distance",
-            "dataset distance, with labels" if labelled else f"{matrix.p:g}-Wasserstein",
-        ),
+        ("distance", "dataset distance, with labels" if labelled else f"{matrix.p:g}-Wasserstein"),
         ("method", escape(f"{matrix.method}: {_METHODS.get(matrix.method, '')}".rstrip(": "))),
     ]
     for option, noun in (("cells", "cell"), ("support", "point")):

@@ -19,7 +19,7 @@ from fedwad.report.page._text import escape, name, tag
 __all__ = ["folded", "pairs_csv", "table", "table_of_pairs"]
 
 _ALL = 40  # sites up to which the table lists every pair
-_CARRIED = 300  # sites up to which the page carries the CSV file
+_MOST_FOR_CSV = 300  # sites up to which the page holds the CSV file
 
 
 def table_of_pairs(subject: Subject) -> str:
@@ -147,10 +147,9 @@ def _plain(text: str) -> str:
 
 def _download(subject: Subject) -> str:
     count = len(subject.pairs[0])
-    if subject.size > _CARRIED:
+    if subject.size > _MOST_FOR_CSV:
         return tag(
-            "p",
-            f"{counted(count, 'pair')} are too many for this page; save the result to get all.",
+            "p", f"{counted(count, 'pair')} are too many for this page; save the result to get all."
         )
     link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
     return tag(

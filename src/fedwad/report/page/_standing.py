@@ -90,8 +90,4 @@ def _images(reasons: Reasons, shape: tuple[int, int]) -> str:
         "Where each site's images differ from those of the others: the stronger a pixel, the larger"
         " its part in the site's mean squared distance. Each picture has its own scale."
     )
-    return tag(
-        "figure",
-        tag("ul", *items, class_="where-each"),
-        tag("figcaption", escape(caption)),
-    )
+    return tag("figure", tag("ul", *items, class_="where-each"), tag("figcaption", escape(caption)))

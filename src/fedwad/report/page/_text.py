@@ -7,15 +7,7 @@ import json
 import re
 from typing import Any
 
-__all__ = [
-    "cleaned",
-    "escape",
-    "name",
-    "script_json",
-    "shortened",
-    "tag",
-    "text_width",
-]
+__all__ = ["cleaned", "escape", "name", "script_json", "shortened", "tag", "text_width"]
 
 # Besides control characters: line ends, and marks that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")

@@ -15,7 +15,7 @@ from fedwad._explain.explanation import ClassShare, Explanation
 from fedwad._explain.text import percent
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.report.page._carried import class_columns, class_data, class_figure
+from fedwad.report.page._class_shares import class_columns, class_data, class_figure
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import cleaned, escape, name, tag
 from fedwad.report.page._where import Shape, pixel_shape, strengths, where_figure, where_numbers
@@ -130,7 +130,7 @@ def why_data(reasons: Reasons) -> dict[str, Any]:
     found = [reasons.of(i, j) for i, j in pairs]
     differ = [reasons.may_differ(i, j) for i, j in pairs]
     bars = [_bars(e, reasons.image, may) for e, may in zip(found, differ, strict=True)]
-    kept = sorted(set(chain(*bars, reasons.standing, _carried_columns(found))))
+    kept = sorted(set(chain(*bars, reasons.standing, _class_columns(found))))
     at = {column: index for index, column in enumerate(kept)}
     content: dict[str, Any] = {
         "columns": [reasons.columns[k] for k in kept],
@@ -146,7 +146,7 @@ def _shows_classes(found: Sequence[Explanation]) -> bool:
     return len(found) * len(found[0].classes) <= _MOST_NUMBERS
 
 
-def _carried_columns(found: Sequence[Explanation]) -> set[int]:
+def _class_columns(found: Sequence[Explanation]) -> set[int]:
     """The columns that the lines about classes name."""
     names = found[0].names
     some = found if _shows_classes(found) else ()

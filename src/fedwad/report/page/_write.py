@@ -16,11 +16,7 @@ from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.report.page._coreset import coreset_lead, coreset_sections, coreset_title
 from fedwad.report.page._distance import distance_lead, distance_sections, distance_title
-from fedwad.report.page._embedding import (
-    embedding_lead,
-    embedding_sections,
-    embedding_title,
-)
+from fedwad.report.page._embedding import embedding_lead, embedding_sections, embedding_title
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
 from fedwad.report.page._subject import Subject

@@ -1,4 +1,4 @@
-"""Which classes carry a distance between labelled data."""
+"""Which classes contribute most to a distance between labelled data."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def class_columns(found: Explanation) -> set[str]:
 
 
 def class_figure(found: Explanation, hidden: bool) -> str:
-    """The classes of both sites that carry most of their distance; empty without labels."""
+    """The classes of both sites that contribute most to their distance; empty without labels."""
     if not found.classes:
         return ""
     items = "".join(_item(one) for site in found.sites for one in _listed(found, site))
     return tag(
         "div",
-        tag("h3", "Which classes carry it"),
+        tag("h3", "Which classes contribute most"),
         tag("ul", items, class_="causes", id="classes-list"),
         tag(
             "p",
