@@ -94,11 +94,11 @@ def test_message_is_small():
 
 def test_power_law_and_reach():
     assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2**-1.0)
-    # Estimates of 1, 2 and 3 times that of one population, whose error falls with a reach of 1.2.
-    shares = 1 / np.array([1.0, 2.0, 3.0])
-    errors = 0.4 * np.exp(-np.array([0.0, 1.0, 2.0]) / 1.2)
-    assert fit_reach(0.6, shares, 1 - errors * shares) == pytest.approx(1.2, rel=0.1)
-    assert fit_reach(0.6, np.array([]), np.array([])) == pytest.approx(0.3, rel=0.1)
+    # Estimates of 1 to 4 times that of one population, whose error falls with a reach of 1.2.
+    times = np.linspace(1.0, 4.0, 40)
+    errors = 0.4 * np.exp((1 - times) / 1.2)
+    assert fit_reach(0.6, 1 / times, 1 - errors / times) == pytest.approx(1.2, rel=0.06)
+    assert fit_reach(0.6, np.array([]), np.array([])) == pytest.approx(0.25, rel=0.1)
     assert Calibration(10, 4.0, 4.0, 0, 1, 10, 1, 1, 2).exponent > 0
 
 

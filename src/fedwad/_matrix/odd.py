@@ -5,8 +5,7 @@ one of them is always the farthest. A site is the odd one out if its squared dis
 exceeds what both sources would give to one more site of the same kind as the rest.
 
 There are two tests: one of means and spreads (`odd_moments`), which are known precisely, and one of
-the whole distances between populations, which follows. Distances of a site with far fewer or more
-rows than the others have errors of another size, and are not tested.
+the whole distances between populations, which follows.
 
 If sites are drawn from one distribution with variance s^2 in k directions, a further site has
 A / s^2 ~ F(k, k (n - 1)), where n sites estimate s^2 and A is its squared distance from their
@@ -29,7 +28,6 @@ __all__ = ["mean_error", "odd_pvalues", "site_pvalues"]
 
 # Parts of the level. They sum to less than one, because sites do not vary normally.
 _OF_MOMENTS, _OF_DISTANCES = 0.6, 0.1
-_SIMILAR = 2.0  # factor between the rows of a site and of the others, for distances to be tested
 _SMALLEST = 1e-12  # p-values below are not distinguished
 
 
@@ -103,10 +101,7 @@ def site_pvalues(
     found = np.array([_pvalue(_contrast(square, site), error) for site in range(count)])
     if moments is None:
         return found
-    rows = np.log([one.count for one in moments])
-    beside = np.abs(rows - (rows.sum() - rows) / (count - 1)) <= math.log(_SIMILAR)
-    by_distance = np.where(beside, found / _OF_DISTANCES, 1.0)
-    both = np.minimum(moment_pvalues(moments) / _OF_MOMENTS, by_distance)
+    both = np.minimum(moment_pvalues(moments) / _OF_MOMENTS, found / _OF_DISTANCES)
     return np.asarray(np.clip(both, _SMALLEST, 1.0))
 
 

@@ -33,8 +33,8 @@ _Number = TypeVar("_Number", float, Floats)
 # Reaches, relative to what is estimated for one population: those that are tried, and a typical one
 # with the standard deviation of its logarithm.
 _REACHES = np.geomspace(0.02, 10.0, 63)
-_REACH, _REACH_SPREAD = 0.3, 1.0
-_SCATTER = 0.03  # standard deviation of an estimate's error, relative to the same
+_REACH, _REACH_SPREAD = 0.25, 0.8
+_SCATTER = 0.05  # standard deviation of an estimate's error, relative to the same
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ _LARGEST = 500  # points of a synthetic sample
 _CELLS = 0.5
 # Part by which both ways may be too low for each doubling of the rows, and when that ends.
 _PER_DOUBLING, _PER_DOUBLING_FAR, _MOST_DOUBLINGS = 0.02, 0.01, 4.0
-_DEVIATIONS = 0.5  # standard deviations by which chance may make an estimate larger
+_DEVIATIONS = 0.75  # standard deviations by which chance may make an estimate larger
 
 
 @dataclass(frozen=True)
