@@ -161,7 +161,7 @@ def test_replies_travel_and_nonsense_is_refused():
     for change in (
         {"noise": float("nan")},
         {"noise": -1.0},
-        {"reach": 1e200},
+        {"error_decay": 1e200},
         {"size": 0.0},
         {"splits": 0},
         {"features": np.ones(4)},

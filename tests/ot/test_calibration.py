@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedwad.ot import Measure, wasserstein
-from fedwad.ot._calibration import Calibration, calibrate, fit_reach, power_law
+from fedwad.ot._calibration import Calibration, calibrate, fit_error_decay, power_law
 
 
 def independent_square(draw, repeats):
@@ -30,7 +30,7 @@ def test_rows_in_any_order_give_the_same_numbers():
     one, two = calibrate(Measure(rows)), calibrate(Measure(rows[rng.permutation(90)]))
     assert one.noise == two.noise
     assert one.synthetic == two.synthetic
-    assert one.reach == two.reach
+    assert one.error_decay == two.error_decay
     np.testing.assert_array_equal(one.features, two.features)
 
 
@@ -92,13 +92,13 @@ def test_message_is_small():
     assert 8 * numbers < 2000
 
 
-def test_power_law_and_reach():
+def test_power_law_and_error_decay():
     assert power_law(4.0, 8.0, 2.0) == pytest.approx(4.0 * 2**-1.0)
-    # Estimates of 1 to 4 times that of one population, whose error falls with a reach of 1.2.
+    # Estimates of 1 to 4 times that of one population, whose error falls with a decay of 1.2.
     times = np.linspace(1.0, 4.0, 40)
     errors = 0.4 * np.exp((1 - times) / 1.2)
-    assert fit_reach(0.6, 1 / times, 1 - errors / times) == pytest.approx(1.2, rel=0.06)
-    assert fit_reach(0.6, np.array([]), np.array([])) == pytest.approx(0.25, rel=0.1)
+    assert fit_error_decay(0.6, 1 / times, 1 - errors / times) == pytest.approx(1.2, rel=0.06)
+    assert fit_error_decay(0.6, np.array([]), np.array([])) == pytest.approx(0.25, rel=0.1)
     assert Calibration(10, 4.0, 4.0, 0, 1, 10, 1, 1, 2).exponent > 0
 
 

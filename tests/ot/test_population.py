@@ -62,7 +62,7 @@ def test_calibration_leaves_far_estimates_and_corrects_near_ones():
 
 
 def test_errors_fall_with_the_difference_and_order_stays():
-    """Too high and too low estimates: one reach beyond those of one population, 1 / e of the error
+    """Too high and too low estimates: one decay beyond those of one population, 1 / e of the error
     is left."""
     for exact_square in (4.0, 12.0):
         c = Calibration(100, exact_square, exact_square, 0.0, 4, 100, 8.0, 8.0, 10.0)

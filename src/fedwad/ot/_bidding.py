@@ -51,7 +51,7 @@ def _least(values):
 
 @inner
 def _first(values, best):
-    """The first place of a value; all are compared, in vector instructions."""
+    """The index of the first value that equals `best`; all are compared, in vector instructions."""
     place = _LARGEST_INTEGER
     for j in range(np.int32(len(values))):
         place = min(place, np.int32(j) if values[j] == best else _LARGEST_INTEGER)
@@ -145,7 +145,7 @@ def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
 
 
 def _padded(tables: NDArray[Any]) -> _Whole:
-    """Tables of whole numbers with columns that are too dear for any row, to whole vectors."""
+    """Tables with further columns, too expensive for any row, so that rows fill whole vectors."""
     count, n, m = tables.shape
     padded = np.empty((count, n, -(-m // _LANES) * _LANES), np.int32)
     padded[:, :, :m], padded[:, :, m:] = tables, _PADDING

@@ -19,7 +19,7 @@ from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._splits import MIN_HALF, Split, Splits
 from fedwad.ot._summary import CovarianceType
 
-__all__ = ["Calibration", "calibrate", "common_size", "fit_reach", "power_law"]
+__all__ = ["Calibration", "calibrate", "common_size", "fit_error_decay", "power_law"]
 
 #: Smallest and largest exponent of a power law of sampling noise.
 EXPONENTS = (0.02, 1.1)
@@ -30,10 +30,10 @@ _SUMMARISED = 4  # splits whose halves are summarised, at most
 _SLOWER = 1.4
 _ROUGH = 0.01  # standard error that even many splits leave
 _Number = TypeVar("_Number", float, Floats)
-# Reaches, relative to what is estimated for one population: those that are tried, and a typical one
+# Decays, relative to what is estimated for one population: those that are tried, and a typical one
 # with the standard deviation of its logarithm.
-_REACHES = np.geomspace(0.02, 10.0, 63)
-_REACH, _REACH_SPREAD = 0.25, 0.8
+_DECAYS = np.geomspace(0.02, 10.0, 63)
+_DECAY, _DECAY_SPREAD = 0.25, 0.8
 _SCATTER = 0.05  # standard deviation of an estimate's error, relative to the same
 
 
@@ -56,7 +56,7 @@ class Calibration:
     synthetic, synthetic_half : float
         What a server estimates from the summaries of two halves, with synthetic samples of `drawn`
         points and of half as many.
-    reach : float
+    error_decay : float
         By how much an estimated square must exceed that of one population for the estimator's error
         to fall to 1 / e, see `calibrated_square`.
     scale_noise : float
@@ -75,7 +75,7 @@ class Calibration:
     drawn: int
     synthetic: float
     synthetic_half: float
-    reach: float
+    error_decay: float
     scale_noise: float = 0.0
     spread_noise: float = 0.0
     features: Floats | None = None
@@ -187,7 +187,7 @@ def calibrate(
         drawn=splits.size,
         synthetic=noise,
         synthetic_half=quarter,
-        reach=noise,
+        error_decay=noise,
         scale_noise=scale_noise,
         spread_noise=spread_noise,
         features=_feature_shares(squares) if features else None,
@@ -231,7 +231,7 @@ def _with_estimates(
         synthetic=float(found.noise * np.exp(error)),
         synthetic_half=float(found.noise * np.exp(error) * 2**exponent),
     )
-    return _with_reach(splits, found, halves[0], samples[0].cell_means)
+    return _with_error_decay(splits, found, halves[0], samples[0].cell_means)
 
 
 def _shrunk(values: Floats) -> float:
@@ -240,8 +240,10 @@ def _shrunk(values: Floats) -> float:
     return mean * mean**2 / (mean**2 + error2)
 
 
-def _with_reach(splits: Splits, found: Calibration, split: Split, means: Floats) -> Calibration:
-    """The same with the reach fitted to splits whose halves differ."""
+def _with_error_decay(
+    splits: Splits, found: Calibration, split: Split, means: Floats
+) -> Calibration:
+    """The calibration with `error_decay` fitted to pairs of parts that differ on purpose."""
     shares, ratios = [], []
     null, kappa = found.synthetic, found.noise / found.synthetic
     pairs = splits.unequal_mixtures(split, means)
@@ -255,12 +257,13 @@ def _with_reach(splits: Splits, found: Calibration, split: Split, means: Floats)
         if estimate > 0 and exact > 0:
             shares.append(min(1.0, null / estimate))
             ratios.append(exact / estimate)
-    return replace(found, reach=null * fit_reach(kappa, np.array(shares), np.array(ratios)))
+    return replace(
+        found, error_decay=null * fit_error_decay(kappa, np.array(shares), np.array(ratios))
+    )
 
 
-def fit_reach(kappa: float, shares: Floats, ratios: Floats) -> float:
-    """The reach with which errors of estimates fall as they do between unequal halves, near a
-    typical one.
+def fit_error_decay(kappa: float, shares: Floats, ratios: Floats) -> float:
+    """The decay that fits the errors of estimates between unequal parts best, given a prior.
 
     Parameters
     ----------
@@ -271,9 +274,9 @@ def fit_reach(kappa: float, shares: Floats, ratios: Floats) -> float:
 
     Returns
     -------
-    The reach in units of T0.
+    The decay in units of T0.
     """
-    fallen = np.exp((1 - 1 / shares) / _REACHES[:, None])
+    fallen = np.exp((1 - 1 / shares) / _DECAYS[:, None])
     scores = ((1 - kappa) * fallen - (1 - ratios) / shares) / _SCATTER
-    misfit = (scores**2).sum(axis=1) + (np.log(_REACHES / _REACH) / _REACH_SPREAD) ** 2
-    return float(_REACHES[misfit.argmin()])
+    misfit = (scores**2).sum(axis=1) + (np.log(_DECAYS / _DECAY) / _DECAY_SPREAD) ** 2
+    return float(_DECAYS[misfit.argmin()])

@@ -185,9 +185,13 @@ class _Costs:
     @property
     def largest(self) -> Floats:
         """A bound on the costs of each pair."""
-        reach = np.maximum(self.products.max(axis=(1, 2)), -self.products.min(axis=(1, 2)))
+        largest_product = np.maximum(
+            self.products.max(axis=(1, 2)), -self.products.min(axis=(1, 2))
+        )
         extra = self.classes.max(axis=(1, 2), initial=0.0)
-        return np.asarray(self.norms.max(axis=2).sum(axis=1) + self.crosses * reach + extra)
+        return np.asarray(
+            self.norms.max(axis=2).sum(axis=1) + self.crosses * largest_product + extra
+        )
 
 
 def _between_classes(a: _Side, others: Sequence[_Side], left: Floats) -> tuple[Floats, Indices]:
@@ -214,7 +218,8 @@ _Assigned = tuple[Indices, Floats]
 def _near(
     a: _Side, others: Sequence[_Side], find: Callable[[_Costs], _Assigned]
 ) -> list[tuple[Indices, float] | None]:
-    """The column of each row and the mean cost, or None if that is not resolved, for each other."""
+    """For each of the others the column of each row and the mean cost; None if single precision
+    does not resolve the costs."""
     costs = _Costs.of(a, others)
     chosen, paid = find(costs)
     sizes = 2 * np.abs(costs.norms).mean(axis=(1, 2))  # of the terms that are added up

@@ -87,9 +87,9 @@ def calibrated_square(
 
     kappa = E0 / T0 compares the exact and the estimated square of samples of one population. Up to
     T0 an estimate is too high by its part 1 - kappa. What exceeds T0 is a difference, with which
-    that error falls: value^2 = T - (1 - kappa) T0 exp(-(T - T0) / reach). T0 is extrapolated from
-    few rows. Too low a T0 does more harm than too high a one, since what exceeds it counts in full,
-    so it is taken a little higher there.
+    that error falls: value^2 = T - (1 - kappa) T0 exp(-(T - T0) / error_decay). T0 is extrapolated
+    from few rows. Too low a T0 does more harm than too high a one, since what exceeds it counts in
+    full, so it is taken a little higher there.
     """
     own = own or [None] * len(calibrations)
     curves = [NullEstimate(c, distance) for c, distance in zip(calibrations, own, strict=True)]
@@ -98,10 +98,10 @@ def calibrated_square(
     known = (estimated > 0) & (squares > 0)
     kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
     near = np.minimum(squares, _geometric(calibrations, counts, [c.at_most for c in curves]))
-    roots = np.sqrt([c.reach for c in calibrations])
+    roots = np.sqrt([c.error_decay for c in calibrations])
     # Estimates that are too low are corrected less the further they are, but stay in order.
-    reach = np.maximum(np.outer(roots, roots), np.maximum(exact - estimated, 0.0))
-    beyond = np.where(reach > 0, (squares - near) / np.where(reach > 0, reach, 1.0), 0.0)
+    decay = np.maximum(np.outer(roots, roots), np.maximum(exact - estimated, 0.0))
+    beyond = np.where(decay > 0, (squares - near) / np.where(decay > 0, decay, 1.0), 0.0)
     return np.asarray(np.maximum(squares - (1 - kappa) * near * np.exp(-beyond), 0.0))
 
 

@@ -13,7 +13,7 @@ from fedwad.ot._measure import Floats, Indices
 
 __all__ = ["Block", "PartCells", "labels_of_blocks", "summed_cells"]
 
-_ITERATIONS = 8
+_ITERATIONS = 8  # of Lloyd's algorithm, at most
 _ENTRIES = 1 << 22  # numbers of blocks that are handled at once
 
 #: Weights and means of the cells of a block, and a factor of the covariance within them.
@@ -25,9 +25,9 @@ Block = tuple[Floats, Floats]
 def labels_of_blocks(
     blocks: Sequence[Block], cells: int, min_size: int, rng: np.random.Generator, kernel: bool
 ) -> list[Indices]:
-    """Cells of each block by Lloyd's iterations from a k-means++ start, as of `kmeans_cells`.
+    """The k-means cell of each row of each block, as by `kmeans_cells`, for all blocks at once.
 
-    All blocks take each step together: for few rows calls of NumPy take longer than the numbers.
+    For few rows, the calls of NumPy take longer than the arithmetic.
     Shorter blocks are filled up with rows of no weight. With `kernel`, blocks are inner products of
     rows, which are shorter than rows of many features.
 
@@ -159,7 +159,7 @@ class _Batch:
 
 
 def _drawn(chances: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A row of each block, with these chances."""
+    """One row of each block, drawn with probabilities proportional to `chances`."""
     ends = np.cumsum(chances, axis=1)
     marks = rng.random(len(chances)) * ends[:, -1]
     return np.asarray(np.minimum((ends <= marks[:, None]).sum(axis=1), chances.shape[1] - 1))

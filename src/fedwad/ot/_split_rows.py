@@ -158,7 +158,8 @@ class SplitRows:
         return found if found > _UNRESOLVED * norms else float(self.columns(one, two).sum())
 
     def _costs(self, one: Part, two: Part) -> Floats:
-        """Squared distances without the squared norm of each row of the first part."""
+        """Squared distances minus the squared norm of each row of the first part, which changes no
+        optimal assignment."""
         a, b = one.rows, two.rows
         if self.is_wide(one):
             costs = self.block(a, b) * -2.0

@@ -41,7 +41,7 @@ class PartSample:
         return means @ self.split.points[self.part.rows] if self.kernel else means
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[Floats, Indices]:
-        """So many points, and the class of each."""
+        """`size` points, and the class of each."""
         counts = shares(self.masses, size)
         drawn = [
             one.points(int(count), rng)
@@ -54,7 +54,7 @@ class PartSample:
 def synthetic_costs(
     one: PartSample, two: PartSample, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Squared distances between so many points of each of two parts of one split."""
+    """Squared distances between `size` points of each of two parts of one split."""
     (x, x_codes), (y, y_codes) = one.draw(size, rng), two.draw(size, rng)
     own, other, across = x, y, x
     if one.kernel:
@@ -141,7 +141,7 @@ class Recipe:
         return found
 
     def _support_cells(self, split: SplitRows, part: Part) -> PartCells:
-        """Cells of a support that both parts share."""
+        """Cells of a part by transport to the first points of the support."""
         assert self.support is not None  # noqa: S101
         count = max(1, round(len(self.support) * len(part.rows) / self.total))
         plan = solve(split.measure(part), Measure(self.support[:count] - split.middle))

@@ -1,4 +1,4 @@
-"""Splits of one sample at random, and what a server makes of the summaries of their parts."""
+"""Random splits of one sample, and the estimates that a server makes from their summaries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Splits of one sample, and what a server makes of their summaries."""
+    """Random splits of one sample, and the estimates that a server makes from their summaries."""
 
     measure: Measure
     order: Indices
@@ -76,7 +76,7 @@ class Splits:
         return cls(measure, order, rng, size, recipe, codes, class_covariance)
 
     def halves(self) -> list[Split]:
-        """Splits at random, so many that the numbers of all of them vary little."""
+        """Random splits, enough of them that their mean varies little."""
         number = int(np.clip(_TOTAL_ROWS // self.size, _MIN_SPLITS, _MAX_SPLITS))
         return [self._split() for _ in range(number)]
 
@@ -91,7 +91,7 @@ class Splits:
 
     def _split(self) -> Split:
         size, fourth = self.size, self.size // 2
-        places = self._drawn_places()
+        places = self._drawn_positions()
         rows = self._shared
         if rows is None:
             rows, places = self._rows(self.order[places]), np.arange(2 * size)
@@ -105,13 +105,14 @@ class Splits:
             pairs += [[a, b] for a in quarters[:2] for b in quarters[2:]]
         return Split(rows, (one, two), tuple((a, b) for a, b in pairs))
 
-    def _drawn_places(self) -> Indices:
-        """Places of the rows of two halves, drawn at random."""
+    def _drawn_positions(self) -> Indices:
+        """Positions of the rows of two halves, drawn at random."""
         return self.rng.choice(len(self.order), 2 * self.size, replace=False)
 
     def scale_differences(self) -> tuple[float, float]:
-        """How far standard deviations of halves are apart, by feature and in total."""
-        drawn = np.array([self._drawn_places() for _ in range(_SCALE_SPLITS)])
+        """Mean squared differences of two halves: of the standard deviations, summed over features,
+        and of the roots of total variances."""
+        drawn = np.array([self._drawn_positions() for _ in range(_SCALE_SPLITS)])
         places = drawn.reshape(2 * _SCALE_SPLITS, self.size)
         if self._shared is not None:
             found = self._shared.deviations(places)
@@ -138,7 +139,7 @@ class Splits:
         return self.recipe.samples(parts, self.rng)
 
     def estimate(self, pair: Sequence[PartSample], size: int) -> float:
-        """The square that a server estimates from two summaries, with so many points."""
+        """The squared distance that a server estimates from two summaries, with `size` points."""
         costs = synthetic_costs(pair[0], pair[1], size, self.rng)
         # Rounds have loaded compiled code already.
         compiled = self.recipe.support is not None and len(self.measure) >= _MANY_SAMPLES
@@ -188,7 +189,10 @@ def effective_count(weights: Floats) -> int:
 
 
 def _first_group(points: Floats, means: Floats) -> NDArray[np.bool_]:
-    """Rows in the first of two groups of cells, about half the rows, along their main direction."""
+    """Which rows lie in the first of two groups of cells.
+
+    Cells are sorted along their first principal direction and divided where half the rows are.
+    """
     if len(means) == 1:
         means = points
     middle = means.mean(axis=0)

@@ -13,7 +13,7 @@ _NUMBERS = (
     "noise_std",
     "synthetic",
     "synthetic_half",
-    "reach",
+    "error_decay",
     "scale_noise",
     "spread_noise",
 )
