@@ -127,9 +127,10 @@ class FedWaDLoop:
 def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: TransportReply) -> float:
     """An upper bound from the paper's own messages: both plans are composed at the support xi.
 
-    A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow, and with them tr
-    C = d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound. Dividing by
-    1 - t magnifies rounding, which is accounted for upwards.
+    A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow. With the distance
+    d of the site from the support, the trace of the covariance within cells is
+    d^2 - sum_s w_s |x_s - z_s|^2. In other cases the paper's estimate is the bound. Dividing by
+    1 - t magnifies rounding errors, which are added to the bound.
     """
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)
     size = len(asked.support)
@@ -143,11 +144,11 @@ def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: Transp
         largest = max(
             np.abs(points).max() for points in (reply.interpolant.points, asked.support.points)
         )
-        off = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - asked.t)
-        rounding_error += off
+        rounding = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - asked.t)
+        rounding_error += rounding
         distance = reply.distance or 0.0
         within_stds.append(
-            math.sqrt(max(0.0, distance**2 - float(moved)) + 2 * distance * off + off**2)
+            math.sqrt(max(0.0, distance**2 - float(moved)) + 2 * distance * rounding + rounding**2)
         )
         means.append(Measure(cells, asked.support.weights))
     return min(

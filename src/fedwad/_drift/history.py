@@ -24,7 +24,7 @@ class History:
 
     def __init__(self, path: str | Path, reference: str) -> None:
         self._path, self._reference = check_path(path, "history"), reference
-        self._torn = 0
+        self._n_damaged = 0
         self.lines = self._read()
 
     def _read(self) -> list[Line]:
@@ -40,10 +40,10 @@ class History:
         for piece in content.splitlines():
             line = _parsed(piece)
             if line is None:
-                self._torn += bool(piece.strip())
+                self._n_damaged += bool(piece.strip())
             elif line["reference"] == self._reference:
                 lines.append(line)
-        if self._torn and not lines and self._torn == len(content.splitlines()):
+        if self._n_damaged and not lines and self._n_damaged == len(content.splitlines()):
             raise InputError(f"{self._path} is not a history of comparisons; name another file.")
         return lines
 
@@ -52,7 +52,7 @@ class History:
         for line in self.lines:
             if line["data"] == data:
                 return int(line["test"])
-        return 1 + self._torn + max((int(line["test"]) for line in self.lines), default=0)
+        return 1 + self._n_damaged + max((int(line["test"]) for line in self.lines), default=0)
 
     def append(self, line: Line) -> bool:
         """Add a line unless the same data have one, in a single write; say whether it was added."""

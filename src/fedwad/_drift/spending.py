@@ -16,8 +16,8 @@ __all__ = ["HALF_AFTER", "level_at", "permutations_for"]
 #: The number of tests that spend half of alpha: a year of months.
 HALF_AFTER = 12
 _MOST_PERMUTATIONS = 1_000_000
-#: Permutations for one p-value of the level: so many can be as extreme as a real difference if that
-#: is the largest in one of the lighter statistics of the test alone.
+#: Permutations times level. If a difference shows in a single statistic of weight 1 alone, up to 18
+#: permutations, the sum of all weights of the test, can have a smaller combined statistic.
 _PER_LEVEL = 20
 
 

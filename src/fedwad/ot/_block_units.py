@@ -37,13 +37,13 @@ def _common_centre_and_scale(
     d = len(sites[0].centre)
     counts = np.array([len(means) for means in merged], dtype=np.float64)
     shares = counts / counts.sum()
-    firsts = np.array([means[:, :d].mean(axis=0) for means in merged])
-    seconds = np.array([means[:, d : 2 * d].mean(axis=0) for means in merged])
+    first_moments = np.array([means[:, :d].mean(axis=0) for means in merged])
+    second_moments = np.array([means[:, d : 2 * d].mean(axis=0) for means in merged])
     centres = np.array([site.centre for site in sites])
     scales = np.array([site.scale for site in sites])
-    means = centres + scales * firsts
+    means = centres + scales * first_moments
     centre = shares @ means
-    inside = scales**2 * (seconds - firsts**2)
+    inside = scales**2 * (second_moments - first_moments**2)
     scale = np.sqrt(np.maximum(shares @ (inside + (means - centre) ** 2), 0.0))
     return centre, np.where(scale > _CONSTANT * np.abs(centre), scale, np.inf)
 

@@ -71,7 +71,7 @@ class _Batch:
     `limits[p]` cells.
     """
 
-    image: Floats
+    data: Floats
     weights: Floats
     limits: NDArray[np.int64]
     kernel: bool
@@ -80,12 +80,12 @@ class _Batch:
     def of(cls, blocks: Sequence[Block], limits: NDArray[np.int64], kernel: bool) -> _Batch:
         rows = max(len(mass) for _, mass in blocks)
         columns = rows if kernel else blocks[0][0].shape[1]
-        image = np.zeros((len(blocks), rows, columns))
+        data = np.zeros((len(blocks), rows, columns))
         weights = np.zeros((len(blocks), rows))
         for k, (block, mass) in enumerate(blocks):
-            image[k, : block.shape[0], : block.shape[1]] = block
+            data[k, : block.shape[0], : block.shape[1]] = block
             weights[k, : len(mass)] = mass
-        return cls(image, weights, limits, kernel)
+        return cls(data, weights, limits, kernel)
 
     def labels(self, min_size: int, rng: np.random.Generator) -> list[Indices]:
         centres = self._plusplus_start(rng)
@@ -104,45 +104,45 @@ class _Batch:
     def _merged(
         self, k: int, labels: Indices, mass: Floats, centres: Floats, min_size: int
     ) -> Indices:
-        real = self.weights[k] > 0
+        real = self.weights[k] > 0  # not added to fill up the block
         weights, labels = self.weights[k][real], labels[real]
         counts = np.bincount(labels, minlength=self.limits[k])
         if counts.min() >= min_size and weights.min() == weights.max():
             return labels
-        if self.kernel:  # points that are as far apart as the centres
-            values, vectors = np.linalg.eigh(centres @ self.image[k] @ centres.T)
+        if self.kernel:  # coordinates of points that are as far apart as the centres
+            values, vectors = np.linalg.eigh(centres @ self.data[k] @ centres.T)
             centres = vectors * np.sqrt(np.maximum(values, 0.0))
         return merge_small(labels, weights, mass, centres, min_size)
 
     def _plusplus_start(self, rng: np.random.Generator) -> Floats:
         """k-means++ in each block; one of fewer distinct rows than cells repeats some."""
-        every = np.arange(len(self.image))
-        chosen = np.empty((len(self.image), int(self.limits.max())), dtype=np.int64)
+        every = np.arange(len(self.data))
+        chosen = np.empty((len(self.data), int(self.limits.max())), dtype=np.int64)
         chosen[:, 0] = _drawn(self.weights, rng)
         norms = self._norms()
         nearest = np.full(self.weights.shape, np.inf)
         for cell in range(1, chosen.shape[1]):
             last = chosen[:, cell - 1]
             if self.kernel:
-                products = self.image[every, last]
+                products = self.data[every, last]
             else:
-                products = (self.image @ self.image[every, last][:, :, None])[:, :, 0]
+                products = (self.data @ self.data[every, last][:, :, None])[:, :, 0]
             squares = norms - 2 * products + norms[every, last][:, None]
             np.minimum(nearest, np.maximum(squares, 0.0), out=nearest)
             chosen[:, cell] = _drawn(self.weights * nearest, rng)
         if self.kernel:
-            rows = np.arange(self.image.shape[1])
+            rows = np.arange(self.data.shape[1])
             return np.asarray(chosen[:, :, None] == rows, dtype=np.float64)
-        return np.asarray(self.image[every[:, None], chosen])
+        return np.asarray(self.data[every[:, None], chosen])
 
     def _norms(self) -> Floats:
         if self.kernel:
-            return np.asarray(np.diagonal(self.image, axis1=1, axis2=2))
-        return np.asarray(np.einsum("pmd,pmd->pm", self.image, self.image))
+            return np.asarray(np.diagonal(self.data, axis1=1, axis2=2))
+        return np.asarray(np.einsum("pmd,pmd->pm", self.data, self.data))
 
     def _nearest(self, centres: Floats) -> Indices:
-        costs = self.image @ (-2 * centres.transpose(0, 2, 1))
-        other = centres @ self.image if self.kernel else centres
+        costs = self.data @ (-2 * centres.transpose(0, 2, 1))
+        other = centres @ self.data if self.kernel else centres
         squares = np.einsum("pkd,pkd->pk", other, centres)
         squares[np.arange(centres.shape[1]) >= self.limits[:, None]] = np.inf
         costs += squares[:, None]
@@ -153,7 +153,7 @@ class _Batch:
         cells = np.arange(centres.shape[1])[:, None]
         members = np.where(labels[:, None] == cells, self.weights[:, None], 0.0)
         mass = members.sum(axis=2)
-        sums = members if self.kernel else members @ self.image
+        sums = members if self.kernel else members @ self.data
         held = np.where(mass > 0, mass, 1.0)[:, :, None]
         return mass, np.where(mass[:, :, None] > 0, sums / held, centres)
 

@@ -182,19 +182,19 @@ def _of_numbers(
 
 
 def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: int) -> bool:
-    """Whether sums would say what fewer than `least` rows hold, the others being known.
+    """Whether sums would reveal values of fewer than `least` rows, given the rest of the profile.
 
-    The mean of 199 zeros and one other value is that value over 200; the sum over all rows less
-    that over the levels with a name is that over the rows without one. One value that outweighs all
-    others follows from the sum of squares alone.
+    The mean of 199 zeros and one other value is that value over 200. The sum over all rows minus
+    the sum over named levels is the sum over the remaining rows. A single value that dominates the
+    sum of squares follows from that sum alone.
     """
     rest = len(values) - sum(found.get("sentinel_counts", ()))
     other = found.get("other", 0)
-    apart = least
+    off_mode = least  # rows with another value than the most frequent one
     if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
         largest_count = int(np.unique(values, return_counts=True)[1].max())
-        apart = len(values) - largest_count if largest_count >= least else least
-    few = any(0 < number < least for number in (rest, other, apart))
+        off_mode = len(values) - largest_count if largest_count >= least else least
+    few = any(0 < number < least for number in (rest, other, off_mode))
     return few or (least > 1 and _is_dominated(values))
 
 
@@ -229,7 +229,7 @@ def _codes_and_sentinels(
 
 
 def _few_distinct(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """The different values, if they are at most `MAX_LEVELS`; a sample often says no at once."""
+    """The different values, if they are at most `MAX_LEVELS`; the first rows often have more."""
     sample = np.unique(values[:1000])
     if len(sample) > MAX_LEVELS:
         return None

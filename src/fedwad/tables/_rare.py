@@ -36,7 +36,7 @@ def _hidden(column: Column, least: int) -> Column:
     if column.kind in ("number", "date"):
         _, value_indices, counts = np.unique(column.values, return_inverse=True, return_counts=True)
         rare = (counts < least)[value_indices.ravel()] & ~np.isnan(column.values)
-        return replace(column, values=np.where(rare, np.inf, column.values))  # of no level
+        return replace(column, values=np.where(rare, np.inf, column.values))  # infinity is no level
     if column.kind not in ("category", "boolean"):
         return column
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))

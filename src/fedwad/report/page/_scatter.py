@@ -22,28 +22,28 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 46.0
 _MOST_POINTS, _MOST_FEATURES, _MOST_CHARACTERS = 50, 30, 24
 
 
-def scatter(everyone: Mapping[str, CoresetResult]) -> str:
+def scatter(coresets: Mapping[str, CoresetResult]) -> str:
     """All points on the same two axes with equal scales; heavier points are larger."""
-    flat, axes = flattened(everyone)
-    features = next(iter(everyone.values())).points.shape[1]
+    flat, axes = flattened(coresets)
+    features = next(iter(coresets.values())).points.shape[1]
     where = (
         f"in the two principal directions of their {features} features"
         if features > 2
         else "as they are"
     )
     caption = f"The points {where}. Both axes have the same scale, in the units of the data."
-    drawn = both_widths(lambda width: _draw(everyone, flat, axes, width, caption))
+    drawn = both_widths(lambda width: _draw(coresets, flat, axes, width, caption))
     dot = "border-radius:50%;width:.7em;height:.7em"
     items = [
         tag("li", tag("i", style=f"background:{COLOURS[k % len(COLOURS)]};{dot}"), escape(name))
-        for k, name in enumerate(everyone)
+        for k, name in enumerate(coresets)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
     return tag("figure", drawn, key, tag("figcaption", escape(caption)), style="max-width:44rem")
 
 
 def _draw(
-    everyone: Mapping[str, CoresetResult],
+    coresets: Mapping[str, CoresetResult],
     flat: Mapping[str, Floats],
     axes: tuple[str, str],
     width: int,
@@ -52,13 +52,19 @@ def _draw(
     places = np.concatenate(list(flat.values()))
     low, high = places.min(axis=0), places.max(axis=0)
     extents = high - low
-    across = width - _LEFT - _RIGHT
-    up = min(max(across * extents[1] / extents[0] if extents[0] else 0.0, 0.3 * width), 0.7 * width)
+    plot_width = width - _LEFT - _RIGHT
+    plot_height = min(
+        max(plot_width * extents[1] / extents[0] if extents[0] else 0.0, 0.3 * width), 0.7 * width
+    )
     scale = 0.92 * min(
-        (room / one for room, one in zip((across, up), extents, strict=True) if one > 0),
+        (
+            room / one
+            for room, one in zip((plot_width, plot_height), extents, strict=True)
+            if one > 0
+        ),
         default=1.0,
     )
-    corner = (low + high) / 2 - np.array([across, up]) / (
+    corner = (low + high) / 2 - np.array([plot_width, plot_height]) / (
         2 * scale
     )  # what is drawn at the lower left
 
@@ -66,16 +72,18 @@ def _draw(
         return float(_LEFT + (number - corner[0]) * scale)
 
     def y(number: float) -> float:
-        return float(_TOP + up - (number - corner[1]) * scale)
+        return float(_TOP + plot_height - (number - corner[1]) * scale)
 
-    foot = _TOP + up
-    lines = [tag("path", d=f"M{_LEFT:.0f} {_TOP:.0f}V{foot:.1f}H{width - _RIGHT:.0f}")]
+    bottom = _TOP + plot_height
+    lines = [tag("path", d=f"M{_LEFT:.0f} {_TOP:.0f}V{bottom:.1f}H{width - _RIGHT:.0f}")]
     for tick in round_ticks(
-        float(corner[0]), float(corner[0] + across / scale), 6 if width > 400 else 4
+        float(corner[0]), float(corner[0] + plot_width / scale), 6 if width > 400 else 4
     ):
-        lines.append(tag("path", d=f"M{x(tick):.1f} {foot:.1f}v5"))
-        lines.append(tag("text", f"{tick:.6g}", x=x(tick), y=foot + 19, text_anchor="middle"))
-    for tick in round_ticks(float(corner[1]), float(corner[1] + up / scale), 5) if axes[1] else ():
+        lines.append(tag("path", d=f"M{x(tick):.1f} {bottom:.1f}v5"))
+        lines.append(tag("text", f"{tick:.6g}", x=x(tick), y=bottom + 19, text_anchor="middle"))
+    for tick in (
+        round_ticks(float(corner[1]), float(corner[1] + plot_height / scale), 5) if axes[1] else ()
+    ):
         lines.append(tag("path", d=f"M{_LEFT:.0f} {y(tick):.1f}h-5"))
         lines.append(
             tag("text", f"{tick:.6g}", x=_LEFT - 9, y=y(tick), dy="0.35em", text_anchor="end")
@@ -86,13 +94,13 @@ def _draw(
             "text",
             escape(shortened(axes[0], characters)),
             x=width - _RIGHT,
-            y=foot + 40,
+            y=bottom + 40,
             text_anchor="end",
         )
     )
     lines.append(tag("text", escape(shortened(axes[1], characters)), x=0.0, y=14.0))
     dots = []
-    for number, (name, one) in enumerate(everyone.items()):
+    for number, (name, one) in enumerate(coresets.items()):
         style = f"fill:{COLOURS[number % len(COLOURS)]};fill-opacity:.75"
         for place, weight in zip(flat[name], one.weights, strict=True):
             radius = 5.0 * math.sqrt(float(weight) * len(one))
@@ -101,7 +109,7 @@ def _draw(
         "svg",
         tag("g", *lines, class_="axis"),
         *dots,
-        viewBox=f"0 0 {width} {foot + _BOTTOM:.0f}",
+        viewBox=f"0 0 {width} {bottom + _BOTTOM:.0f}",
         role="img",
         aria_label=caption,
     )
