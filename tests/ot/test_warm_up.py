@@ -32,7 +32,7 @@ print(compiled)
 
 def test_every_solver_is_compiled():
     names = warm_up()
-    assert {"match", "drain", "bid", "collect"} <= set(names)
+    assert {"match", "drain", "bid", "assign"} <= set(names)
     assert {"flows", "auction_each"} <= set(names)
 
 

@@ -28,7 +28,7 @@ def warm_up() -> tuple[str, ...]:
     match(rng.random((40, 40)))
     list(pair_distances({k: Measure(rng.random((20, 2))) for k in range(2)}, [(0, 1)] * _PAIRS))
     list(near_squares({k: Measure(rng.random((90, 2))) for k in range(2)}, [(0, 1)]))
-    cost, even, uneven = rng.random((400, 5)), np.full(5, 0.2), np.arange(1.0, 6.0) / 15
+    cost, even, uneven = rng.random((400, 40)), np.full(40, 1 / 40), np.arange(1.0, 41.0) / 820
     for sinks in (even, uneven):
         found = small_support(cost, np.full(400, 1 / 400), sinks)
         small_support(cost, np.full(400, 1 / 400), sinks, found.g)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.ot._small.compiled import entry, inner
+from fedwad.ot._small.compiled import inner
 
 NONE = -1
+_ROWS = 1 << 13  # of cells that are written at a time
 
 # Columns of a cell: its sample, its sink (NONE in unused cells) and its units; the next member of
 # the sink, or the next unused cell; the previous member of the sink; the next cell of the sample.
@@ -57,32 +58,25 @@ def new_plan(
         np.arange(n),
         np.full(1, n),
     )
+    _place(plan.cells, sink_of, units)
     stop = np.cumsum(np.bincount(sink_of, minlength=n_sinks))
     start = np.concatenate(([0], stop[:-1]))
-    idle = Idle(np.empty(n, np.int64), np.empty(n), start, start.copy(), np.full(n_sinks, -1.0))
-    _place(plan, idle, sink_of, units, gap)
-    return plan, idle
+    # Small integers are sorted by counting, which takes a time in proportion to their number.
+    keys = sink_of.astype(np.int16) if n_sinks <= np.iinfo(np.int16).max else sink_of
+    member = keys.argsort(kind="stable")
+    return plan, Idle(member, gap[member], start, stop, np.full(n_sinks, -1.0))
 
 
-@entry
-def _place(plan, idle, sink_of, units, gap):
-    """Write the cells, and the idle samples grouped by sink (counting sort)."""
-    cells, stop = plan.cells, idle.stop
-    n, size = len(sink_of), len(cells)
-    for k in range(size):
-        cells[k, SINK] = NONE
-        cells[k, UNITS] = 0
-        cells[k, NEXT] = k + 1 if k + 1 < size else NONE
-        cells[k, SIBLING] = NONE
-    for i in range(n):
-        s = sink_of[i]
-        cells[i, SAMPLE] = i
-        cells[i, SINK] = s
-        cells[i, UNITS] = units[i]
-        k = stop[s]
-        idle.member[k] = i
-        idle.gap[k] = gap[i]
-        stop[s] = k + 1
+def _place(cells: NDArray[np.int64], sink_of: NDArray[np.int64], units: NDArray[np.int64]) -> None:
+    """Write the cells: those of samples, and unused ones; some rows at a time, as caches hold."""
+    cells[len(sink_of) :] = NONE
+    cells[len(sink_of) :, UNITS] = 0
+    for start in range(0, len(sink_of), _ROWS):
+        some = slice(start, min(start + _ROWS, len(sink_of)))
+        cells[some, SAMPLE] = np.arange(some.start, some.stop)
+        cells[some, SINK], cells[some, UNITS] = sink_of[some], units[some]
+        cells[some, NEXT] = cells[some, PREV] = cells[some, SIBLING] = NONE
+    cells[len(sink_of) : -1, NEXT] = np.arange(len(sink_of) + 1, len(cells))
 
 
 @inner
@@ -168,21 +162,17 @@ def move(plan, k, sink, amount):
 
 def collect(plan: CellPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The plan as (sample, sink, units), sorted by sample."""
-    found = np.empty((3, np.count_nonzero(plan.cells[:, UNITS])), np.int64)
-    _collect(plan, found)
-    return found[0], found[1], found[2]
-
-
-@entry
-def _collect(plan, found):
-    """Write the cells that hold units, sample by sample."""
-    cells, e = plan.cells, 0
-    for i in range(len(plan.of_sample)):
-        k = plan.of_sample[i]
+    cells = plan.cells
+    used = np.flatnonzero(cells[:, UNITS])
+    samples = cells[used, SAMPLE]
+    order = samples.argsort(kind="stable")  # nearly sorted already
+    used, samples = used[order], samples[order]
+    split = np.unique(samples[1:][samples[1:] == samples[:-1]])
+    for sample, place in zip(split.tolist(), samples.searchsorted(split).tolist(), strict=True):
+        k = plan.of_sample[sample]  # those of one sample in the order of its list
         while k != NONE:
             if cells[k, UNITS] > 0:
-                found[0, e] = i
-                found[1, e] = cells[k, SINK]
-                found[2, e] = cells[k, UNITS]
-                e += 1
+                used[place] = k
+                place += 1
             k = cells[k, SIBLING]
+    return samples, cells[used, SINK], cells[used, UNITS]

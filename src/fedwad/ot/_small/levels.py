@@ -20,6 +20,7 @@ COARSEST = 4  # samples per sink below which subsamples say too little about the
 SHRINK = 5.0  # ratio of successive auction tolerances
 FINEST = 0.07  # last auction tolerance, in units of the mean gap between a sample's two best sinks
 BIDS = 6  # per sample and auction; more would be a price war, which the exact phase settles faster
+FEWEST_FOR_AUCTIONS = 32  # sinks
 TOO_FAR = -1  # status besides those in `paths`: the starting potentials were not worth a start
 
 
@@ -155,8 +156,13 @@ def _auctions(
     room: NDArray[np.float64],
     g: NDArray[np.float64],
 ) -> None:
-    """Auctions of falling tolerance, from the spread of the costs down to the gaps between them."""
+    """Auctions of falling tolerance, from the spread of the costs down to the gaps between them.
+
+    With few sinks the exact phase needs no such start: subsamples have some hundred rows.
+    """
     n, n_sinks = cost.shape
+    if n_sinks < FEWEST_FOR_AUCTIONS:
+        return
     some = cost[:: max(1, n // 256)]
     nearest = np.partition(some, min(1, n_sinks - 1), axis=1)
     finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
