@@ -44,7 +44,7 @@ class ReconstructionScorer:
     def __init__(self, points: Floats) -> None:
         self._points = points
         chosen = np.arange(len(points))
-        if len(points) > _MAX_RECORDS:  # the others are represented by these
+        if len(points) > _MAX_RECORDS:  # the baseline is estimated from a random part
             chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MAX_RECORDS])
         apart = np.sqrt(_closest(points[chosen], points, own=chosen)[0])
         apart[apart <= 1e-9 * _size(points)] = 0.0  # copies
@@ -84,7 +84,7 @@ def _size(points: Floats) -> float:
 def _closest(
     points: Floats, others: Floats, own: np.ndarray | None = None
 ) -> tuple[Floats, np.ndarray]:
-    """Squared distance to, and number of, the closest of the others.
+    """Squared distance to the closest of the others, and its index.
 
     `own` gives the index of each point among the others, where it is not its own neighbour.
     """
@@ -95,8 +95,8 @@ def _closest(
         if own is not None:
             cost[np.arange(len(cost)), own[block]] = np.inf
         which[block] = cost.argmin(axis=1)
-        # Again from the difference itself: an expanded square has no digits left where guess and
-        # record agree.
+        # From the difference itself: |x|^2 - 2 x.y + |y|^2 loses all digits if guess and record
+        # agree.
         squares[block] = ((points[block] - others[which[block]]) ** 2).sum(axis=1)
     if own is not None and len(others) == 1:
         squares[:] = np.inf

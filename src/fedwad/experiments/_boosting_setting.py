@@ -30,8 +30,8 @@ __all__ = [
 
 Data = Literal["mnist", "cifar10"]
 #: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes a client, each
-#: class held by equally many clients. "drawn": the same as the authors' code deals, in which a
-#: client may draw one class twice.
+#: class held by equally many clients. "drawn": as in the authors' code, in which a client may draw
+#: one class twice.
 Structure = Literal["groups", "none", "drawn"]
 Distances = Literal["paper 10", "paper 100", "summary"]
 
@@ -41,7 +41,7 @@ CLUSTERS = 5
 #: all samples.
 _FOR_DISTANCES = 500
 _ROUNDS = 10
-_AFFINITY = 5000.0  # the authors' unit of squared distances on MNIST
+_AFFINITY = 5000.0  # the authors' constant c of the affinity on MNIST, see `clusterings`
 _CLASSES = 10
 
 
@@ -85,7 +85,8 @@ def divided(setting: Setting) -> tuple[Partition, Partition]:
 
 
 def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
-    """Each class in equally many portions, two portions for each client, whichever they are."""
+    """Each class is divided into equally many portions, and each client draws two of all
+    portions."""
     data, rng = Labelled(X, y), np.random.default_rng(seed)
     drawn = rng.permutation(np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)).reshape(
         clients, 2
@@ -132,7 +133,7 @@ def distances(setting: Setting, method: Distances, at_once: bool = False) -> Flo
 
 
 def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str, NDArray[np.int64]]:
-    """A label for each client, by the name of each way.
+    """A label for each client, by the name of each clustering method.
 
     Distances are clustered as in the authors' code, by scikit-learn: with the affinity (c - D^2) /
     c, c = 5000 on MNIST (on CIFAR-10 the scale of the code is ours, so c = max D^2), and with
@@ -142,13 +143,13 @@ def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str,
     kernel = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
     if method == "summary":
         return {"ours": kernel} | {
-            f"ours {way}": labels for way, labels in _authors_ways(setting, table).items()
+            f"ours {way}": labels for way, labels in _authors_clusterings(setting, table).items()
         }
-    ways = _authors_ways(setting, table) | {"kernel": kernel}
+    ways = _authors_clusterings(setting, table) | {"kernel": kernel}
     return {f"{method} {way}": labels for way, labels in ways.items()}
 
 
-def _authors_ways(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
+def _authors_clusterings(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
     """The paper's three clusterings of a matrix of distances."""
     from sklearn.cluster import SpectralClustering
 

@@ -117,7 +117,7 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
                 panel = panels[4 * line + column]
                 panel.grid(False)
                 square += square.T
-                np.fill_diagonal(square, np.nan)  # zero, and of no interest
+                np.fill_diagonal(square, np.nan)  # always zero, so not drawn
                 figure.colorbar(panel.imshow(square, cmap="viridis"), ax=panel, shrink=0.8)
                 title = _TITLES[method] if line == 0 else ""
                 panel.set(xticks=[], yticks=[], title=title)
@@ -138,7 +138,7 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         return pick(rows, data=data, groups=groups, method=method)[0]
 
     def contrast(data: str, method: str) -> float:
-        """Mean distance within the groups by that between them."""
+        """Mean distance within the groups over that between them."""
         row = chosen(data, method)
         same = np.equal.outer(row["truth"], row["truth"])[np.triu_indices(row["clients"], 1)]
         values = np.array(row["matrix"])

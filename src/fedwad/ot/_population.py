@@ -85,11 +85,11 @@ def calibrated_square(
 ) -> Floats:
     """Estimated squared distances T without the error of the estimator, for all pairs, (N, N).
 
-    kappa = E0 / T0 compares the exact and the estimated square of samples of one population. Up to
-    T0 an estimate is too high by its part 1 - kappa. What exceeds T0 is a difference, with which
-    that error falls: value^2 = T - (1 - kappa) T0 exp(-(T - T0) / error_decay). T0 is extrapolated
-    from few rows. Too low a T0 does more harm than too high a one, since what exceeds it counts in
-    full, so it is taken a little higher there.
+    E0 and T0 are the exact and the estimated squared distance of two samples of one population, and
+    kappa = E0 / T0. Up to T0 an estimate is too high by its fraction 1 - kappa. Beyond T0 that
+    error falls: value^2 = T - (1 - kappa) T0 exp(-(T - T0) / error_decay). T0 is extrapolated from
+    few rows. Too low a T0 does more harm than too high a one, so a slightly higher T0 is taken in
+    the exponent.
     """
     own = own or [None] * len(calibrations)
     curves = [NullEstimate(c, distance) for c, distance in zip(calibrations, own, strict=True)]
@@ -242,7 +242,7 @@ def _fluctuation(c: Calibration, n: Floats) -> Floats:
 
 
 def _noise_error(c: Calibration, n: Floats) -> Floats:
-    """Relative standard error of noise_at(n), larger away from `size` by the exponent's own."""
+    """Relative standard error of noise_at(n), which grows away from `size` with the exponent's."""
     if not c.noise > 0:
         return np.zeros_like(n)
     doublings = np.abs(np.log2(n / c.size))

@@ -59,9 +59,9 @@ class PrivateReply(Release, Reply):
 class PrivateRequest(Request):
     """Ask for noisy moments and cells of the samples within `clip_norm` of `centre`.
 
-    See `fedwad.privacy.release`. `cells` is a number, or -1 for as many as are worth their noise.
-    `centres` (S, d) are the centres of those cells, or an empty array (0, 0). With `labels` the
-    cells are the classes of these public names.
+    See `fedwad.privacy.release`. `cells` is a number, or -1 to let the site choose it from public
+    numbers. `centres` (S, d) are the centres of those cells, or an empty array (0, 0). With
+    `labels` the cells are the classes of these public names.
     """
 
     kind: ClassVar[str] = "private"
@@ -183,7 +183,7 @@ class PrivateRequest(Request):
             return None
         code_of = {label_text(name): index for index, name in enumerate(self.labels)}
         own = context.data.names
-        # As many steps whether some label is none of the policy's or not.
+        # Padded, so that the time does not reveal whether some label is none of the policy's.
         padding = [None] * (len(context.policy.label_names) + 1 - len(own))
         names = map(label_text, (*own, *padding))
         codes = np.array([code_of.get(name, -1) for name in names], dtype=np.int64)

@@ -23,10 +23,10 @@ class Bids(NamedTuple):
     """The bids a sink keeps form a pairing heap, lowest on top; a sample has one bid, so it is the
     node."""
 
-    level: NDArray[np.float64]  # (n,)
-    child: NDArray[np.int64]  # (n,)
-    sibling: NDArray[np.int64]  # (n,)
-    lowest: NDArray[np.int64]  # (S,) roots
+    level: NDArray[np.float64]  # (n,) price that each sample bids
+    child: NDArray[np.int64]  # (n,) first child in the heap
+    sibling: NDArray[np.int64]  # (n,) next child of the same parent
+    lowest: NDArray[np.int64]  # (S,) sample with the lowest bid of each sink, the heap's root
     kept: NDArray[np.float64]  # (S,) mass of the bids kept
 
 
@@ -65,6 +65,7 @@ def _without_root(bids, root):
 
 @inner
 def _two_best_narrow(row, g):
+    """`two_best` in one pass, which is faster for few sinks."""
     best = second = np.inf
     arg = 0
     for s in range(len(g)):
@@ -112,7 +113,8 @@ def auction(
 
 @entry
 def _bid(cost, weight, room, g, eps, max_bids, bids, waiting, scratch):
-    """The auction itself: samples bid one after the other, outbid ones again."""
+    """The auction: waiting samples bid one after the other, and samples that are outbid wait
+    again."""
     n_waiting, count = len(waiting), 0
     while n_waiting > 0 and count < max_bids:
         count += 1
