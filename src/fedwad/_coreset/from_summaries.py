@@ -19,10 +19,10 @@ def from_summaries(
 ) -> tuple[Certified, float]:
     """Return atoms for the union of the sites with certified bounds, and an estimate.
 
-    The atoms are the coreset of a synthetic union. The estimate is their distance to a second one:
-    they are closer to the first than to the data. The summaries together are a summary of the
-    union, and a coreset is a summary without spread, so Gelbrich's bound and the coupling of cells
-    bound the distance from below and above.
+    The atoms are the coreset of a synthetic union. The estimate is their distance to a second
+    synthetic union, because they are closer to the first one than to the data. The summaries
+    together are a summary of the union, and a coreset is a summary without spread, so Gelbrich's
+    bound and the coupling of cells bound the distance from below and above.
     """
     best, sample = distilled(dict(summaries), size, masses, seed)
     another = synthetic_union(dict(summaries), len(sample), seed + 1)
@@ -43,10 +43,10 @@ def _pooled(summaries: list[Summary]) -> Summary:
     weights = np.concatenate(
         [share * summary.weights for share, summary in zip(shares, summaries, strict=True)]
     )
-    axes = min(1, *(summary.within.ndim for summary in summaries))
+    ndim = min(1, *(summary.within.ndim for summary in summaries))
     covariance = np.asarray(
         sum(
-            share * reduce_covariance(summary.within, axes)
+            share * reduce_covariance(summary.within, ndim)
             for share, summary in zip(shares, summaries, strict=True)
         )
     )

@@ -100,12 +100,12 @@ def matrix(
     >>> fedwad.matrix(data).cluster(2).tolist()
     [0, 0, 1, 1]
     """
-    options_of: Method = resolve(method, options, MATRIX_METHODS)
+    chosen_method: Method = resolve(method, options, MATRIX_METHODS)
     order = check_order(p)
     class_statistics = check_class_statistics(labels, class_covariance, order)
-    if order != 2 and not isinstance(options_of, Summary):
+    if order != 2 and not isinstance(chosen_method, Summary):
         raise InputError(f"p is {p!r}; methods 'hub' and 'pairs' have p = 2.")
-    guarantee = check_private(privacy, options_of, order, class_statistics)
+    guarantee = check_private(privacy, chosen_method, order, class_statistics)
     if check_flag(test, "test") and guarantee is not None:
         raise InputError("A test needs blocks of rows, which have no private form; leave it out.")
     federation = as_federation(fed)
@@ -124,11 +124,11 @@ def matrix(
             guarantee = completed_guarantee(federation, guarantee)
             found = by_release(metered, task, guarantee)
         else:
-            found = _run(metered, task, options_of)
+            found = _run(metered, task, chosen_method)
         pvalue = _pvalues(metered, task, found) if test else None
-    result = _result(metered, task, options_of, found, guarantee, pvalue)
+    result = _result(metered, task, chosen_method, found, guarantee, pvalue)
     warn_dominant(result.evidence)
-    if isinstance(options_of, Summary):
+    if isinstance(chosen_method, Summary):
         return replace(result, kept=kept.of(result.sites))
     return result
 

@@ -27,15 +27,7 @@ from fedwad.cli.console import (
     warn_small_cells,
 )
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import (
-    ImageShape,
-    MethodOptions,
-    Output,
-    Seed,
-    Sources,
-    grouped,
-    image_shape,
-)
+from fedwad.cli.groups import ImageShape, MethodOptions, Output, Seed, Sources, grouped, image_shape
 from fedwad.cli.scales import warn_dominant_variance
 from fedwad.cli.sites import read_sites
 from fedwad.errors import InputError

@@ -17,7 +17,7 @@ from rich.progress import Progress as Bars
 
 from fedwad.cli.console import errors, guarded, print_json, screen
 from fedwad.cli.groups import Json
-from fedwad.experiments import NAMES, Claim, Outcome, Progress, experiment
+from fedwad.experiments import NAMES, Outcome, Progress, experiment
 from fedwad.experiments import reproduce as reproduced
 
 __all__ = ["reproduce"]
@@ -79,16 +79,13 @@ def _run(name: str, out: Path, quick: bool, fresh: bool) -> Outcome:
 def _print(outcome: Outcome) -> None:
     screen.print(f"[bold]{outcome.name}[/]: {outcome.title} ({_in_words(outcome.seconds)} of work)")
     for claim in outcome.claims:
-        screen.print(f"  {_sentence(claim)}", soft_wrap=True, markup=False)
+        text = f"  “{claim.text}” {_VERDICTS[claim.holds]}: {claim.found}."
+        screen.print(text, soft_wrap=True, markup=False)
     for sentence in outcome.left_out:
         screen.print(f"  {sentence}", soft_wrap=True, markup=False)
     screen.print(
         f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False
     )
-
-
-def _sentence(claim: Claim) -> str:
-    return f"“{claim.text}” {_VERDICTS[claim.holds]}: {claim.found}."
 
 
 def _in_words(seconds: float) -> str:

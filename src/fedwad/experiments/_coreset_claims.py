@@ -53,7 +53,7 @@ def longest(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What the rows say about methods, for all datasets together."""
+    """What the rows say about methods, for all datasets together; a client holds K classes."""
 
     rows: Sequence[Row]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -100,7 +99,8 @@ def block_moments(blocks: Blocks) -> ColumnMoments:
     rows = blocks.rows * 2 ** np.repeat(np.arange(len(blocks.counts)), blocks.counts)
     count = float(max(rows.sum(), 2))
     powers = rows @ blocks.means / rows.sum()
-    ends = dict(zip((name for name, _ in blocks.segments), _ends(blocks.segments), strict=True))
+    names, sizes = zip(*blocks.segments, strict=True)
+    ends = dict(zip(names, accumulate(sizes), strict=True))  # of the columns of each segment
     d = len(blocks.centre)
     variances = np.where(powers[d : 2 * d] > 0, blocks.scale, 0.0) ** 2
     kurtosis = np.full(d, 3.0)
@@ -113,11 +113,6 @@ def block_moments(blocks: Blocks) -> ColumnMoments:
         mean_error=variances / (count - 1),
         std_error=variances * (kurtosis - 1) / (4 * count),
     )
-
-
-def _ends(segments: Sequence[tuple[str, int]]) -> list[int]:
-    """The column at which each segment of block means ends."""
-    return list(accumulate(size for _, size in segments))
 
 
 def _kurtosis(summary: Summary, variances: Floats) -> Floats:

@@ -110,17 +110,13 @@ def _sites_and_rows(sites: Sequence[str], rows: Sequence[int], named: Named) -> 
     count = counted(len(sites), "site")
     if not rows:
         return (
-            f"{count}." if len(sites) > _MOST_NAMED else f"{count}: {listed(_all(sites, named))}."
+            f"{count}." if len(sites) > _MOST_NAMED else f"{count}: {listed([*map(named, sites)])}."
         )
     whole = f"{count} with {counted(sum(rows), 'row')}"
     if len(sites) > _MOST_NAMED:
         return f"{whole}, {min(rows):,} to {max(rows):,} at a site."
     each = [f"{named(site)} {number:,}" for site, number in zip(sites, rows, strict=True)]
     return f"{whole}: {listed(each)}."
-
-
-def _all(sites: Sequence[str], named: Named) -> list[str]:
-    return [named(site) for site in sites]
 
 
 def _columns(schema: Schema | None) -> list[str]:

@@ -84,16 +84,12 @@ def _absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> I
         and _by_length(near) < _by_length(name)
         and nearest(near, [other for other in own if other not in theirs]) == name
     )
-    reason = f"{listed(lacking)} {_have(lacking)} no such column{hint}"
+    reason = f"{listed(lacking)} {'have' if lacking[1:] else 'has'} no such column{hint}"
     return Ignored(reason, "" if second else "column missing")
 
 
 def _by_length(name: str) -> tuple[int, str]:
     return len(name), name.swapcase()
-
-
-def _have(sites: list[str]) -> str:
-    return "have" if len(sites) > 1 else "has"
 
 
 def _make_column(name: str, kind: CompareKind, found: StatisticsBySite) -> SchemaColumn:

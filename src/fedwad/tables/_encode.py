@@ -16,16 +16,17 @@ from fedwad.tables._text import is_number
 __all__ = ["TRUTH", "encode", "label_values"]
 
 _BLOCK = 8192  # rows: a block of the result stays in the processor's cache
-_MISSING, _UNKNOWN = -1, -2
+_MISSING, _UNKNOWN = -1, -2  # instead of the index of a level
 #: Texts that stand for booleans.
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 TRUTH |= {"y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
 
+#: Writes the encoded values of a slice of rows into the array that it is given.
 Writer = Callable[[slice, NDArray[np.float64]], None]
 
 
 def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]:
-    """The matrix of a table, one row per row."""
+    """The encoded columns of a table as a matrix, with a row for each row of the table."""
     writers: list[tuple[slice, Writer]] = []
     width = 0
     for spec in columns:

@@ -39,7 +39,9 @@ class BlocksReply(Reply):
     def check_values(self) -> None:
         check_switch(self.keep)
         require(
-            is_count(self.rows) and self.rows % SMALLEST == 0 and _is_power(self.rows // SMALLEST),
+            is_count(self.rows)
+            and self.rows % SMALLEST == 0
+            and (self.rows // SMALLEST).bit_count() == 1,
             f"the size of a block is not {SMALLEST} times a power of two.",
         )
         require(
@@ -61,11 +63,6 @@ class BlocksReply(Reply):
             self.means.shape[1] == sum(count for _, count in segments_of(len(self.centre))),
             "a block has a different number of functions.",
         )
-
-
-def _is_power(number: int) -> bool:
-    """Whether this is a power of two."""
-    return number.bit_count() == 1
 
 
 @dataclass(frozen=True)

@@ -63,15 +63,11 @@ def _verdicts(result: AuditResult) -> str:
         tag(
             "p",
             escape(result.verdict(method)),
-            class_=warning if _is_broken(result, method) else None,
+            class_=warning if any(r.leaks for r in result.rows if r.method == method) else None,
         )
         for method in result.methods
     ]
     return "".join(parts)
-
-
-def _is_broken(result: AuditResult, method: str) -> bool:
-    return any(row.leaks for row in result.rows if row.method == method)
 
 
 def _attacks(result: AuditResult) -> str:

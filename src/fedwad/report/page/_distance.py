@@ -41,10 +41,6 @@ def distance_lead(result: DistanceResult) -> str:
     return paragraph([verdict, *why], "lead") + paragraph(rest)
 
 
-def _certainty(result: DistanceResult) -> str:
-    return "certified" if result.certified else "likely"
-
-
 def _digits(result: DistanceResult) -> Digits:
     return Digits.fitting(
         [number for number in (result.value, result.upper) if math.isfinite(number)], 4
@@ -193,13 +189,14 @@ def _draw_answer(result: DistanceResult, lines: list[tuple[str, str, float]], wi
         dot = f"M{layout.x(number):.1f} {y}h0"
         rows.append(tag("path", d=dot, class_=f"dots large {style}"))
     interval = digits.interval(result.lower, result.upper)
+    certainty = "certified" if result.certified else "likely"
     return tag(
         "svg",
         tag("g", *_ticks(layout, bottom), class_="axis"),
         tag("g", *rows, class_="estimates"),
         viewBox=f"0 0 {width} {bottom:.0f}",
         role="img",
-        aria_label=f"Our estimate {digits.text(result.value)}, {_certainty(result)} {interval}",
+        aria_label=f"Our estimate {digits.text(result.value)}, {certainty} {interval}",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -109,13 +109,13 @@ def _body(sections: Sequence[Section]) -> str:
             [section for section in members if section.side == side] for side in ("left", "right")
         ]
         blocks.append(
-            tag("div", *(tag("div", _stack(column)) for column in columns), class_="columns")
+            tag(
+                "div",
+                *(tag("div", "\n".join(map(_section, column))) for column in columns),
+                class_="columns",
+            )
         )
     return "\n".join(blocks)
-
-
-def _stack(sections: Iterable[Section]) -> str:
-    return "\n".join(map(_section, sections))
 
 
 def _section(section: Section) -> str:

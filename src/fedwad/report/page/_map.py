@@ -20,7 +20,7 @@ _MOST_CHARACTERS = 22
 def site_map(subject: Subject) -> str:
     """The figure, a line about the chosen site, and the error of the map."""
     points = on_a_map(subject.placed)
-    off = map_error(points, subject.placed)
+    median_error = map_error(points, subject.placed)
     readout = tag(
         "p",
         "Point at a site to see its nearest sites.",
@@ -31,7 +31,7 @@ def site_map(subject: Subject) -> str:
     caption = (
         "Sites that are near each other have similar data. A thin line connects each site to its"
         " nearest. A plane cannot show all distances exactly: half of them are drawn within"
-        f" {off:.0%} of their value."
+        f" {median_error:.0%} of their value."
         if subject.size > 2
         else "Sites that are near each other have similar data."
     )

@@ -146,7 +146,7 @@ def _rounds(subject: Subject) -> str:
     points = [
         (int(record.number), float(record.shift))
         for record in subject.matrix.history
-        if _is_known(record.shift)
+        if record.shift is not None and math.isfinite(record.shift)
     ]
     if not points:
         return ""
@@ -157,10 +157,6 @@ def _rounds(subject: Subject) -> str:
 
 def _is_labelled(matrix: Any) -> bool:
     return matrix.class_covariance is not None
-
-
-def _is_known(number: Any) -> bool:
-    return number is not None and math.isfinite(number)
 
 
 def _has_gaps(subject: Subject) -> bool:

@@ -135,7 +135,9 @@ def why_data(reasons: Reasons) -> dict[str, Any]:
     content: dict[str, Any] = {
         "columns": [reasons.columns[k] for k in kept],
         "pairs": [_bar_numbers(e, some, at) for e, some in zip(found, bars, strict=True)],
-        "sites": [[_at_site(reasons, site, k) for k in kept] for site in _sites(reasons)],
+        "sites": [
+            [_at_site(reasons, site, k) for k in kept] for site in range(reasons.subject.size)
+        ],
         "standing": [at[k] for k in reasons.standing],
         "notes": _notes(reasons, found, differ),
     }
@@ -186,10 +188,6 @@ def _where_data(reasons: Reasons, listed: Sequence[Explanation]) -> dict[str, An
         "strengths": [strengths(found.excess, image) for found in listed],
         "where": [where_numbers(found.excess, image) for found in listed],
     }
-
-
-def _sites(reasons: Reasons) -> range:
-    return range(reasons.subject.size)
 
 
 def _at_site(reasons: Reasons, site: int, k: int) -> str:
