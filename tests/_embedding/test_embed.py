@@ -98,6 +98,15 @@ class TestGroups:
         assert e.suggest().k == 4
         np.testing.assert_array_equal(e.cluster(4), fedwad.clusters.in_order(truth))
 
+    @pytest.mark.parametrize("seed", [1, 2])
+    def test_groups_nearer_than_the_noise_of_all_axes_are_counted(self, seed):
+        rng = np.random.default_rng(seed)
+        centres = 0.5 * rng.standard_normal((5, 8))
+        e = fedwad.embed(
+            {f"s{k}": centres[k % 5] + rng.standard_normal((60, 8)) for k in range(60)}
+        )
+        assert e.suggest().k == 5
+
     def test_no_groups_in_one_population(self):
         rng = np.random.default_rng(6)
         e = fedwad.embed({f"s{k}": rng.standard_normal((50, 3)) for k in range(30)})

@@ -15,6 +15,7 @@ from fedwad.ot import Floats
 __all__ = ["EmbeddedCluster", "describe", "kmeans", "pairwise", "suggest"]
 
 _SAMPLE = 300  # sites among which the number of clusters is read
+_UNEVEN = 2.0  # times its mean over all axes, the most that is expected of the noise on an axis
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,30 @@ def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
 def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
     """Suggest a number of clusters from the distances of some hundred random sites.
 
-    The sampling noise in squared distances is subtracted first. Its standard deviation is the
-    smallest difference that counts; noise is a sum of about as many squares as there are axes.
+    Axes on which sites vary no more than sampling explains are left out, and so is the noise on
+    them. What is left of the noise is subtracted from squared distances. Its standard deviation is
+    the smallest difference that counts; noise is a sum of about as many squares as there are axes.
     """
     order = np.random.default_rng([seed, 3]).permutation(len(points))[:_SAMPLE]
     chosen = np.sort(order)
-    squares = pairwise(points[chosen]) ** 2
-    squares -= noise[chosen][:, None] + noise[chosen][None, :]
+    some, own = points[chosen], noise[chosen]
+    kept = _beyond_noise(some, float(own.mean()))
+    own = own * kept.sum() / len(kept)
+    squares = pairwise(some[:, kept]) ** 2
+    squares -= own[:, None] + own[None, :]
     distances = np.sqrt(np.maximum(squares, 0.0))
     np.fill_diagonal(distances, 0.0)
-    resolution = 2 * float(noise[chosen].mean()) * float(np.sqrt(2 / max(1, points.shape[1])))
+    resolution = 2 * float(own.mean()) * float(np.sqrt(2 / max(1, kept.sum())))
     return clusters.suggest(distances, resolution)
+
+
+def _beyond_noise(points: Floats, noise: float) -> NDArray[np.bool_]:
+    """Return the axes on which points vary more than noise that is spread over all axes can.
+
+    The largest variance of n points of pure noise with variance v on each of k axes is about
+    v (1 + sqrt(k / n))^2 (Marchenko and Pastur). All axes are kept if none exceeds it.
+    """
+    count, axes = points.shape
+    largest = noise / axes * (1 + np.sqrt(axes / count)) ** 2
+    kept = np.asarray(points.var(axis=0) > _UNEVEN * largest)
+    return kept if kept.any() else np.ones(axes, dtype=np.bool_)
