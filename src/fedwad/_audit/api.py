@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -238,12 +238,8 @@ def audit(
         rows.append(_row(kind, attack, session, found, measured_by))
         if len(found):
             guesses[kind, attack.name] = scorer.nearest(shown, found)
-    if "schema" in wanted and isinstance(held, RawTable):
-        rows.append(_profile_row(held, rules))
-    if "private" in wanted and whole.labels is not None and rules.label_names:
-        rows.append(_label_row(whole, rules))
     return AuditResult(
-        rows=tuple(rows),
+        rows=(*rows, *_other_rows(wanted, held, whole, rules)),
         baseline=scorer.baseline,
         policy=name,
         n_attacked=len(points),
@@ -286,6 +282,16 @@ def _row(
         session.unfit[-1] if is_skipped else "",
         session.count,
     )
+
+
+def _other_rows(
+    wanted: Sequence[str], held: Dataset | RawTable, whole: Dataset, rules: Policy
+) -> Iterator[Row]:
+    """The attacks that are not about whole records."""
+    if "schema" in wanted and isinstance(held, RawTable):
+        yield _profile_row(held, rules)
+    if "private" in wanted and whole.labels is not None and rules.label_names:
+        yield _label_row(whole, rules)
 
 
 def _profile_row(table: RawTable, policy: Policy) -> Row:
