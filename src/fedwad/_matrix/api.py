@@ -158,12 +158,13 @@ def _features(task: MatrixTask, found: MatrixEstimates) -> int:
     return count if labelled else feature_count(count, task.class_statistics)
 
 
-def _chance(found: MatrixEstimates) -> Populations | None:
+def _chance(found: MatrixEstimates, n_jobs: int) -> Populations | None:
     """Return the noise and the population distances of all pairs; None without calibrations."""
     if not found.calibrations:
         return None
     summaries = found.summaries[: len(found.sites)]
-    return beyond_chance(found.value, summaries, found.calibrations)
+    with single_threaded_blas():
+        return beyond_chance(found.value, summaries, found.calibrations, n_jobs)
 
 
 def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None:
@@ -192,7 +193,7 @@ def _result(
 ) -> MatrixResult:
     sizes = [] if guarantee is not None else [one.min_cell_size for one in found.summaries]
     lower = np.minimum(found.lower, found.upper)
-    known = _chance(found)
+    known = _chance(found, task.n_jobs)
     value = found.value
     if known is not None:  # equal summaries keep their lower bound
         value = np.where(found.value > found.lower, known.value, found.value)

@@ -9,7 +9,7 @@ import numpy as np
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._labelled import LabelledMeasure
-from fedwad.ot._many import pair_distances
+from fedwad.ot._many import in_threads, pair_distances
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._population import Populations, Site, populations
 from fedwad.ot._self_distance import self_distance
@@ -26,7 +26,10 @@ AnySummary = Summary | LabelledSummary
 
 
 def beyond_chance(
-    estimates: Floats, summaries: Sequence[AnySummary], calibrations: Sequence[Calibration | None]
+    estimates: Floats,
+    summaries: Sequence[AnySummary],
+    calibrations: Sequence[Calibration | None],
+    n_jobs: int = 1,
 ) -> Populations | None:
     """Calibrated distances, noise and population distances of all pairs that are known well enough.
 
@@ -36,6 +39,7 @@ def beyond_chance(
         Distances that were estimated from summaries.
     summaries, calibrations : N of each
         A calibration is None where a site withheld it.
+    n_jobs : number of threads; it changes no number
 
     Returns
     -------
@@ -60,7 +64,7 @@ def beyond_chance(
     ]
     if len(known) < 2:
         return None
-    sites = _sites([(summaries[index], calibrations[index]) for index in known])
+    sites = _sites([(summaries[index], calibrations[index]) for index in known], n_jobs)
     chosen = np.ix_(known, known)
     variance = _variances([summaries[index] for index in known])
     found = populations(np.square(estimates[chosen]), sites, variance)
@@ -80,7 +84,7 @@ def _covariance_of(summary: Summary) -> Floats:
     return covariance
 
 
-def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]:
+def _sites(known: Sequence[tuple[AnySummary, Calibration | None]], n_jobs: int) -> list[Site]:
     """Each site for `populations`, all with covariances of one shape."""
     plain = [_features_of(summary) for summary, _ in known]
     covariances = [_covariance_of(summary) for summary in plain]
@@ -88,6 +92,7 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
     noises = weight_noises([summary for summary, _ in known])
+    own = in_threads(lambda site: self_distance(*site), known, n_jobs)
     return [
         Site(
             one.count,
@@ -96,10 +101,10 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]]) -> list[Site]
             calibration,
             noise,
             _stds_of(summary),
-            self_distance(summary, calibration),
+            curve,
         )
-        for (summary, calibration), one, covariance, noise in zip(
-            known, plain, covariances, noises, strict=True
+        for (summary, calibration), one, covariance, noise, curve in zip(
+            known, plain, covariances, noises, own, strict=True
         )
         if calibration is not None
     ]

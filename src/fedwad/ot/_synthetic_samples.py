@@ -17,6 +17,7 @@ from fedwad.ot._summary import Summary
 
 __all__ = ["LabelledSyntheticSample", "NestedNormals", "Normals", "SyntheticSample", "shares"]
 
+_MANY_GROUPS = 50  # of rows, from which on one addition is faster than a loop
 _MANY_FEATURES = 100  # from which on Cholesky's factor is worth a try before eigenvectors
 
 
@@ -86,13 +87,17 @@ class SyntheticSample:
         occupied = np.flatnonzero(counts)
         counts = counts[occupied]
         points: Floats = np.zeros((size, summary.dimension))
-        for part in (self.deviations, self.factors):
-            if part is not None:
-                noise = _centred(rng.standard_normal((size, len(part))), counts)
-                points += noise @ part if part.ndim == 2 else noise * part
+        if self.deviations is not None:
+            points = rng.standard_normal((size, len(self.deviations)))
+            _subtract_means(points, counts)
+            points *= self.deviations
+        if self.factors is not None:
+            noise = rng.standard_normal((size, len(self.factors)))
+            _subtract_means(noise, counts)
+            points += noise @ self.factors
         if size > len(occupied):  # fixing the means removed this fraction of the variance
             points *= np.sqrt(size / (size - len(occupied)))
-        points += np.repeat(summary.means[occupied], counts, axis=0)
+        _add_by_group(points, summary.means[occupied], counts)
         return points
 
 
@@ -136,8 +141,18 @@ def shares(weights: Floats, size: int) -> NDArray[np.int64]:
     return np.asarray(ends)
 
 
-def _centred(noise: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Noise whose mean over each group of rows is zero."""
+def _subtract_means(noise: Floats, counts: NDArray[np.int64]) -> None:
+    """Make the mean over each group of rows zero."""
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    noise -= np.repeat(np.add.reduceat(noise, starts, axis=0) / counts[:, None], counts, axis=0)
-    return noise
+    _add_by_group(noise, np.add.reduceat(noise, starts, axis=0) / -counts[:, None], counts)
+
+
+def _add_by_group(rows: Floats, vectors: Floats, counts: NDArray[np.int64]) -> None:
+    """Add a vector to each of so many rows; a loop over groups needs no second array."""
+    if len(counts) > _MANY_GROUPS:
+        rows += np.repeat(vectors, counts, axis=0)
+        return
+    stop = 0
+    for vector, count in zip(vectors, counts.tolist(), strict=True):
+        rows[stop : stop + count] += vector
+        stop += count
