@@ -33,6 +33,10 @@ class CellPlan(NamedTuple):
     unused: NDArray[np.int64]  # (1,) first unused cell
 
 
+#: Functions that an earlier version compiled are kept on disk with this name.
+Plan = CellPlan
+
+
 class Idle(NamedTuple):
     """Samples `member[start[s]:stop[s]]` are idle in sink s.
 
