@@ -45,6 +45,7 @@ def moments_by_distances(session: AttackSession, _: np.random.Generator) -> Floa
     far, unit = _FAR * float(np.sqrt(variance.sum())), np.eye(session.features)
 
     def even(z: Floats) -> float:
+        """E|y|^4 plus four times the part of z'Cz off the diagonal of C."""
         powers = _power(session, mean + z, 4.0) + _power(session, mean - z, 4.0)
         length = float(z @ z)
         known = length**2 + 2 * length * float(variance.sum()) + 4 * float(z**2 @ variance)
@@ -87,10 +88,10 @@ def tail_sums(session: AttackSession, rng: np.random.Generator) -> Floats:  # no
     places = mean + scale * np.geomspace(2.0, 20.0, max(2, queries))
     beyond = [n * (_power(session, np.array([z]), 1.0) - (z - mean)) / 2 for z in places]
     sums = {0: 0.0}
-    for (a, at), (b, bt) in pairwise(zip(places, beyond, strict=True)):
-        slope = (at - bt) / (b - a)
+    for (a, sum_a), (b, sum_b) in pairwise(zip(places, beyond, strict=True)):
+        slope = (sum_a - sum_b) / (b - a)
         if np.isfinite(slope) and abs(slope - round(slope)) < _WHOLE:
-            sums[round(slope)] = at + round(slope) * a
+            sums[round(slope)] = sum_a + round(slope) * a
     found = [sums[k] - sums[k - 1] for k in sorted(sums) if k > 0 and k - 1 in sums]
     return np.array(found)[:, None] if found else nothing
 

@@ -80,7 +80,7 @@ class Evidence:
         )
         if noises:
             both = zip(moments, noises, strict=True)
-            moments = tuple(_rounded_moments(_noisier(*one)) for one in both)
+            moments = tuple(_rounded_moments(_with_privacy_noise(*one)) for one in both)
         if len(squares) * count > _MOST_NUMBERS:
             squares = {}
         # Pairs come in the order in which threads finished them.
@@ -165,13 +165,13 @@ def _features_of(summary: AnySummary, count: int) -> Summary:
     )
 
 
-def _noisier(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
-    """Moments whose standard errors count noise in the mean and in the variance too."""
-    of_mean, of_variance = noise
+def _with_privacy_noise(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
+    """Moments whose squared standard errors include the noise that was added for privacy."""
+    mean_noise, variance_noise = noise
     std = np.zeros_like(one.mean) if one.std is None else one.std
     # A variance within its noise says nothing more precise about the standard deviation.
-    of_std = of_variance / np.maximum(4 * std**2, np.sqrt(of_variance))
-    return replace(one, mean_error=one.mean_error + of_mean, std_error=one.std_error + of_std)
+    std_noise = variance_noise / np.maximum(4 * std**2, np.sqrt(variance_noise))
+    return replace(one, mean_error=one.mean_error + mean_noise, std_error=one.std_error + std_noise)
 
 
 def _folded(square: Floats, count: int) -> Floats:

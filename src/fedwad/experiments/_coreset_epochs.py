@@ -62,9 +62,9 @@ def run_epochs(
         core = atoms.expand(len(picked), -1, -1)
         z = torch.stack([_start(atoms, fill, support, rng) for _ in picked])
         gradients, losses = gradient(X[torch.as_tensor(picked, device=device)], core, z)
-        towards = gradients.mean(0)
-        first = _DECAYS[0] * first + (1 - _DECAYS[0]) * towards
-        second = _DECAYS[1] * second + (1 - _DECAYS[1]) * towards**2
+        mean_gradient = gradients.mean(0)
+        first = _DECAYS[0] * first + (1 - _DECAYS[0]) * mean_gradient
+        second = _DECAYS[1] * second + (1 - _DECAYS[1]) * mean_gradient**2
         root = (second / (1 - _DECAYS[1] ** epoch)).sqrt()
         step = rate * max(0.05, 1 - (epoch - 1) / epochs)
         atoms = atoms - step * first / (1 - _DECAYS[0] ** epoch) / (root + 1e-12 * root.max())
@@ -89,7 +89,7 @@ def gradient(x: Tensor, atoms: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
 
     xi is FedWaD's support after its rounds between each site (B, n, d) and the atoms, from z on.
     """
-    of_site = of_server = of_both = None
+    of_site = of_server = of_both = None  # potentials, for a warm start
     for _ in range(_ROUNDS):
         from_site, of_site = _transport(_cost(x, z), of_site)
         from_server, of_server = _transport(_cost(atoms, z), of_server)

@@ -114,9 +114,9 @@ def _true_share(found: StatisticsBySite) -> float:
         counts = dict(zip(s.levels, s.level_counts, strict=True))
         named = sum(counts.values())
         yes = counts.get("true", counts.get("1", 0))
-        only = named > 0 and s.other > 0  # the level that has no name is the other of the two
-        true += s.other if only and yes == 0 else yes
-        total += named + (s.other if only else 0)
+        one_named = named > 0 and s.other > 0  # of two levels, one is too rare to be named
+        true += s.other if one_named and yes == 0 else yes
+        total += named + (s.other if one_named else 0)
     return true / total if total else 0.5
 
 
