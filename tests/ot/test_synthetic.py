@@ -26,6 +26,17 @@ def test_synthetic_sample_of_any_size(size):
     )
 
 
+def test_fewer_points_than_cells_keep_their_variance():
+    """A point that is alone in its cell was put on the mean of the cell."""
+    rows = np.random.default_rng(0).normal(size=(2000, 3))
+    summary = summarise(Measure(rows), 60, "full", min_size=10)
+    drawing, rng = SyntheticSample.of(summary), np.random.default_rng(1)
+    for size in (50, 70):
+        drawn = np.array([drawing.draw(size, rng).points for _ in range(200)])
+        within = drawn.var(axis=0).mean(axis=0)
+        assert within == pytest.approx(np.diag(summary.covariance), rel=0.1)
+
+
 def test_extrapolation_reads_off_a_power_law():
     steps = np.array([[250, 250], [500, 500], [1000, 1000], [1500, 1500]])
     power_law = 3.0 + 40 * (steps.astype(float) ** -0.3).mean(axis=1)

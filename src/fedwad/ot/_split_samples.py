@@ -71,17 +71,15 @@ def synthetic_costs(
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a server summarises: k-means cells, or those of transport to a part of `support`.
+    """How a server summarises: k-means cells, or those of transport to `support`.
 
-    The part of the support has a fraction of its points, so that cells of parts have as many rows
-    as cells of all rows have. `total` is the number of all rows.
+    A part has as many cells as all rows have, of fewer rows each, but at most one for two rows.
     """
 
     cells: int
     covariance_type: CovarianceType
     min_cell_size: int
     support: Floats | None
-    total: int
 
     def samples(
         self, parts: Sequence[tuple[SplitRows, Part]], rng: np.random.Generator
@@ -143,7 +141,7 @@ class Recipe:
     def _support_cells(self, split: SplitRows, part: Part) -> PartCells:
         """Cells of a part by transport to the first points of the support."""
         assert self.support is not None  # noqa: S101
-        count = max(1, round(len(self.support) * len(part.rows) / self.total))
+        count = max(1, min(len(self.support), len(part.rows) // 2))
         plan = solve(split.measure(part), Measure(self.support[:count] - split.middle))
         weights = np.asarray(np.bincount(plan.cols, plan.mass, count), dtype=np.float64)
         points = split.points[part.rows][plan.rows]

@@ -72,7 +72,7 @@ class Splits:
         size = min(len(measure) // 2, large, small + len(measure) // 15)
         if support is not None:
             support = support[rng.permutation(len(support))]
-        recipe = Recipe(cells, covariance_type, min_cell_size, support, len(measure))
+        recipe = Recipe(cells, covariance_type, min_cell_size, support)
         return cls(measure, order, rng, size, recipe, codes, class_covariance)
 
     def halves(self) -> list[Split]:

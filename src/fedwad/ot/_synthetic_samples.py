@@ -77,7 +77,10 @@ class SyntheticSample:
         return cls(summary, None, _factor(summary.covariance))
 
     def draw(self, size: int, rng: Normals) -> Measure:
-        """`size` points, distributed over cells by weight, with exact cell means."""
+        """`size` points, distributed over cells by weight.
+
+        Cell means are exact, unless there are fewer than two points for a cell.
+        """
         return Measure(self.points(size, rng))
 
     def points(self, size: int, rng: Normals) -> Floats:
@@ -86,16 +89,19 @@ class SyntheticSample:
         counts = shares(summary.weights, size)
         occupied = np.flatnonzero(counts)
         counts = counts[occupied]
+        fixed = size >= 2 * len(occupied)  # cells of one point would lose all of their variance
         points: Floats = np.zeros((size, summary.dimension))
         if self.deviations is not None:
             points = rng.standard_normal((size, len(self.deviations)))
-            _subtract_means(points, counts)
+            if fixed:
+                _subtract_means(points, counts)
             points *= self.deviations
         if self.factors is not None:
             noise = rng.standard_normal((size, len(self.factors)))
-            _subtract_means(noise, counts)
+            if fixed:
+                _subtract_means(noise, counts)
             points += noise @ self.factors
-        if size > len(occupied):  # fixing the means removed this fraction of the variance
+        if fixed:  # fixing the means removed this fraction of the variance
             points *= np.sqrt(size / (size - len(occupied)))
         _add_by_group(points, summary.means[occupied], counts)
         return points
