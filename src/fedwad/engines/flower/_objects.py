@@ -2,7 +2,7 @@
 
 Flower announces a message before it sends its parts. Whoever fetches them too early waits for one
 second, then two, then four. In a simulation it searches all messages for each node, time and
-again: 40 ms a message with 10,000 nodes.
+again: 48 ms of processor time a message with 10,000 nodes.
 """
 
 from __future__ import annotations
