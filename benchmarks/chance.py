@@ -1,8 +1,8 @@
 """More than chance: every claim about calibration, populations and the test, measured.
 
 `python -m benchmarks.chance NAME [--runs N] [--jobs N]` prints a Markdown table. Data other than
-the bundled ones are read from FEDWAD_DATA. Names: overlap, disjoint, otdd, ranks, population,
-coverage, unequal, clustered, level, power, splits, planted, cost, audit, private_test.
+the bundled ones are read from FEDWAD_DATA. Names: overlap, disjoint, rounds, otdd, ranks,
+population, coverage, unequal, clustered, level, power, splits, planted, cost, audit, private_test.
 """
 
 from __future__ import annotations

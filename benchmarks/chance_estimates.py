@@ -131,6 +131,33 @@ def _disjoint_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
     ]
 
 
+def _rounds_tasks(runs: int) -> Tasks:
+    return [
+        (name, support, share, r)
+        for name in ("digits", "mnist20", "fashion_mnist", "usps", "cancer")
+        for support in (10, 100)
+        for share in (0.5, 0.75, 1.0)
+        for r in range(runs or 1)
+    ]
+
+
+def _rounds(name: str, support: int, share: float, r: int) -> float:
+    x, y = mixed(name, 600, share, r)
+    found = fedwad.distance(x, y, method="fedwad", support=support, rounds=20)
+    return found.value / fedwad.wasserstein(x, y) - 1
+
+
+def _rounds_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
+    cases: dict[tuple[Any, ...], list[float]] = {}
+    for task, error in zip(tasks, found, strict=True):
+        cases.setdefault(task[:2], []).append(100 * error)
+    return [
+        {"data": name, "support": support, "mean %": float(np.mean(errors))}
+        | {"lowest %": min(errors), "highest %": max(errors)}
+        for (name, support), errors in cases.items()
+    ]
+
+
 def _otdd_tasks(_: int) -> Tasks:
     return [(a, b, n) for n in (1000, 400) for a, b in combinations(OTDD, 2)]
 
@@ -187,6 +214,7 @@ def _ranks_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
 TABLES: dict[str, Any] = {
     "overlap": (_overlap_tasks, _overlap, _overlap_rows),
     "disjoint": (_disjoint_tasks, _disjoint, _disjoint_rows),
+    "rounds": (_rounds_tasks, _rounds, _rounds_rows),
     "otdd": (_otdd_tasks, _otdd, _otdd_rows),
     "ranks": (_ranks_tasks, _ranks, _ranks_rows),
 }

@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedwad
-from fedwad.federation import Policy
+from fedwad._audit._score import ReconstructionScorer
+from fedwad._audit._session import AttackSession
+from fedwad._audit._summaries import one_summary
+from fedwad.federation import Dataset, Policy
+from fedwad.ot import Measure
 
 __all__ = ["measure"]
 
@@ -32,11 +36,36 @@ def measure() -> list[dict[str, Any]]:
         asked.append((name, "block means", X, policy, "test"))
     for site, path in fedwad.datasets.load("heart").items():
         asked.append((f"heart, {site}", "profile", path, policy, "schema"))
-    return [
+    rows = [
         {"data": name, "message": message, **attack}
         for name, message, data, rules, method in asked
         for attack in _attacks(data, rules, method)
     ]
+    return rows + [_by_class(replace(policy, classes=True, calibration=k)) for k in (False, True)]
+
+
+def _by_class(policy: Policy) -> dict[str, Any]:
+    """Ten samples that are drawn from a summary by class of 300 digits."""
+    images, labels = fedwad.datasets.load("digits")
+    some = np.random.default_rng(0).permutation(len(images))[:300]
+    data = Dataset(Measure(images[some].astype(float)), np.asarray(labels)[some])
+    scorer = ReconstructionScorer(data.measure.points)
+    scores = [
+        scorer.score(
+            one_summary(AttackSession(data, policy, {"summary"}), np.random.default_rng(seed))
+        )
+        for seed in range(10)
+    ]
+    return {
+        "data": "digits with labels",
+        "message": "summary by class" + (", numbers of splits" if policy.calibration else ""),
+        "attack": "drawing from one summary, ten times",
+        "answered": 1,
+        "exactly": sum(score.exact for score in scores),
+        "within 10%": sum(score.near for score in scores),
+        "closest": float(np.mean([score.closest for score in scores])),
+        "leaks": "yes" if any(score.exact for score in scores) else "no",
+    }
 
 
 def _records() -> dict[str, NDArray[np.float64]]:

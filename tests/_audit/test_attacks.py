@@ -15,7 +15,7 @@ from fedwad._audit._exact import exact_known, exact_secret
 from fedwad._audit._permuted import permuted
 from fedwad._audit._private import averaged_releases, known_others
 from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import candidates, many_summaries, rare_features
+from fedwad._audit._summaries import candidates, many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
 from fedwad.federation import KINDS, Dataset, MomentsRequest, Policy
 from fedwad.ot import Measure
@@ -111,6 +111,25 @@ def test_slabs_of_a_coreset_give_records_away_above_any_floor():
     points = np.random.default_rng(5).standard_normal((200, 2))
     _, score = attacked(by_slabs, points, Policy(["atoms", "moments"], min_cell_size=10))
     assert score.exact >= 60
+
+
+@pytest.mark.parametrize("calibration", [False, True])
+def test_labelled_records_are_drawn_class_by_class_from_one_message(calibration):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 30)
+    points = rng.normal(size=(60, 2)) + 50 * labels[:, None]
+    policy = Policy(["summary"], classes=True, calibration=calibration)
+    session = AttackSession(Dataset(Measure(points), labels), policy, EVERYTHING)
+    guesses = one_summary(session, rng)
+    assert session.answered == 1
+    assert np.bincount((guesses[:, 0] > 25).astype(int)).tolist() == [30, 30]
+
+
+def test_labels_that_a_policy_withholds_are_not_needed():
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    data = Dataset(Measure(points), np.repeat([0, 1], 30))
+    session = AttackSession(data, Policy(["summary"]), EVERYTHING)
+    assert one_summary(session, np.random.default_rng(1)).shape == (60, 2)
 
 
 def test_summaries_that_differ_by_a_record_tell_it():

@@ -56,6 +56,11 @@ class AttackSession:
         self.unfit: list[str] = []
 
     @property
+    def has_labels(self) -> bool:
+        """Whether the records have labels."""
+        return self._data.labels is not None
+
+    @property
     def is_spent(self) -> bool:
         """Whether the policy's cap on queries is reached."""
         cap = self.policy.max_queries

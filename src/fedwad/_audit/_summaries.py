@@ -7,17 +7,29 @@ from numpy.typing import NDArray
 
 from fedwad._audit._session import AttackSession
 from fedwad.federation import Reply, SummaryReply, SummaryRequest
-from fedwad.ot import Floats, Summary
+from fedwad.ot import (
+    Calibration,
+    Floats,
+    LabelledSummary,
+    Measure,
+    Summary,
+    SyntheticSample,
+    calibrate,
+)
 
 __all__ = ["many_summaries", "one_summary", "rare_features"]
 
 _QUERIES = 60
+_TRIALS = 5  # samples, of which the one with the most similar numbers of splits is taken
 _SINGLE = 1e-6  # relative error up to which a feature deviates in one record only
 
 
 def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
     """n draws from the cells of one summary, each a Gaussian with its mean and the pooled
-    covariance."""
+    covariance; class by class, if there are labels and the site answers about them."""
+    by_class = _by_class(session, rng) if session.has_labels else None
+    if by_class is not None:
+        return by_class
     summary = _summary(session.ask(SummaryRequest(min(10, session.max_support), "auto", 2.0, 0)))
     if summary is None:
         return session.nothing
@@ -30,6 +42,39 @@ def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
     else:
         noise = noise * np.sqrt(within)
     return np.asarray(summary.means[cells] + noise)
+
+
+def _by_class(session: AttackSession, rng: np.random.Generator) -> Floats | None:
+    """Draws class by class. Of several samples, the one whose numbers of splits are most similar
+    to those of the site is taken."""
+    request = SummaryRequest(min(10, session.max_support), "auto", 2.0, 0, "diag")
+    reply = session.ask(request)
+    if not isinstance(reply, SummaryReply) or not isinstance(reply.summary, LabelledSummary):
+        return None
+    parts, known = reply.summary.parts, reply.calibration
+    drawings = [SyntheticSample.of(part) for part in parts]
+    codes = np.repeat(np.arange(len(parts)), [part.count for part in parts])
+    best, least = session.nothing, np.inf
+    for _ in range(1 if known is None else _TRIALS):
+        sizes = ((one, one.summary.count) for one in drawings)
+        drawn = np.concatenate([one.draw(size, rng).points for one, size in sizes])
+        misfit = 0.0
+        if known is not None:
+            kind = reply.summary.covariance_type
+            own = calibrate(Measure(drawn), request.cells, kind, codes=codes)
+            misfit = _misfit(own, known)
+        if misfit < least:
+            best, least = drawn, misfit
+    return best
+
+
+def _misfit(own: Calibration, known: Calibration) -> float:
+    """How far the numbers of splits of a sample are from those of the site."""
+    pairs = ((own.noise, known.noise), (own.noise_quarter, known.noise_quarter))
+    misfit = sum(abs(np.log(max(a, 1e-300) / max(b, 1e-300))) for a, b in pairs)
+    if own.features is not None and known.features is not None:
+        misfit += float(np.abs(own.features - known.features).sum())
+    return float(misfit)
 
 
 def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
