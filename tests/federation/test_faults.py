@@ -128,7 +128,7 @@ FAULTS = {
         lambda client, message, _: (
             (answer := client.respond(message))[:6] + b"\x07\x00" + answer[8:]
         ),
-        "version 7 arrived where version 4 is read",
+        f"version 7 arrived where version {codec.WIRE_VERSION} is read",
     ),
     "sends another kind of reply": (
         changed(lambda _: Moments(3, np.zeros(3), np.ones(3))),

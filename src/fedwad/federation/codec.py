@@ -35,7 +35,7 @@ __all__ = [
     "unpack",
 ]
 
-WIRE_VERSION = 4
+WIRE_VERSION = 5
 #: Most bytes of a message that is read.
 MAX_MESSAGE_BYTES = 1 << 30
 
