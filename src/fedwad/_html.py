@@ -13,34 +13,36 @@ if TYPE_CHECKING:
 
 __all__ = ["card", "data_frame", "grid"]
 
-_CELL = "padding:2px 8px;text-align:right"
+_CELL_STYLE = "padding:2px 8px;text-align:right"
 
 
 def card(title: str, rows: Mapping[str, str]) -> str:
-    """A result in a sentence, and its numbers by name.
+    """The HTML of one result: a title, and a table with a name and a text in each row.
+
+    The title may be a repr; its angle brackets are dropped.
 
     >>> card("<distance 1>", {"noise": "0.5"})[:29]
     '<p><b>distance 1</b></p><tabl'
     """
-    head = f"<p><b>{escape(title.removeprefix('<').removesuffix('>'))}</b></p>"
-    cells = "".join(
+    heading = f"<p><b>{escape(title.removeprefix('<').removesuffix('>'))}</b></p>"
+    lines = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        f"<td style='{_CELL}'>{escape(text)}</td></tr>"
+        f"<td style='{_CELL_STYLE}'>{escape(text)}</td></tr>"
         for name, text in rows.items()
     )
-    return head + (f"<table>{cells}</table>" if cells else "")
+    return heading + (f"<table>{lines}</table>" if lines else "")
 
 
 def grid(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A square table with names of rows and columns."""
-    top = "".join(f"<th style='{_CELL}'>{escape(name)}</th>" for name in names)
+    """The HTML of a square table under a title; `names` head both its rows and its columns."""
+    column_heads = "".join(f"<th style='{_CELL_STYLE}'>{escape(name)}</th>" for name in names)
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        + "".join(f"<td style='{_CELL}'>{escape(text)}</td>" for text in row)
+        + "".join(f"<td style='{_CELL_STYLE}'>{escape(text)}</td>" for text in row)
         + "</tr>"
         for name, row in zip(names, rows, strict=True)
     )
-    return card(title, {}) + f"<table><tr><th></th>{top}</tr>{body}</table>"
+    return card(title, {}) + f"<table><tr><th></th>{column_heads}</tr>{body}</table>"
 
 
 def data_frame(content: Any, **options: Any) -> pd.DataFrame:

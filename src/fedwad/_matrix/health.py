@@ -14,7 +14,7 @@ from fedwad.ot import ColumnMoments, Floats
 
 __all__ = ["Eccentricity", "Health", "Heterogeneity"]
 
-_LEVEL = 0.05
+_SIGNIFICANCE = 0.05  # sites with p-values up to this one are odd ones out
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Heterogeneity:
         Mean over all pairs of sites of the squared distance between their populations. Sampling
         noise is subtracted, so it can be negative if all populations agree.
     error : float
-        Standard error of `value` by the sampling of rows.
+        Standard error of `value`, because the rows of each site are a sample.
     fraction : float
         The part of the total variance that lies between sites, from 0 to 1. Half the mean squared
         distance between sites is their variance, as in the intraclass correlation.
@@ -59,12 +59,12 @@ class Eccentricity:
         Mean squared distance between the population of a site and those of the others. The mean
         over sites is the heterogeneity.
     error : array (N,)
-        Standard errors of `value` by the sampling of rows.
+        Standard errors of `value`, because the rows of each site are a sample.
     fraction : array (N,)
         Half of `value` as a part of the total variance.
     pvalue : array (N,)
-        Of the hypothesis that the site differs from the rest no more than they differ from each
-        other, adjusted for the number of sites. One for fewer than three sites.
+        p-values of the hypothesis that a site differs from the rest no more than they differ from
+        each other, adjusted for the number of sites. All are 1 if there are fewer than three sites.
     """
 
     sites: tuple[str, ...]
@@ -81,8 +81,8 @@ class Eccentricity:
     @property
     def odd(self) -> tuple[str, ...]:
         """Sites that lie apart by more than chance at the 5% level, the farthest first."""
-        order = np.argsort(-self.value, kind="stable")
-        return tuple(self.sites[i] for i in order if self.pvalue[i] <= _LEVEL)
+        farthest_first = np.argsort(-self.value, kind="stable")
+        return tuple(self.sites[i] for i in farthest_first if self.pvalue[i] <= _SIGNIFICANCE)
 
     def __repr__(self) -> str:
         if self.odd:
@@ -98,13 +98,13 @@ class Eccentricity:
 
 @dataclass(frozen=True, eq=False)
 class Health:
-    """What heterogeneity and eccentricity are computed from.
+    """The tables from which heterogeneity and eccentricity are computed.
 
     Attributes
     ----------
     square, error : arrays (N, N)
-        Squared distances between populations, which may be negative by chance, and their standard
-        deviations.
+        Squared distances between populations, and their standard errors. An estimate of a square
+        may be negative by chance.
     variance : array (N,)
         Total variance of each site.
     """
@@ -114,7 +114,7 @@ class Health:
     variance: Floats
 
     def heterogeneity(self) -> Heterogeneity:
-        """Return the mean over pairs."""
+        """Return the mean of the squared distances over all pairs of sites."""
         value = float(self.square[self._pairs].mean())
         count = len(self.square)
         weights = (1 - np.eye(count)) / (count * (count - 1))
@@ -123,7 +123,10 @@ class Health:
     def eccentricity(
         self, sites: tuple[str, ...], moments: Sequence[ColumnMoments] | None = None
     ) -> Eccentricity:
-        """Return the means over the pairs of each site; `moments` are those of its features."""
+        """Return the mean squared distance of each site from the others.
+
+        `moments` has the moments of the features at each site, for the p-values.
+        """
         count = len(sites)
         value = self.square.sum(axis=1) / (count - 1)
         errors = []
@@ -142,7 +145,7 @@ class Health:
 
     @property
     def _total(self) -> float:
-        """Variance within sites on average plus variance between them."""
+        """Total variance: the mean variance within sites plus the variance between sites."""
         between = max(float(self.square[self._pairs].mean()) / 2, 0.0)
         return float(self.variance.mean()) + between or 1.0
 
@@ -152,19 +155,19 @@ class Health:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], count: int) -> Health:
-        """Read what `to_dict` wrote; ValueError unless it is about so many sites."""
+        """Read what `to_dict` wrote; ValueError unless its tables have `count` sites."""
         tables = {name: np.array(table, dtype=np.float64) for name, table in content.items()}
-        found = cls(**tables)
-        shapes = (found.square.shape, found.error.shape, found.variance.shape)
+        health = cls(**tables)
+        shapes = (health.square.shape, health.error.shape, health.variance.shape)
         if shapes != ((count, count), (count, count), (count,)):
-            raise ValueError("not tables of all sites")
+            raise ValueError("tables have the wrong number of sites")
         if not all(np.isfinite(table).all() for table in tables.values()):
-            raise ValueError("not finite")
-        return found
+            raise ValueError("tables are not finite")
+        return health
 
 
 def known(health: Health | None) -> Health:
-    """Return `health` unless it is None; InputError says what was missing."""
+    """Return `health`; if it is None, raise an InputError that says what it needs."""
     if health is None:
         raise InputError(
             "Distances between populations are unknown here, so heterogeneity and eccentricity are"

@@ -12,14 +12,16 @@ from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.groups import Json, Seed
 from fedwad.errors import InputError
 from fedwad.privacy import FeasibilityReport
-from fedwad.privacy import plan as simulated
+from fedwad.privacy import plan as simulate_releases
 from fedwad.tables import Schema
 
 __all__ = ["plan"]
 
-_LOOSE = 5.0  # typical norms from which releases were worse than simulated
-_MANY = 0.02  # share of clipped samples from which distances are visibly too small
-_WORDS = {
+# A clip norm of at least so many typical norms makes releases worse than their simulation.
+_OPTIMISTIC_CLIP_NORM = 5.0
+# If more than this share of the samples is clipped, distances are visibly too small.
+_MAX_CLIPPED = 0.02
+_VERDICT_SENTENCES = {
     "feasible": "Feasible at your n and d.",
     "rough": "Rough: large differences remain visible, small ones are lost in noise.",
     "not feasible": "Not feasible at your n and d: noise would dominate the distance.",
@@ -31,7 +33,7 @@ def plan(
     n: Annotated[int, typer.Option("--n", help="Samples of each site.", show_default=False)],
     epsilon: Annotated[
         list[float],
-        typer.Option(help="The guarantee; may be given several times.", show_default=False),
+        typer.Option(help="Epsilon of the guarantee; may be repeated.", show_default=False),
     ],
     d: Annotated[int | None, typer.Option("--d", help="Features.", show_default=False)] = None,
     schema: Annotated[
@@ -39,7 +41,7 @@ def plan(
         typer.Option(help="Schema file of the tables, instead of --d.", show_default=False),
     ] = None,
     delta: Annotated[
-        float, typer.Option(help="Its delta, well below 1 / number of samples.")
+        float, typer.Option(help="Delta of the guarantee, well below 1 / number of samples.")
     ] = 1e-5,
     clip_norm: Annotated[
         float, typer.Option(help="The public clip norm, in units of a sample's typical norm.")
@@ -51,17 +53,19 @@ def plan(
     spent."""
     if (d is None) == (schema is None):
         raise InputError("Give the number of features as --d, or --schema, which has it.")
-    public = None if schema is None else Schema.load(schema)
-    features = d if public is None else public.width
-    reports = [simulated(n, features or 0, one, delta, clip_norm, seed) for one in epsilon]
+    loaded = None if schema is None else Schema.load(schema)
+    features = d if loaded is None else loaded.width
+    reports = [
+        simulate_releases(n, features or 0, value, delta, clip_norm, seed) for value in epsilon
+    ]
     if as_json:
-        defaults = {} if public is None else _defaults(public)
+        defaults = {} if loaded is None else _schema_defaults(loaded)
         print_json({"plans": [report.to_dict() for report in reports], **defaults})
         return
-    if public is not None:
+    if loaded is not None:
         screen.print(
-            f"{schema}: {public.width} encoded columns; distances and matrices take --clip-norm"
-            f" {public.clip_norm:.4g} from it, and the centre {_shown(public)}.",
+            f"{schema}: {loaded.width} encoded columns; distances and matrices take --clip-norm"
+            f" {loaded.clip_norm:.4g} from it, and the centre {_centre_in_words(loaded)}.",
             soft_wrap=True,
             markup=False,
         )
@@ -69,48 +73,53 @@ def plan(
     screen.print(
         f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
         " typical norm, with means half a standard deviation apart. Your data may differ, and the"
-        " error of the summary itself comes on top.",
+        " error of the summary itself comes in addition.",
         soft_wrap=True,
     )
     _warn(clip_norm, reports[0].clipped)
 
 
 def _show(reports: list[FeasibilityReport]) -> None:
+    """Print a table with one row for each epsilon."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("epsilon", "error of a distance", "samples for 10%", "verdict"):
         table.add_column(title, justify="left" if title == "verdict" else "right")
     for report in reports:
         enough = "" if report.verdict == "feasible" else f"about {report.enough}"
-        table.add_row(f"{report.epsilon:g}", f"{report.error:.0%}", enough, _WORDS[report.verdict])
+        table.add_row(
+            f"{report.epsilon:g}", f"{report.error:.0%}", enough, _VERDICT_SENTENCES[report.verdict]
+        )
     screen.print(table)
 
 
 def _warn(clip_norm: float, clipped: float) -> None:
-    """Warnings where the clip norm makes the simulation or the distances wrong."""
-    if clip_norm >= _LOOSE:
+    """Print warnings if the clip norm makes the simulation or the distances wrong."""
+    if clip_norm >= _OPTIMISTIC_CLIP_NORM:
         screen.print(
-            "Warning: with so large a clipping norm the simulation is optimistic; releases with a"
+            "Warning: with so large a clip norm the simulation is optimistic; releases with a clip"
             " norm of 7 were off by 79% where it says 55% (1000 samples, 8 features, epsilon 1).",
             soft_wrap=True,
         )
-    if clipped > _MANY:
+    if clipped > _MAX_CLIPPED:
         screen.print(
-            f"Warning: {clipped:.0%} of such samples are clipped, which makes distances"
+            f"Warning: {clipped:.0%} of the simulated samples are clipped, which makes distances"
             " too small; try a larger --clip-norm.",
             soft_wrap=True,
         )
 
 
-def _defaults(schema: Schema) -> dict[str, Any]:
+def _schema_defaults(schema: Schema) -> dict[str, Any]:
+    """The clip norm and the centre that distances and matrices take from the schema."""
     centre = dict(zip(schema.feature_names, schema.centre.tolist(), strict=True))
     return {"schema": {"clip_norm": schema.clip_norm, "centre": centre}}
 
 
-def _shown(schema: Schema) -> str:
+def _centre_in_words(schema: Schema) -> str:
     """The coordinates of the centre that are not 0, in a few words."""
-    found = [(n, c) for n, c in zip(schema.feature_names, schema.centre.tolist(), strict=True) if c]
-    if not found:
+    coordinates = zip(schema.feature_names, schema.centre.tolist(), strict=True)
+    nonzero = [(name, value) for name, value in coordinates if value]
+    if not nonzero:
         return "0"
-    listed = ", ".join(f"{name} {value:.3g}" for name, value in found[:4])
-    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    listed = ", ".join(f"{name} {value:.3g}" for name, value in nonzero[:4])
+    more = f" and {len(nonzero) - 4} more" if len(nonzero) > 4 else ""
     return f"0 except {listed}{more}"

@@ -1,4 +1,7 @@
-"""The four datasets, and what the rows measured on them say about each pair."""
+"""The four image datasets of the dataset distances, and the measured distances of each pair.
+
+A row is one measurement: a method, a pair of datasets, a seed and the distance.
+"""
 
 from __future__ import annotations
 
@@ -24,41 +27,45 @@ __all__ = [
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
 PAIRS = [f"{a} {b}" for a, b in combinations(NAMES, 2)]
-#: The two whose order the paper follows over the number of samples; the other ablations are about
-#: the first.
+#: The two pairs for which the paper shows which is closer, for several numbers of samples. The
+#: other ablations use the first pair only.
 COMPARED = ("mnist kmnist", "mnist usps")
+#: How often samples are drawn from the datasets; each draw has its own seed.
 DRAWS = 5
 
 
 def compared_settings(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
-    """What is compared over the four datasets: exact, ours, and the paper's settings in the order
-    of its figure."""
+    """Title and fields of each method that is compared on the four datasets.
+
+    The first is the exact distance and the second our summary. The paper's method follows, with its
+    settings in the order of the paper's figure.
+    """
     settings = dict.fromkeys(
         (row["support"], row["rounds"]) for row in pick(rows, part="datasets", method="fedwad")
     )
-    ways: list[tuple[str, dict[str, Any]]] = [("exact", {"method": "exact"})]
-    ways.append(("ours, one message", {"method": "summary"}))
-    ways += [
+    methods: list[tuple[str, dict[str, Any]]] = [("exact", {"method": "exact"})]
+    methods.append(("ours, one message", {"method": "summary"}))
+    methods += [
         (f"FedWaD, S = {s}, {k} rounds", {"method": "fedwad", "support": s, "rounds": k})
         for s, k in settings
     ]
-    return ways
+    return methods
 
 
 def over_pairs(rows: Sequence[Row], wanted: dict[str, Any], what: str = "value") -> Floats:
-    """The mean over draws for each pair."""
+    """The mean over draws of the field `what`, for each pair; `wanted` are fields of the rows."""
     chosen = [pick(rows, part="datasets", pair=pair, **wanted) for pair in PAIRS]
-    return np.array([np.mean([row[what] for row in own]) for own in chosen])
+    return np.array([np.mean([row[what] for row in of_pair]) for of_pair in chosen])
 
 
 def exact_beside(rows: Sequence[Row], wanted: dict[str, Any]) -> Floats:
-    """The exact distances of the same draws."""
+    """The exact distance of each pair, averaged over the draws that the `wanted` rows have."""
     draws = {row["seed"] for row in pick(rows, part="datasets", **wanted)}
     return over_pairs([row for row in rows if row["seed"] in draws], {"method": "exact"})
 
 
 def square_matrix(values: Floats) -> Floats:
-    """The symmetric matrix of six pairs; its diagonal is zero, of no interest, and not shown."""
+    """The symmetric matrix of the six pairs; its diagonal is NaN, so figures leave it blank."""
     square = np.full((4, 4), np.nan)
     above = np.triu_indices(4, 1)
     square[above] = square.T[above] = values

@@ -20,23 +20,25 @@ from fedwad.ot._summary import CovarianceType
 
 __all__ = ["MAX_HALF", "MIN_HALF", "Split", "Splits", "effective_count"]
 
-#: Largest number of rows in a half: for samples below and above some thousand rows.
+#: Largest number of rows in a half. It grows from the first number, for small samples, to the
+#: second, from 2250 rows on.
 MAX_HALF = 150, 300
 #: Fewest rows in a half for which the estimator's error is measured.
 MIN_HALF = 10
-_SCALE_SPLITS = 12  # for `scale_differences`, which needs no transport
-_TOTAL_ROWS = 800  # of one half, over all splits
+_SCALE_SPLITS = 12  # splits for `scale_differences`, which needs no transport
+_TOTAL_ROWS = 800  # about so many rows in the first halves of all splits together
 _MIN_SPLITS, _MAX_SPLITS = 4, 12
-_FAR = 3  # halves in a sample of many rows
-_SHARED = 3.8  # times the rows of a half; samples of fewer rows have one product for all splits
-_GROUP_FRACTIONS = (0.75, 1.0)  # of the first group in one part of `unequal_mixtures`
-_MIXED = 120  # rows of a mixture
-_MANY_SAMPLES = 3000  # with a support, these are transported by compiled code
+_ALL_QUARTERS_FROM = 3  # in samples of more halves than this, all pairs of quarters are taken
+# Samples of up to so many halves share one matrix of inner products between all splits.
+_MAX_SHARED_HALVES = 3.8
+_GROUP_FRACTIONS = (0.75, 1.0)  # share of the first group in one part of `unequal_mixtures`
+_MAX_MIXTURE = 120  # rows of one part of `unequal_mixtures`
+_COMPILED_FROM = 3000  # rows from which the rounds with a support use compiled code
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Two disjoint halves of some rows, and pairs of their quarters."""
+    """Two disjoint halves of some rows, and pairs of quarters; a quarter is half of a half."""
 
     rows: SplitRows
     halves: tuple[Part, Part]
@@ -45,7 +47,18 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Random splits of one sample, and the estimates that a server makes from their summaries."""
+    """Random splits of one sample, and the estimates that a server makes from their summaries.
+
+    Attributes
+    ----------
+    measure : the sample
+    order : its rows in an order that depends on their values alone
+    rng : seeded by the same values
+    size : rows in a half
+    recipe : how a server would summarise a part of the rows
+    codes : number of the class of each row, or None
+    class_covariance : form of the covariance of a class
+    """
 
     measure: Measure
     order: Indices
@@ -82,26 +95,26 @@ class Splits:
 
     @cached_property
     def _shared(self) -> SplitRows | None:
-        """All rows, if they are few."""
-        few = len(self.order) <= _SHARED * self.size
+        """All rows with their inner products, if they are few; otherwise None."""
+        few = len(self.order) <= _MAX_SHARED_HALVES * self.size
         return self._rows(self.order) if few else None
 
     def _rows(self, rows: Indices) -> SplitRows:
         return SplitRows.of(self.measure, rows, self.codes, self.class_covariance)
 
     def _split(self) -> Split:
-        size, fourth = self.size, self.size // 2
+        size, quarter = self.size, self.size // 2
         places = self._drawn_positions()
         rows = self._shared
         if rows is None:
             rows, places = self._rows(self.order[places]), np.arange(2 * size)
         halves = places[:size], places[size:]
-        fourths = [part for half in halves for part in (half[:fourth], half[size - fourth :])]
-        one, two, *quarters = rows.parts([*halves, *(fourths if fourth else ())])
+        in_quarters = [q for half in halves for q in (half[:quarter], half[size - quarter :])]
+        one, two, *quarters = rows.parts([*halves, *(in_quarters if quarter else ())])
         pairs = [quarters[:2], quarters[2:]] if quarters else []
-        # Numbers are extrapolated to all rows. Where these are many, all pairs are taken, so that
-        # the extrapolation varies less.
-        if quarters and len(self.measure) > _FAR * self.size:
+        # What halves and quarters measure is extrapolated to all rows. If these are many, quarters
+        # of different halves are compared as well, so that the extrapolation varies less.
+        if quarters and len(self.measure) > _ALL_QUARTERS_FROM * self.size:
             pairs += [[a, b] for a in quarters[:2] for b in quarters[2:]]
         return Split(rows, (one, two), tuple((a, b) for a, b in pairs))
 
@@ -110,20 +123,24 @@ class Splits:
         return self.rng.choice(len(self.order), 2 * self.size, replace=False)
 
     def scale_differences(self) -> tuple[float, float]:
-        """Mean squared differences of two halves: of the standard deviations, summed over features,
-        and of the roots of total variances."""
+        """Two mean squared differences between halves.
+
+        The first is that of the standard deviations, summed over features. The second is that of
+        the square root of the total variance.
+        """
         drawn = np.array([self._drawn_positions() for _ in range(_SCALE_SPLITS)])
         places = drawn.reshape(2 * _SCALE_SPLITS, self.size)
         if self._shared is not None:
-            found = self._shared.deviations(places)
+            deviations = self._shared.deviations(places)
         else:
-            found = _deviations(self.measure, self.order[places])
-        one, two = found[::2], found[1::2]
+            deviations = _deviations(self.measure, self.order[places])
+        one, two = deviations[::2], deviations[1::2]
         totals = np.linalg.norm(one, axis=1) - np.linalg.norm(two, axis=1)
         by_feature = ((one - two) ** 2).sum(axis=1)
         return float(by_feature.mean()), float((totals**2).mean())
 
     def effective_size(self, splits: Sequence[Split]) -> float:
+        """Kish's effective number of rows in a half, averaged over the splits."""
         return float(
             np.mean(
                 [
@@ -141,18 +158,21 @@ class Splits:
     def estimate(self, pair: Sequence[PartSample], size: int) -> float:
         """The squared distance that a server estimates from two summaries, with `size` points."""
         costs = synthetic_costs(pair[0], pair[1], size, self.rng)
-        # Rounds have loaded compiled code already.
-        compiled = self.recipe.support is not None and len(self.measure) >= _MANY_SAMPLES
+        # Compiled code is slow to load. Here the rounds with this support have loaded it already.
+        compiled = self.recipe.support is not None and len(self.measure) >= _COMPILED_FROM
         cols = near_columns(costs) if compiled else None
         if cols is None:
             cols = optimal_columns(costs)
         return float(costs[np.arange(size), cols].mean())
 
     def unequal_mixtures(self, split: Split, means: Floats) -> list[tuple[Part, Part]]:
-        """Pairs of parts with unequal fractions of two groups of cells that lie apart."""
+        """Pairs of parts that mix two groups of rows in unequal fractions.
+
+        `means` are those of cells; the groups are two sets of cells that lie apart.
+        """
         first = _first_group(split.rows.points, means)
         left, right = np.flatnonzero(first), np.flatnonzero(~first)
-        size = min(len(left), len(right), self.size, _MIXED)
+        size = min(len(left), len(right), self.size, _MAX_MIXTURE)
         if size < MIN_HALF:
             return []
         mixed = []
@@ -177,12 +197,12 @@ def _deviations(measure: Measure, sets: Indices) -> Floats:
         points = measure.rows(used[block]) - middle
         means += members[:, block] @ points
         squares += members[:, block] @ np.square(points, out=points)
-    # Rounding can leave less than zero.
+    # Rounding can make a variance less than zero.
     return np.asarray(np.sqrt(np.maximum(squares - means**2, 0.0)))
 
 
 def effective_count(weights: Floats) -> int:
-    """Kish's effective number of rows."""
+    """Kish's effective number of rows, rounded, at least 1."""
     return max(
         1, round(float(effective_counts(np.zeros(len(weights), dtype=np.int64), weights)[0]))
     )
@@ -191,16 +211,17 @@ def effective_count(weights: Floats) -> int:
 def _first_group(points: Floats, means: Floats) -> NDArray[np.bool_]:
     """Which rows lie in the first of two groups of cells.
 
-    Cells are sorted along their first principal direction and divided where half the rows are.
+    Each row lies in the cell with the nearest of the `means`. Cells are sorted along their first
+    principal direction and divided so that about half of the rows lie in the first group.
     """
     if len(means) == 1:
         means = points
     middle = means.mean(axis=0)
     centred = means - middle
-    costs = (points - middle) @ (-2 * centred.T)
-    labels = (costs + np.einsum("kd,kd->k", centred, centred)).argmin(axis=1)
+    cross = (points - middle) @ (-2 * centred.T)
+    labels = (cross + np.einsum("kd,kd->k", centred, centred)).argmin(axis=1)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    along = np.argsort(centred @ axes[0], kind="stable")
-    before = np.cumsum(np.bincount(labels, minlength=len(means))[along])
-    cut = int(np.abs(before - len(points) / 2).argmin()) + 1
-    return np.isin(labels, along[:cut])
+    order = np.argsort(centred @ axes[0], kind="stable")
+    rows_up_to = np.cumsum(np.bincount(labels, minlength=len(means))[order])
+    cut = int(np.abs(rows_up_to - len(points) / 2).argmin()) + 1
+    return np.isin(labels, order[:cut])

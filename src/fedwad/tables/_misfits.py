@@ -1,4 +1,4 @@
-"""Where a table does not fit a schema that others made: unknown levels, a different unit."""
+"""Signs that a table does not fit a schema from a file: unknown levels, or a different unit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from fedwad.tables._table import Column, Table
 
 __all__ = ["misfits"]
 
-_FEWEST, _OFTEN = 10, 0.05  # rows, and share of them, with a level that the schema does not list
-_FAR = 5.0  # scales between the mean of a column and the centre
-_WIDE = 10.0  # ratio of a standard deviation and the scale
+_MIN_VALUES = 10  # fewer values, or fewer values with unknown levels, are not reported
+_MIN_UNKNOWN_SHARE = 0.05  # share of values with unknown levels from which they are reported
+_MAX_SHIFT = 5.0  # distance of a column's mean from the schema's centre, in scales of the schema
+_MAX_SCALE_RATIO = 10.0  # of a column's standard deviation to the schema's scale, or its inverse
 
 
 def misfits(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
-    """What is odd about a site's table under a schema from a file; for its holder.
+    """The columns of a site's table that do not fit the schema, for whoever holds the table.
 
     >>> import pyarrow as pa
     >>> from fedwad.tables import read_table
@@ -39,35 +40,39 @@ def misfits(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
 
 
 def _unknown_levels(spec: SchemaColumn, column: Column, site: str) -> Iterator[Conflict]:
+    """A conflict if many values have levels that the schema does not list."""
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
     unknown = [k for k, level in enumerate(column.levels) if counts[k] and level not in spec.levels]
-    number, present = int(counts[unknown].sum()), int(counts.sum())
-    if number >= max(_FEWEST, _OFTEN * present):
-        often = sorted(unknown, key=lambda k: -counts[k])
-        names = listed([f"'{column.levels[k]}'" for k in often[:4]])
-        what = f"All {number}" if number == present else f"{number} of {present}"
+    unknown_values, present = int(counts[unknown].sum()), int(counts.sum())
+    if unknown_values >= max(_MIN_VALUES, _MIN_UNKNOWN_SHARE * present):
+        most_frequent = sorted(unknown, key=lambda k: -counts[k])
+        names = listed([f"'{column.levels[k]}'" for k in most_frequent[:4]])
+        all_unknown = unknown_values == present
+        what = f"All {present}" if all_unknown else f"{unknown_values} of {present}"
         yield Conflict(
             spec.name,
             (site,),
             "unknown levels",
             f"{what} values of column '{spec.name}' at {site} become '{OTHER}', because the schema"
-            f" does not list {names}{' and more' if len(often) > 4 else ''}.",
+            f" does not list {names}{' and more' if len(unknown) > 4 else ''}.",
         )
 
 
 def _far_values(spec: SchemaColumn, column: Column, site: str) -> Iterator[Conflict]:
+    """A conflict if the mean or the spread is far from what the schema says."""
     values = column.values[np.isfinite(column.values)]
-    if len(values) < _FEWEST:
+    if len(values) < _MIN_VALUES:
         return
     mean, deviation = float(values.mean()), float(values.std())
-    far = abs(mean - spec.centre) > _FAR * spec.scale
-    wide = deviation > _WIDE * spec.scale or 0.0 < deviation < spec.scale / _WIDE
-    if far or wide:
-        found = f"mean {mean:.4g}" if far else f"standard deviation {deviation:.4g}"
+    far = abs(mean - spec.centre) > _MAX_SHIFT * spec.scale
+    wide = deviation > _MAX_SCALE_RATIO * spec.scale
+    narrow = 0.0 < deviation < spec.scale / _MAX_SCALE_RATIO
+    if far or wide or narrow:
+        measured = f"mean {mean:.4g}" if far else f"standard deviation {deviation:.4g}"
         yield Conflict(
             spec.name,
             (site,),
             "units",
-            f"Column '{spec.name}' at {site} has {found} and the schema has centre"
+            f"Column '{spec.name}' at {site} has {measured} and the schema has centre"
             f" {spec.centre:.4g} and scale {spec.scale:.4g}; is the unit the same?",
         )
