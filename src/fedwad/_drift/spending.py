@@ -1,10 +1,10 @@
-"""How the level of a series of tests is spent, so that it holds over all of them together.
+"""The significance level of each test in a series, so that alpha bounds all false alarms together.
 
-Comparisons with one reference depend on each other through it, so nothing may be assumed about
-them together. By the union bound, tests at levels alpha w_k with sum w_k = 1 raise a false alarm
-with probability at most alpha over all k, however many there are. The weights
-w_k = m / ((k + m - 1) (k + m)) sum to one, since w_k = m / (k + m - 1) - m / (k + m). The first m
-tests spend half of alpha.
+Comparisons with one reference depend on each other, because they share it, so the tests cannot be
+treated as independent. Test k = 1, 2, ... gets the level alpha w_k. If the weights w_k sum to one,
+the union bound holds: the probability of any false alarm is at most alpha, however many tests there
+are. The weights are w_k = m / ((k + m - 1) (k + m)) with m = HALF_AFTER. They sum to one, since
+w_k = m / (k + m - 1) - m / (k + m). The first m tests use half of alpha.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import math
 
 __all__ = ["HALF_AFTER", "level_at", "permutations_for"]
 
-#: The number of tests that spend half of alpha: a year of months.
+#: How many first tests use half of alpha: those of one year, at one test a month.
 HALF_AFTER = 12
 _MOST_PERMUTATIONS = 1_000_000
-#: Permutations times level. If a difference shows in a single statistic of weight 1 alone, up to 18
-#: permutations, the sum of all weights of the test, can have a smaller combined statistic.
-_PER_LEVEL = 20
+#: The product of a level and its number of permutations. Suppose only one statistic, of weight 1,
+#: shows the difference. Then up to 18 permutations can still have a smaller combined statistic than
+#: the data; 18 is the sum of the weights in `fedwad.ot._permutation`. With 20 the p-value is still
+#: below the level.
+_PERMUTATIONS_TIMES_LEVEL = 20
 
 
 def level_at(alpha: float, test: int) -> float:
-    """The level of the k-th comparison with one reference, k = 1, 2, ...
+    """The significance level of comparison number `test` with one reference, counted from 1.
 
     Examples
     --------
@@ -36,5 +38,5 @@ def level_at(alpha: float, test: int) -> float:
 
 
 def permutations_for(level: float) -> int:
-    """How many permutations resolve p-values of this level, within limits of time."""
-    return min(max(999, math.ceil(_PER_LEVEL / level)), _MOST_PERMUTATIONS)
+    """How many permutations a test at this level needs; limited, so that it ends in time."""
+    return min(max(999, math.ceil(_PERMUTATIONS_TIMES_LEVEL / level)), _MOST_PERMUTATIONS)

@@ -1,4 +1,4 @@
-"""Which requests would a client answer under its policy? Each kind is tried on this machine."""
+"""Which requests a client would answer under its policy, found by trying them on this machine."""
 
 from __future__ import annotations
 
@@ -37,12 +37,16 @@ UNTRIED_WARNING = (
     " only to a server to which you would show your data; fedwad audit --method training shows"
     " what comes back."
 )
-_SIZES = (1, 10, 100)
+_SIZES = (1, 10, 100)  # cells or support points that the tried requests ask for
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One request, and what the client would do with it."""
+    """One request, and what the client would do with it.
+
+    `request` describes it for the reader. `reason` says why it was refused, and is empty otherwise.
+    The other fields are those of the client's ledger entry.
+    """
 
     request: str
     kind: str
@@ -55,10 +59,11 @@ class Trial:
 def try_requests(client: Client) -> list[Trial]:
     """Try one request of each kind, and several of the kinds that the policy allows.
 
-    They include requests that no policy should allow. Each is tried as if it were the first.
+    Some are requests that no policy should allow. Each is tried with an empty ledger, as if it were
+    the first.
     """
-    first = [("describe", DescribeRequest()), ("schema", ProfileRequest())]
-    trials = [_try(client, name, request) for name, request in first]
+    before_schema = [("describe", DescribeRequest()), ("schema", ProfileRequest())]
+    trials = [_try(client, name, request) for name, request in before_schema]
     if client.table is not None:  # as if the other sites had the same table
         schema = agree({"this site": client.table.profile(client.policy.min_cell_size)})
         trials.append(_try(client, "encode", AdoptSchemaRequest(schema.to_toml())))
@@ -69,21 +74,22 @@ def try_requests(client: Client) -> list[Trial]:
 
 
 def untried(policy: Policy) -> list[str]:
-    """The kinds of requests that a policy allows and that neither a check nor an attack tries."""
+    """The kinds of requests that a policy allows and that `try_requests` does not try."""
     return [kind for kind in ("train", "evaluate") if kind in policy.allow]
 
 
 def reply_limits(policy: Policy) -> Mapping[str, int]:
-    """How many distinct replies may leave the client, by a phrase for their kind."""
+    """How many distinct replies may leave the client, for each kind; keys are for printing."""
     limit = policy.max_distinct_replies
     if limit is None:
         return {}
     if isinstance(limit, Mapping):
-        return {f"kind '{kind}'": most for kind, most in limit.items()}
+        return {f"kind '{kind}'": number for kind, number in limit.items()}
     return {"each kind except describe and private": limit}
 
 
 def _sizes(policy: Policy, kind: str) -> tuple[int, ...]:
+    """The sizes to try: all of them if the policy allows the kind, otherwise one."""
     return _SIZES if kind in policy.allow else (10,)
 
 
@@ -105,28 +111,29 @@ def _requests_for_summaries(policy: Policy) -> Iterator[tuple[str, Request]]:
 def _requests_for_rounds(client: Client, features: int) -> Iterator[tuple[str, Request]]:
     """Requests with a support, and those for labels and prototypes."""
     policy, rng = client.policy, np.random.default_rng(0)
-    support = {size: Measure(rng.standard_normal((size, features))) for size in _SIZES}
-    unequal = Measure(support[10].points, np.arange(1, 11))
+    supports = {size: Measure(rng.standard_normal((size, features))) for size in _SIZES}
+    unequal = Measure(supports[10].points, np.arange(1, 11))
 
     def transport(
-        points: Measure, interpolant: Literal["barycentric", "exact"]
+        support: Measure, interpolant: Literal["barycentric", "exact"]
     ) -> TransportRequest:
-        return TransportRequest("check", points, 0.5, 2.0, interpolant, False)
+        return TransportRequest("check", support, 0.5, 2.0, interpolant, False)
 
     for size in _sizes(policy, "transport"):
-        yield f"round, {size} points", transport(support[size], "barycentric")
+        yield f"round, {size} points", transport(supports[size], "barycentric")
     if "transport" in policy.allow:
         yield "round, unequal weights", transport(unequal, "barycentric")
-        yield "round, exact interpolant", transport(support[1], "exact")
+        yield "round, exact interpolant", transport(supports[1], "exact")
     for size in _sizes(policy, "cells"):
-        yield f"cells, {size} points", CellsRequest("check", support[size], 2.0, "auto")
-    yield "sums of cells, 10 atoms", AtomsRequest(support[10].points, np.zeros(10), 0.0)
+        yield f"cells, {size} points", CellsRequest("check", supports[size], 2.0, "auto")
+    yield "sums of cells, 10 atoms", AtomsRequest(supports[10].points, np.zeros(10), 0.0)
     yield "names of labels", LabelsRequest()
     yield "10 prototypes", PrototypesRequest(10, "class", "equal", 0)
 
 
 def _try(client: Client, name: str, request: Request) -> Trial:
-    reason, client = "", client.with_empty_ledger()  # tried as if it were the next request
+    """Let the client answer the request, and read from its ledger what became of it."""
+    reason, client = "", client.with_empty_ledger()
     try:
         client.answer(request)
     except FedwadError as error:

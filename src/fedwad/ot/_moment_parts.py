@@ -11,15 +11,15 @@ from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
 from fedwad.ot._self_distance import SelfDistance
 
-_MIN_RELIABILITY = 0.4  # below, there is too little to divide by
-_ENTRIES = 1 << 20  # of covariances at a time
+_MIN_RELIABILITY = 0.4  # smaller reliabilities are too inexact to divide by
+_ENTRIES = 1 << 20  # numbers in the covariances that are held in memory at a time
 
 __all__ = ["MomentParts", "Site", "moment_parts"]
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What a server knows of a site besides its cells.
+    """What a server knows of a site besides its cells, for estimates between populations.
 
     Attributes
     ----------
@@ -27,15 +27,17 @@ class Site:
         Number of rows, Kish's effective number when they are weighted.
     mean : array (d,)
     covariance : array (d, d), (d,)
-        Covariance (population form), or the variances alone, which ignores that features correlate.
+        Covariance, divided by the number of rows. The variances alone serve as well, as if features
+        did not correlate.
     calibration : Calibration
     weight_noise : float
         Squared distance between cell means due to chance fluctuations of the cells' weights.
     class_stds : array (k,) or None
-        Standard deviations of what a dataset distance compares besides features: means and spreads
-        of the classes of rows.
+        Standard deviations of the class statistics: a dataset distance compares the mean and the
+        spread of each row's class besides its features.
     own : SelfDistance or None
-        What synthetic samples of its summary have between them, where a server needs it.
+        Squared distance between two synthetic samples of the site's summary; None where a server
+        does not need it.
     """
 
     count: float
@@ -53,7 +55,7 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class MomentParts:
-    """(N, N) arrays for all pairs of sites.
+    """The parts of the squared distances, as (N, N) arrays for all pairs of N sites.
 
     Attributes
     ----------
@@ -61,7 +63,8 @@ class MomentParts:
     scale, scale_noise : squared distance of the standard deviations, summed over features, and
         its expectation for one population
     variance, null_variance : variance of shift + scale, and the same for one population
-    covariance : largest covariance, summed over features, that a coupling can have
+    covariance : largest covariance between two sites, summed over features, that a coupling can
+        have
     """
 
     shift: Floats
@@ -73,7 +76,10 @@ class MomentParts:
     covariance: Floats
 
     def amplification(self, noise2: Floats) -> Floats:
-        """One over the reliability: the factor that undoes the attenuation by sampling noise."""
+        """One over the reliability: the factor that undoes the attenuation by sampling noise.
+
+        `noise2` has the squared noise levels of all pairs.
+        """
         known = self.covariance > 0
         reliability = 1 - noise2 / (2 * np.where(known, self.covariance, 1.0))
         return np.where(known, 1 / np.clip(reliability, _MIN_RELIABILITY, 1.0), 1.0)
@@ -94,22 +100,24 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
     for i in range(count):
         for start in range(0, i, step):
             others = slice(start, min(i, start + step))
-            gaps, both = means[i] - means[others], mean_covariances[i] + mean_covariances[others]
-            found = (
+            gaps = means[i] - means[others]
+            gap_covariances = mean_covariances[i] + mean_covariances[others]
+            values = (
                 (gaps**2).sum(axis=1),
                 ((stds[i] - stds[others]) ** 2).sum(axis=1),
-                2 * (both**2).reshape(len(gaps), -1).sum(axis=1),
-                _shift_variances(gaps, both),
+                2 * (gap_covariances**2).reshape(len(gaps), -1).sum(axis=1),
+                _shift_variances(gaps, gap_covariances),
             )
             for table, row in zip(
-                (shift, scale, null_variance, shift_variance), found, strict=True
+                (shift, scale, null_variance, shift_variance), values, strict=True
             ):
                 table[i, others] = table[others, i] = row
     mean_noise = totals / (counts - 1)
-    scale_noise = _at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
-    spread_noise = _at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
+    scale_noise = _noise_at_sizes([s.calibration.scale_noise for s in sites], sites, counts)
+    spread_noise = _noise_at_sizes([s.calibration.spread_noise for s in sites], sites, counts)
     excess = np.maximum(scale - scale_noise, 0.0)
-    # The first term is the noise far from equality, the second that of one population.
+    # The second term is the variance for one population. The first is added where the standard
+    # deviations differ.
     scale_variance = 4 * excess * spread_noise + 2 * scale_noise * spread_noise
     return MomentParts(
         shift=shift,
@@ -118,11 +126,11 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
         scale_noise=scale_noise,
         variance=shift_variance + scale_variance,
         null_variance=null_variance + 2 * scale_noise * spread_noise,
-        covariance=np.asarray(stds @ stds.T + _between_classes(sites)),
+        covariance=np.asarray(stds @ stds.T + _largest_class_covariance(sites)),
     )
 
 
-def _between_classes(sites: Sequence[Site]) -> Floats:
+def _largest_class_covariance(sites: Sequence[Site]) -> Floats:
     """Largest covariance of class statistics that a coupling can have; zero without classes."""
     stds = [s.class_stds for s in sites if s.class_stds is not None]
     if len(stds) < len(sites):
@@ -131,18 +139,25 @@ def _between_classes(sites: Sequence[Site]) -> Floats:
 
 
 def _shift_variances(gaps: Floats, covariances: Floats) -> Floats:
-    """Variance of |gap|^2 for each gap of means, given the covariance of the gap's noise."""
+    """Variance of |gap|^2 for each gap between two means, given the covariance of the gap's noise.
+
+    It is at least the variance for one population, where the gap is noise alone.
+    """
     squared_noise = (covariances**2).reshape(len(gaps), -1).sum(axis=1)
     if covariances.ndim == 2:
-        far = (gaps**2 * covariances).sum(axis=1)
+        along_gap = (gaps**2 * covariances).sum(axis=1)
     else:
-        far = ((covariances @ gaps[:, :, None])[:, :, 0] * gaps).sum(axis=1)
-    return np.asarray(np.maximum(4 * far - 2 * squared_noise, 2 * squared_noise))
+        along_gap = ((covariances @ gaps[:, :, None])[:, :, 0] * gaps).sum(axis=1)
+    return np.asarray(np.maximum(4 * along_gap - 2 * squared_noise, 2 * squared_noise))
 
 
-def _at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:
-    """Noise that sites measured on splits, for the sizes of each pair: half from either site."""
-    halves = np.array(
+def _noise_at_sizes(noises: Sequence[float], sites: Sequence[Site], counts: Floats) -> Floats:
+    """Noise between samples of the sizes of each pair, from what sites measured on splits.
+
+    Noise falls as one over the number of rows, and either site of a pair adds half of it.
+    """
+    noise_of_one_row = np.array(
         [value * site.calibration.size / 2 for value, site in zip(noises, sites, strict=True)]
     )
-    return np.asarray((halves / counts)[:, None] + halves / counts)
+    noise_of_site = noise_of_one_row / counts
+    return np.asarray(noise_of_site[:, None] + noise_of_site)

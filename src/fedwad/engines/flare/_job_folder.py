@@ -18,17 +18,17 @@ __all__ = ["write_job_folder"]
 
 
 def write_job_folder(folder: Path, job: Job, names: Sequence[str], **settings: Any) -> Path:
-    """Write a job for the sites `names` into a new folder.
+    """Write a job for the sites `names` into `folder`, and return the folder.
 
-    `settings` are further arguments of the JobController.
+    The server's JobController takes the job, the names and `settings` as arguments.
     """
-    # FLARE replaces {variables} in a job's configuration, so the JSON travels in base 64.
+    # FLARE replaces {variables} in a job's configuration. Base 64 has no braces.
     encoded = base64.b64encode(job.to_json().encode()).decode()
     arguments = {"job": encoded, "names": list(names), **settings}
     meta = {
         "name": f"fedwad-{job.algorithm}",
         "resource_spec": {},
-        # The algorithm decides which sites it can do without, not FLARE.
+        # The algorithm, not FLARE, decides whether it can go on without some sites.
         "min_clients": 1,
         "deploy_map": {"app_server": ["server"], "app_site": list(names)},
     }

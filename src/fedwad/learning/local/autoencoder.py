@@ -1,13 +1,15 @@
 """A small autoencoder, which maps many features to a few; trained on one machine.
 
-Two fully connected layers lead down to the code and two up again, with a ReLU inside each half:
+The encoder maps a sample x to its code z, and the decoder maps a code back to a sample. Each has
+two fully connected layers with a ReLU between them. B1, B2, C1, C2 are matrices and b1, b2, c1, c2
+offsets:
 
     encode(x) = B2 max(0, B1 x' + b1) + b2,    x' = (x - mean) / scale,
-    decode(z) = mean + scale (C2 max(0, C1 z + c1) + c2),
+    decode(z) = mean + scale y',               y' = C2 max(0, C1 z + c1) + c2.
 
-Training minimises the mean of |x' - decode'(encode(x))|^2. `mean` is the mean sample. `scale` is
-one number, the root mean square of x - mean over all features, so the geometry of the data is
-kept.
+Training minimises the mean of |x' - y'|^2 with z = encode(x). `mean` is the mean sample. `scale` is
+one number, the root mean square of x - mean over all features. As all features are divided by the
+same number, ratios of distances between samples stay the same.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ class Autoencoder:
     mean, scale : array (d,) and number
         Samples are centred by the mean and divided by the scale.
     down, up : tuples of arrays
-        Matrix and offset of each layer: (d, hidden), (hidden,), (hidden, dimension), (dimension,),
-        and back.
+        Matrix and offset of each layer. `down` is the encoder, with shapes (d, hidden), (hidden,),
+        (hidden, dimension) and (dimension,). `up` is the decoder, from dimension to hidden to d.
     losses : array (epochs,)
-        Mean squared error of a feature over each epoch, in units of scale^2; predicting the mean
-        gives 1.
+        Mean squared error of a feature in each epoch, in units of scale^2. Predicting the mean
+        would give 1.
     """
 
     mean: Float32s
@@ -72,7 +74,7 @@ class Autoencoder:
     def encode(self, X: Any) -> Float32s:
         """The codes (n, dimension) of samples (n, d), in float32."""
         return _in_chunks(
-            lambda some: _apply(self.down, (some - self.mean) / np.float32(self.scale)),
+            lambda chunk: _apply(self.down, (chunk - self.mean) / np.float32(self.scale)),
             X,
             self.features,
         )
@@ -80,50 +82,51 @@ class Autoencoder:
     def decode(self, Z: Any) -> Float32s:
         """The samples (n, d) that codes (n, dimension) stand for, in float32."""
         return _in_chunks(
-            lambda some: self.mean + np.float32(self.scale) * _apply(self.up, some),
+            lambda chunk: self.mean + np.float32(self.scale) * _apply(self.up, chunk),
             Z,
             self.dimension,
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a .npz file, all of it or nothing."""
+        """Write a .npz file atomically: the whole file, or none of it."""
         content = io.BytesIO()
         layers = {f"down{k}": part for k, part in enumerate(self.down)} | {
-            f"up{k}": p for k, p in enumerate(self.up)
+            f"up{k}": part for k, part in enumerate(self.up)
         }
-        plain = {
+        other_fields = {
             "format": np.array(_FORMAT),
             "mean": self.mean,
             "scale": np.array(self.scale),
             "losses": self.losses,
         }
-        np.savez(content, allow_pickle=False, **plain, **layers)
+        np.savez(content, allow_pickle=False, **other_fields, **layers)
         write_atomically(path, content.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Autoencoder:
-        """Read what `save` wrote; codes come back bit for bit."""
+        """Read what `save` wrote; the loaded autoencoder gives exactly the same codes."""
         try:
             with np.load(path, allow_pickle=False) as archive:
                 found = {name: archive[name] for name in archive.files}
         except FileNotFoundError:
             raise InputError(f"There is no file at {path}; check the path.") from None
-        except Exception:  # NumPy raises half a dozen kinds
+        except Exception:  # NumPy raises many kinds of error for files that it cannot read
             found = {}
         if str(found.get("format")) != _FORMAT:
             raise InputError(f"{path} is not a saved autoencoder; give a file written by `save`.")
         try:
-            down, up = (tuple(found[f"{half}{k}"] for k in range(4)) for half in ("down", "up"))
+            down, up = (tuple(found[f"{name}{k}"] for k in range(4)) for name in ("down", "up"))
             loaded = cls(found["mean"], float(found["scale"]), down, up, found["losses"])
-            if not loaded._fits():
-                raise ValueError("shapes")
+            if not loaded._is_valid():
+                raise ValueError("shapes or values do not fit")
         except (KeyError, TypeError, ValueError, IndexError):
             raise InputError(
                 f"{path} is damaged: parts of the autoencoder are missing or were changed."
             ) from None
         return loaded
 
-    def _fits(self) -> bool:
+    def _is_valid(self) -> bool:
+        """Whether all arrays have the right shapes and finite numbers in float32."""
         d, code, hidden = self.features, self.dimension, len(self.down[1])
         shapes = [
             (d, hidden),
@@ -136,8 +139,8 @@ class Autoencoder:
             (d,),
         ]
         arrays = [self.mean, *self.down, *self.up]
-        proper = all(part.dtype == np.float32 and bool(np.isfinite(part).all()) for part in arrays)
-        return proper and self.scale > 0 and [part.shape for part in arrays] == [(d,), *shapes]
+        finite = all(part.dtype == np.float32 and bool(np.isfinite(part).all()) for part in arrays)
+        return finite and self.scale > 0 and [part.shape for part in arrays] == [(d,), *shapes]
 
 
 def fit(
@@ -160,10 +163,11 @@ def fit(
     Parameters
     ----------
     X : numbers (n, d), one sample per row
-    dimension : of the code
+    dimension : length of a code
+    seed : of the first weights and of the order of samples
     hidden : width of the hidden layers
     epochs, batch_size : passes over the data, and samples per step
-    learning_rate : of Adam; it falls linearly to a tenth
+    learning_rate : of Adam at first; it falls linearly to a tenth of this
     callback : called with the number of each epoch and its loss
 
     Examples
@@ -194,9 +198,15 @@ def fit(
     centred = ((samples - mean) / scale).astype(np.float32)
     rng = np.random.default_rng(seed)
     widths = (d, hidden, dimension, hidden, d)
-    start = [part for ins, outs in pairwise(widths) for part in _layer(rng, ins, outs)]
+    initial = [part for ins, outs in pairwise(widths) for part in _layer(rng, ins, outs)]
     trained, losses = _train(
-        centred, start, epochs, batch_size, float(learning_rate), rng, callback or (lambda *_: None)
+        centred,
+        initial,
+        epochs,
+        batch_size,
+        float(learning_rate),
+        rng,
+        callback or (lambda *_: None),
     )
     return Autoencoder(
         mean.astype(np.float32), scale, tuple(trained[:4]), tuple(trained[4:]), np.array(losses)
@@ -204,7 +214,10 @@ def fit(
 
 
 def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Float32s]:
-    """He initialisation: variance 2 / ins keeps the scale through a ReLU."""
+    """Matrix and offset of a new layer, by He initialisation.
+
+    With variance 2 / ins of its entries, the scale of samples is the same after the ReLU.
+    """
     return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(
         outs, dtype=np.float32
     )
@@ -212,20 +225,21 @@ def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Flo
 
 def _train(
     samples: Float32s,
-    start: list[Float32s],
+    initial: list[Float32s],
     epochs: int,
     batch_size: int,
     learning_rate: float,
     rng: np.random.Generator,
     callback: Callable[[int, float], None],
 ) -> tuple[list[Float32s], list[float]]:
+    """Train the layers from their initial values; return them and the loss of each epoch."""
     try:
         import torch
     except ImportError:
         raise InputError("An autoencoder needs torch; run: pip install 'fedwad[learn]'.") from None
     with single_threaded_torch():  # sums over several threads would depend on their number
         data = torch.from_numpy(samples)
-        parts = [torch.from_numpy(part.copy()).requires_grad_() for part in start]
+        parts = [torch.from_numpy(part.copy()).requires_grad_() for part in initial]
         steps = epochs * -(-len(samples) // batch_size)
         optimizer = torch.optim.Adam(parts, lr=learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -237,9 +251,9 @@ def _train(
             ends = range(batch_size, len(samples), batch_size)
             for rows in np.split(rng.permutation(len(samples)), ends):
                 chosen = data[torch.from_numpy(rows)]
-                inner = torch.relu(chosen @ parts[0] + parts[1]) @ parts[2] + parts[3]
-                outer = torch.relu(inner @ parts[4] + parts[5]) @ parts[6] + parts[7]
-                loss = ((outer - chosen) ** 2).mean()
+                codes = torch.relu(chosen @ parts[0] + parts[1]) @ parts[2] + parts[3]
+                decoded = torch.relu(codes @ parts[4] + parts[5]) @ parts[6] + parts[7]
+                loss = ((decoded - chosen) ** 2).mean()
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -251,19 +265,24 @@ def _train(
 
 
 def _apply(layers: tuple[Float32s, ...], samples: Float32s) -> Float32s:
-    first, offset, second, last = layers
-    return np.asarray(np.maximum(samples @ first + offset, 0) @ second + last, dtype=np.float32)
+    """The output of two layers, with a ReLU between them."""
+    matrix1, offset1, matrix2, offset2 = layers
+    hidden = np.maximum(samples @ matrix1 + offset1, 0)
+    return np.asarray(hidden @ matrix2 + offset2, dtype=np.float32)
 
 
-def _in_chunks(work: Callable[[Float32s], Float32s], X: Any, width: int) -> Float32s:
+def _in_chunks(function: Callable[[Float32s], Float32s], X: Any, width: int) -> Float32s:
+    """Apply the function to a few thousand samples at a time."""
     samples = _samples(X, width)
     parts = [
-        work(samples[at : at + _CHUNK].astype(np.float32)) for at in range(0, len(samples), _CHUNK)
+        function(samples[start : start + _CHUNK].astype(np.float32))
+        for start in range(0, len(samples), _CHUNK)
     ]
     return np.concatenate(parts)
 
 
 def _samples(X: Any, width: int | None) -> NDArray[Any]:
+    """X as an array; InputError unless it has finite numbers, and `width` columns if given."""
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":
         raise InputError(
@@ -272,7 +291,7 @@ def _samples(X: Any, width: int | None) -> NDArray[Any]:
         )
     if width is not None and samples.shape[1] != width:
         raise InputError(
-            f"X has {samples.shape[1]} features where {width} are expected; give those."
+            f"X has {samples.shape[1]} features where {width} are expected; give {width}."
         )
     if not np.isfinite(samples).all():
         raise InputError("X holds NaN or infinite values; remove or fill them first.")

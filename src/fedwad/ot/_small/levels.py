@@ -1,6 +1,9 @@
-"""One level of the small-support solver and the subsamples of its cold start.
+"""The small-support solver on one set of samples, and its start from nested subsamples.
 
-Thin Python over the compiled parts: `cells` (primal), `paths` (dual) and `auction`.
+A *level* is the problem on one of the nested subsamples, or on all samples. Each level starts from
+the potentials of the smaller one before it. Samples i send units of mass to sinks s, the points of
+the support, at costs c_is; f_i and g_s are potentials of samples and sinks. Most of the work is in
+the compiled modules `cells` (the plan), `paths` (the potentials) and `auction`.
 """
 
 from __future__ import annotations
@@ -15,17 +18,20 @@ from fedwad.ot._small.cells import CellPlan, new_plan
 from fedwad.ot._small.compiled import entry, entry_scan, inner
 from fedwad.ot._small.paths import DONE, balance
 
-GROWTH = 4  # samples of one subsample per sample of the subsample before
-COARSEST = 4  # samples per sink below which subsamples say too little about the potentials
+GROWTH = 4  # ratio of the sizes of successive subsamples
+COARSEST = 4  # samples per sink; smaller subsamples say too little about the potentials
 SHRINK = 5.0  # ratio of successive auction tolerances
 FINEST = 0.07  # last auction tolerance, in units of the mean gap between a sample's two best sinks
-BIDS = 6  # per sample and auction; more would be a price war, which the exact phase settles faster
+BIDS = 6  # per sample and auction; `solve_level` settles the rest faster than more bids would
 FEWEST_FOR_AUCTIONS = 32  # sinks
-TOO_FAR = -1  # status besides those in `paths`: the starting potentials were not worth a start
+TOO_FAR = -1  # status besides those in `paths`: the starting potentials were too far from optimal
 
 
 class Level(NamedTuple):
-    """Outcome of one level; `plan` is complete when `status` is DONE."""
+    """Outcome of one level; `plan` is complete when `status` is DONE.
+
+    `steps` is the number of augmentations, moves of mass along a path between sinks.
+    """
 
     status: int
     steps: int
@@ -33,7 +39,7 @@ class Level(NamedTuple):
 
 
 def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-    """f_i = min over s of (c_is - g_s)."""
+    """The potentials of samples for those of sinks: f_i = min over s of (c_is - g_s)."""
     f = np.empty(len(cost))
     _row_minima(cost, g, f)
     return f
@@ -41,7 +47,7 @@ def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDAr
 
 @entry_scan
 def _row_minima(cost, g, f):
-    """Write the minimum of c_is - g_s for each i."""
+    """Write the minimum over s of c_is - g_s into f, for each i."""
     for i in range(len(f)):
         low = np.inf
         for s in range(len(g)):
@@ -52,8 +58,11 @@ def _row_minima(cost, g, f):
 
 @entry
 def _assign(cost, units, g, sink_of, gap, excess, scratch):
-    """Each sample to a sink that minimises c_is - g_s; how much it prefers that one; the excess of
-    sinks, which holds minus their capacity at first."""
+    """Assign each sample to a sink that minimises c_is - g_s.
+
+    Writes the sink of each sample to `sink_of` and by how much it is better than the second best to
+    `gap`. Adds the units of each sink to `excess`, which must be minus the capacity at first.
+    """
     for i in range(len(sink_of)):
         s, best, second = two_best(cost[i], g, scratch)
         sink_of[i] = s
@@ -64,7 +73,7 @@ def _assign(cost, units, g, sink_of, gap, excess, scratch):
 
 @inner
 def _spread_ties(cost, units, g, sink_of, gap, excess):
-    """Send samples that are indifferent up to rounding from over-full sinks to tied ones with room.
+    """Move samples from over-full sinks to sinks with room that are as good up to rounding.
 
     Without this, duplicate samples would all choose the same sink and leave it one by one.
     """
@@ -90,9 +99,10 @@ def solve_level(
     floor: int,
     far: float = np.inf,
 ) -> Level:
-    """Optimal plan and potentials, starting from and overwriting the potentials `g`.
+    """The optimal plan. The potentials `g` are the start, and are overwritten by optimal ones.
 
-    Gives up with TOO_FAR if more than the fraction `far` of all units would have to move.
+    Sinks whose excess is at most `floor` units count as balanced. Gives up with TOO_FAR if more
+    than the fraction `far` of all units would have to move.
     """
     n, n_sinks = cost.shape
     sink_of, gap, excess = np.empty(n, np.int64), np.empty(n), -capacity
@@ -101,9 +111,10 @@ def solve_level(
     if moving > far * total:
         return Level(TOO_FAR, 0, None)
     mean_units = max(1, total // n)
-    # waking a few times the samples that have to move hardly ever turns out too few
-    awake = 2 * (moving // mean_units) + 4 * n_sinks
-    max_fall = float(np.partition(gap, awake)[awake]) if awake < n else np.inf
+    # Searches consider only samples that prefer their sink by little; the others are idle. A few
+    # times as many samples as have to move are nearly always enough.
+    searched = 2 * (moving // mean_units) + 4 * n_sinks
+    max_fall = float(np.partition(gap, searched)[searched]) if searched < n else np.inf
     plan, idle = new_plan(sink_of, units, gap, n_sinks)
     status, steps = balance(
         cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps(n, n_sinks)
@@ -112,18 +123,17 @@ def solve_level(
 
 
 def max_steps(n: int, n_sinks: int) -> int:
-    """Augmentations after which a level gives up: some ten times what any problem has been seen to
-    need."""
+    """Augmentations after which a level gives up, about ten times the most that was ever needed."""
     return 50 * (n + n_sinks)
 
 
 def cold_potentials(
     cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], int]:
-    """Starting potentials without any guess, and the number of augmentations they took.
+    """Starting potentials where no similar problem gives any, and the number of augmentations.
 
-    The smallest subsample is solved by auctions of falling tolerance, each subsample after it
-    exactly, starting from the potentials of the one before.
+    Auctions give rough potentials for the smallest subsample. Then each subsample is solved
+    exactly, starting from the potentials of the one before. `room` has the capacities of sinks.
     """
     n, n_sinks = cost.shape
     sizes = [n]
@@ -142,9 +152,8 @@ def cold_potentials(
 
 
 def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Rows of m equally important samples: one from each m-th part of the mass, in proportion to
-    weight."""
-    # a random place in each part, as a fixed stride could meet a period in the order of the rows
+    """Rows of m samples of equal weight: the total mass is cut into m parts, and each gives one."""
+    # The place in each part is random, as equal steps could meet a period in the order of rows.
     places = np.arange(m) + np.random.default_rng(m).random(m)
     rows = np.searchsorted(cumulative, places * (cumulative[-1] / m))
     return np.asarray(np.minimum(rows, len(cumulative) - 1))
@@ -156,30 +165,31 @@ def _auctions(
     room: NDArray[np.float64],
     g: NDArray[np.float64],
 ) -> None:
-    """Auctions of falling tolerance, from the spread of the costs down to the gaps between them.
+    """Improve `g` by auctions of falling tolerance.
 
-    With few sinks the exact phase needs no such start: subsamples have some hundred rows.
+    The first tolerance is about the spread of the costs. The last is a fraction of the mean gap
+    between the costs of a sample's two best sinks. With few sinks `solve_level` needs no such
+    start, because the subsample has at most some hundred rows.
     """
     n, n_sinks = cost.shape
     if n_sinks < FEWEST_FOR_AUCTIONS:
         return
-    some = cost[:: max(1, n // 256)]
-    nearest = np.partition(some, min(1, n_sinks - 1), axis=1)
+    some_rows = cost[:: max(1, n // 256)]
+    nearest = np.partition(some_rows, min(1, n_sinks - 1), axis=1)
     finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
-    tol = float(np.abs(some - some.mean(axis=1, keepdims=True)).mean()) / 4.0
-    room = (
-        room * (weight.sum() / room.sum()) * (1.0 - 1e-9)
-    )  # so that whole samples fit in spite of rounding
+    tol = float(np.abs(some_rows - some_rows.mean(axis=1, keepdims=True)).mean()) / 4.0
+    # The factor below 1 lets whole samples fit in spite of rounding.
+    room = room * (weight.sum() / room.sum()) * (1.0 - 1e-9)
     while finest > 0.0 and tol >= finest:
         auction(cost, weight, room, g, tol, BIDS * n)
         tol /= SHRINK
 
 
 def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """m split into integers in proportion to `room` (cumulative rounding)."""
-    upto = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
-    upto[-1] = m
-    return np.asarray(np.diff(upto, prepend=0))
+    """Integers in proportion to `room` that sum to m; cumulative sums are rounded."""
+    cumulative = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
+    cumulative[-1] = m
+    return np.asarray(np.diff(cumulative, prepend=0))
 
 
 __all__ = ["DONE", "TOO_FAR", "Level", "cold_potentials", "sample_potentials", "solve_level"]
