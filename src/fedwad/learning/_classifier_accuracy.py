@@ -21,7 +21,7 @@ __all__ = ["ClassifierAccuracy", "classifier_accuracy"]
 
 @dataclass(frozen=True)
 class ClassifierAccuracy:
-    """One setting and its accuracy.
+    """The accuracy of the classifier with one choice of its options.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class ClassifierAccuracy:
     accuracy : float
         Accuracy of the shared classifier on each site's own test samples, averaged over sites.
     own_classes_accuracy : float
-        The same when predictions are restricted to the classes of the site's training samples.
+        The same if each site's predictions are restricted to the classes of its training samples.
     atoms, bytes_up, seconds
-        Atoms of the classifier, bytes that sites sent for it, and the time to fit it.
+        Number of atoms of the classifier, bytes that all sites sent, and seconds that `fit` took.
     """
 
     clients: int
@@ -59,11 +59,11 @@ def classifier_accuracy(
     masses: Sequence[str] = ("equal",),
     seed: int = 0,
 ) -> Iterator[ClassifierAccuracy]:
-    """Fit the classifier to all sites' training data in every setting, and yield its accuracy on
-    their test data.
+    """Fit the classifier with every combination of options, and yield the accuracy of each.
 
-    Each site tests on its own data, and the mean is taken, as for personalised models. So the rows
-    can be compared with FedRep and FedPer.
+    One classifier is fitted to the training data of all sites. Each site tests it on its own test
+    data, and the accuracies are averaged over sites. Personalised models such as FedRep and FedPer
+    are tested in the same way, so their accuracies can be compared with these.
 
     Examples
     --------
@@ -76,42 +76,43 @@ def classifier_accuracy(
     """
     from fedwad.learning._coreset_classifier import CoresetClassifier
 
-    missing = sorted(set(train) ^ set(test))
-    if missing:
+    incomplete = sorted(set(train) ^ set(test))
+    if incomplete:
         raise InputError(
-            f"Client '{missing[0]}' has no training or no test data; give both for each."
+            f"Client '{incomplete[0]}' has no training or no test data; give both for each."
         )
     federation = local(train)
-    for size, one_per, one_masses in product(sizes, atoms_per, masses):
-        model = CoresetClassifier(size=size, atoms_per=one_per, masses=one_masses, seed=seed)
+    for size, per, kind_of_masses in product(sizes, atoms_per, masses):
+        model = CoresetClassifier(size=size, atoms_per=per, masses=kind_of_masses, seed=seed)
         start = time.perf_counter()
         model.fit(federation)
         seconds = time.perf_counter() - start
         for neighbors in n_neighbors:
             model.set_params(n_neighbors=neighbors)
-            shared, own = _scores(model, train, test)
+            accuracy, own_classes_accuracy = _mean_accuracies(model, train, test)
             yield ClassifierAccuracy(
                 len(train),
                 size,
-                one_per,
-                one_masses,
+                per,
+                kind_of_masses,
                 neighbors,
                 seed,
-                shared,
-                own,
+                accuracy,
+                own_classes_accuracy,
                 len(model.points_),
                 model.traffic_.up,
                 seconds,
             )
 
 
-def _scores(
+def _mean_accuracies(
     model: CoresetClassifier, train: Mapping[str, Any], test: Mapping[str, Any]
 ) -> tuple[float, float]:
-    shared, own = [], []
+    """Mean accuracy over sites, and the same among the classes of each site's training data."""
+    all_classes, own_classes = [], []
     for name, (X, y) in test.items():
         labels = np.asarray(y)
-        shared.append(np.mean(model.predict(X) == labels))
+        all_classes.append(np.mean(model.predict(X) == labels))
         classes = np.unique(np.asarray(train[name][1])).tolist()
-        own.append(np.mean(model.predict(X, classes=classes) == labels))
-    return float(np.mean(shared)), float(np.mean(own))
+        own_classes.append(np.mean(model.predict(X, classes=classes) == labels))
+    return float(np.mean(all_classes)), float(np.mean(own_classes))

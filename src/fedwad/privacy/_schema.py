@@ -1,10 +1,11 @@
 """A schema under differential privacy: centres, scales and weights from noisy sums.
 
-The names and kinds of columns, the ranges of numbers and the levels of categories are public: they
-come from a draft of the schema. What rows say enters by sums alone. A number in the range [low,
-high] becomes u in [-1, 1], clipped, and adds (u, 2 u^2 - 1); a boolean adds whether it is true, a
-category adds 1 to its level, and a missing value adds 1 to their number. Values of a column whose
-rule for missing ones is "mean" count at the centre of the draft.
+A *draft* is a schema that someone wrote from public knowledge: names and kinds of columns, ranges
+of numbers and levels of categories. Rows enter by sums over rows alone. A number in the range [low,
+high] is mapped to u in [-1, 1] and clipped; it adds u to one sum and 2 u^2 - 1 to another. A
+boolean adds 1 if it is true. A category adds 1 to the sum of its level. If the column's rule for
+missing values is "indicator", a missing value adds 1 to their number. If the rule is "mean", it
+counts as the draft's centre.
 """
 
 from __future__ import annotations
@@ -31,16 +32,19 @@ __all__ = [
     "schema_sums",
 ]
 
-#: Largest |(u, 2 u^2 - 1) - (v, 2 v^2 - 1)|^2, at u - v = a and u + v = 2 - a with
-#: 8 a^2 - 24 a + 17 = 0; no larger from a value to a missing one, where it is at most 3.
+#: Largest squared change of the sums of a number when one row is replaced. From a value u to a
+#: value v it is |(u, 2 u^2 - 1) - (v, 2 v^2 - 1)|^2, which is largest at u = 1 and v = 1 - _A,
+#: where 8 _A^2 - 24 _A + 17 = 0. From a value to a missing one it is smaller, at most 3.
 _A = (6.0 - math.sqrt(2.0)) / 4.0
-_NUMBER = _A**2 * (1.0 + 4.0 * (2.0 - _A) ** 2)
-_LEVEL = 2.0  # a row leaves one level for another
-_VISIBLE = 2.0  # standard deviations of its noise that a spread must have
+_NUMBER_CHANGE2 = _A**2 * (1.0 + 4.0 * (2.0 - _A) ** 2)
+#: The same for other columns: at most, one sum falls by 1 and another rises by 1.
+_LEVEL_CHANGE2 = 2.0
+#: Noise hides what is not larger than so many standard deviations of its noise.
+_MIN_DEVIATIONS = 2.0
 
 
 def check_draft(draft: Schema) -> None:
-    """InputError unless the draft is public and names the range of each number."""
+    """Raise InputError unless the draft is public and has the range of each number and date."""
     if not draft.public:
         raise InputError(
             "The draft of a private schema was agreed on from the sites' data, which is not"
@@ -49,8 +53,8 @@ def check_draft(draft: Schema) -> None:
     for column in draft.compared_columns:
         if column.kind in ("number", "date") and not column.range:
             raise InputError(
-                f"Column '{column.name}' of the draft has no range, which no private schema can"
-                " find; add the smallest and the largest value that is possible, as in range ="
+                f"Column '{column.name}' of the draft has no range, which cannot be found"
+                " privately; add the smallest and the largest possible value, as in range ="
                 " [0, 120]."
             )
     if not draft.compared_columns:
@@ -60,8 +64,11 @@ def check_draft(draft: Schema) -> None:
 def release_schema(
     points: Floats, draft: Schema, mu: float, random_bytes: RandomBytes = os.urandom
 ) -> tuple[Floats, float]:
-    """Noisy sums over rows that the draft encoded, for a privacy loss mu that the caller has
-    already spent; and the standard deviation of the noise."""
+    """Noisy sums over the rows, and the standard deviation of the noise.
+
+    `points` are the rows as the draft encodes them. The caller has already counted the privacy loss
+    `mu` against the budget.
+    """
     return released(schema_sums(points, draft), schema_sensitivity(draft), mu, random_bytes)
 
 
@@ -73,31 +80,36 @@ def schema_size(draft: Schema) -> int:
 def schema_sensitivity(draft: Schema) -> float:
     """How much the sums change at most, in Euclidean norm, when one row is replaced."""
     numbers = sum(column.kind in ("number", "date") for column in draft.compared_columns)
-    return math.sqrt(numbers * _NUMBER + (len(draft.compared_columns) - numbers) * _LEVEL)
+    others = len(draft.compared_columns) - numbers
+    return math.sqrt(numbers * _NUMBER_CHANGE2 + others * _LEVEL_CHANGE2)
 
 
 def schema_sums(points: Floats, draft: Schema) -> NDArray[np.int64]:
-    """Sums over rows that the draft encoded, in UNITs; each row by itself."""
+    """Sums over the rows as the draft encodes them, in UNITs.
+
+    What each row adds is rounded before it is summed.
+    """
     parts = [
-        _added(column, points[:, draft.feature_slice(column.name)])
+        _contributions(column, points[:, draft.feature_slice(column.name)])
         for column in draft.compared_columns
     ]
-    added = np.column_stack(parts)
-    return np.asarray(np.rint(added / UNIT).astype(np.int64).sum(axis=0))
+    contributions = np.column_stack(parts)
+    return np.asarray(np.rint(contributions / UNIT).astype(np.int64).sum(axis=0))
 
 
-def _added(column: SchemaColumn, encoded: Floats) -> Floats:
+def _contributions(column: SchemaColumn, encoded: Floats) -> Floats:
     """What each row adds to the sums of a column."""
     if column.kind == "category":
         return np.asarray(encoded > 0, dtype=np.float64)
     values = column.centre + column.scale * encoded[:, 0]
-    lost = np.zeros((len(values), 0)) if column.missing != "indicator" else encoded[:, 1:]
-    present = 1.0 - lost.sum(axis=1)
+    # One column of zeros and ones, or no column if the schema does not count missing values.
+    missing = np.zeros((len(values), 0)) if column.missing != "indicator" else encoded[:, 1:]
+    present = 1.0 - missing.sum(axis=1)
     if column.kind == "boolean":
-        return np.column_stack([present * (values > 0.5), lost])
+        return np.column_stack([present * (values > 0.5), missing])
     low, high = column.range
     u = np.clip((values - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
-    return np.column_stack([present * u, present * (2.0 * u * u - 1.0), lost])
+    return np.column_stack([present * u, present * (2.0 * u * u - 1.0), missing])
 
 
 def schema_from_sums(
@@ -105,54 +117,58 @@ def schema_from_sums(
 ) -> Schema:
     """The schema from each site's number of rows, noisy sums and standard deviation of the noise.
 
-    Where the noise hides a spread, the column stays as the draft has it, and a conflict says so.
+    If noise hides how much a column varies, it stays as in the draft, and a conflict says so.
     """
     rows, total = sum(counts), np.sum(sums, axis=0)
     noise = math.sqrt(sum(one * one for one in noises))
     columns: list[SchemaColumn] = []
-    hidden: list[Conflict] = []
+    conflicts: list[Conflict] = []
     start = 0
     for column in draft.columns:
         size = _size(column)
-        found = _made(column, total[start : start + size], rows, noise) if size else column
+        estimated = _estimated(column, total[start : start + size], rows, noise) if size else column
         start += size
-        columns.append(found or column)
-        if found is None:
-            hidden.append(_hidden(column))
-    return replace(draft, columns=tuple(columns), public=True, conflicts=tuple(hidden))
+        columns.append(estimated or column)
+        if estimated is None:
+            conflicts.append(_noise_conflict(column))
+    return replace(draft, columns=tuple(columns), public=True, conflicts=tuple(conflicts))
 
 
 def _size(column: SchemaColumn) -> int:
+    """How many sums a column has: one for each encoded column, and 2 u^2 - 1 for numbers."""
     return column.width + (column.kind in ("number", "date"))
 
 
-def _made(column: SchemaColumn, sums: Floats, rows: int, noise: float) -> SchemaColumn | None:
-    """The column with its centre and scale, or its weight; None if noise hides them."""
+def _estimated(column: SchemaColumn, sums: Floats, rows: int, noise: float) -> SchemaColumn | None:
+    """The column with centre and scale, or weight, from its sums; None if noise hides them."""
     if column.kind == "category":
-        # Squares of noise add up; levels are disjoint, so the sum of squared shares is known to
-        # twice the noise.
+        # The probability that two rows have the same level is the sum of squared shares of levels.
+        # Each noisy square is too large by the variance of the noise, which is subtracted.
         same = (float(sums @ sums) - len(sums) * noise**2) / rows**2
         same = min(max(same, 1.0 / len(sums)), 1.0)
-        seen = 1.0 - same > _VISIBLE * 2.0 * math.sqrt(same) * noise / rows
-        return replace(column, weight=2.0 / (1.0 - same)) if seen else None
-    lost = float(sums[-1]) if column.missing == "indicator" else 0.0
-    present = min(float(rows), rows - lost)
-    if present < max(1.0, _VISIBLE * noise):
+        # The noise of `same` has the standard deviation 2 sqrt(same) noise / rows.
+        visible = 1.0 - same > _MIN_DEVIATIONS * 2.0 * math.sqrt(same) * noise / rows
+        return replace(column, weight=2.0 / (1.0 - same)) if visible else None
+    missing = float(sums[-1]) if column.missing == "indicator" else 0.0
+    present = min(float(rows), rows - missing)
+    if present < max(1.0, _MIN_DEVIATIONS * noise):
         return None
     mean = float(sums[0]) / present
+    # The noise of `variance` has the standard deviation slope * noise / present.
     if column.kind == "boolean":
-        variance, error, centre, unit = mean * (1.0 - mean), abs(1.0 - 2.0 * mean), mean, 1.0
+        variance, slope, centre, unit = mean * (1.0 - mean), abs(1.0 - 2.0 * mean), mean, 1.0
     else:
         low, high = column.range
         variance = (float(sums[1]) / present + 1.0) / 2.0 - mean**2
-        error = math.hypot(0.5, 2.0 * mean)
+        slope = math.hypot(0.5, 2.0 * mean)
         centre, unit = (low + high) / 2.0 + mean * (high - low) / 2.0, (high - low) / 2.0
-    if variance <= _VISIBLE * error * noise / present or variance <= 0.0:
+    if variance <= _MIN_DEVIATIONS * slope * noise / present or variance <= 0.0:
         return None
     return replace(column, centre=centre, scale=unit * math.sqrt(variance))
 
 
-def _hidden(column: SchemaColumn) -> Conflict:
+def _noise_conflict(column: SchemaColumn) -> Conflict:
+    """The conflict that says that noise hides how much a column varies."""
     kept = "weight" if column.kind == "category" else "centre and scale"
     sentence = (
         f"The noise hides how much column '{column.name}' varies, so it keeps the draft's {kept};"

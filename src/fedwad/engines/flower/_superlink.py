@@ -1,7 +1,6 @@
 """A node's connection to a SuperLink: signed calls for messages, replies and heartbeats.
 
-This module and `_objects` are the only ones that import internals of Flower. They are those of
-version 1.41.
+Only this module and `_objects` import internals of Flower. The internals are those of version 1.41.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ from fedwad.errors import InputError
 
 __all__ = ["LostError", "RefusedError", "SuperLinkClient"]
 
-#: Seconds between two heartbeats. The SuperLink counts a node as offline after twice as many.
-#: Flower's minimum is 10.
-_HEARTBEAT = 10.0
-_PUBLIC_KEY = (b"ecdsa-", b"ssh-", b"sk-")
-_MAX_OBJECTS = 8  # a fedwad message consists of three
+#: Seconds between two heartbeats; Flower takes no fewer than 10. The SuperLink counts a node as
+#: offline after twice as many without one.
+_HEARTBEAT_INTERVAL = 10.0
+_PUBLIC_KEY_PREFIXES = (b"ecdsa-", b"ssh-", b"sk-")
+_MAX_OBJECTS = 8  # in one message; those of fedwad consist of three of Flower's objects
 
 
 class RefusedError(Exception):
@@ -78,11 +77,13 @@ class SuperLinkClient:
     def __init__(
         self, superlink: str, root_certificates: str | Path | None, key: str | Path
     ) -> None:
-        # One line for each poll would fill the disk.
+        # httpx would log one line each time that the node asks for messages, and fill the disk.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         private = _private_key(key)
         self._address = superlink
-        self._root = None if root_certificates is None else Path(root_certificates).expanduser()
+        self._root_path = (
+            None if root_certificates is None else Path(root_certificates).expanduser()
+        )
         self._public = public_key_to_bytes(private.public_key())
         self._client = FleetHttpClient.from_server_address(
             superlink,
@@ -99,7 +100,9 @@ class SuperLinkClient:
 
     def __enter__(self) -> SuperLinkClient:
         try:
-            request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=_HEARTBEAT)
+            request = ActivateNodeRequest(
+                public_key=self._public, heartbeat_interval=_HEARTBEAT_INTERVAL
+            )
             self._node = Node(node_id=self._client.ActivateNode(request).node_id)
         except httpx.HTTPStatusError:
             self._client.close()
@@ -108,7 +111,7 @@ class SuperLinkClient:
             ) from None
         except (httpx.TransportError, ssl.SSLError) as error:
             self._client.close()
-            problem = connection_problem(self._address, self._root) or _reason(error)
+            problem = connection_problem(self._address, self._root_path) or _reason(error)
             raise RefusedError(problem) from None
         self._heartbeats.start()
         return self
@@ -121,7 +124,10 @@ class SuperLinkClient:
         self._client.close()
 
     def receive(self) -> tuple[Message, ObjectTree] | None:
-        """The next message for this node, without its content, and the tree of its objects."""
+        """The next message for this node, without its content, and the tree of its objects.
+
+        None if no message waits.
+        """
         try:
             response = self._client.PullMessages(PullMessagesRequest(node=self._node))
         except (httpx.HTTPError, ValueError) as error:
@@ -131,12 +137,12 @@ class SuperLinkClient:
         return message_from_proto(response.messages_list[0]), response.message_object_trees[0]
 
     def fetch(self, message: Message, tree: ObjectTree) -> Message | None:
-        """The whole message; None if fedwad did not send it, or if its run is over."""
+        """The complete message; None if fedwad did not send it, or if its run is over."""
         if sum(1 for _ in iterate_object_tree(tree)) > _MAX_OBJECTS:
             return None
         run = message.metadata.run_id
         try:
-            whole = pull_and_inflate_object_from_tree(
+            complete = pull_and_inflate_object_from_tree(
                 tree,
                 make_pull_object_fn_protobuf(self._client.PullObject, self._node, run),
                 make_confirm_message_received_fn_protobuf(
@@ -152,11 +158,14 @@ class SuperLinkClient:
             raise LostError(_reason(error)) from None
         except Exception:  # Flower raises many kinds of error for malformed content
             return None
-        whole.metadata.__dict__["_message_id"] = tree.object_id  # the reply refers to it
-        return whole
+        complete.metadata.__dict__["_message_id"] = tree.object_id  # the reply refers to this id
+        return complete
 
     def send(self, reply: Message, seconds: float) -> bool:
-        """Send a reply to the SuperLink; returns False if the SuperLink no longer accepts it."""
+        """Send a reply to the SuperLink; returns False if the SuperLink no longer accepts it.
+
+        `seconds` is the time that the node took to compute the reply.
+        """
         with no_object_id_recompute():  # else Flower serialises and hashes a reply a dozen times
             return self._send(reply, seconds)
 
@@ -187,17 +196,23 @@ class SuperLinkClient:
         return True
 
     def _send_heartbeats(self) -> None:
-        """Send heartbeats. A SuperLink that does not receive them makes `receive` fail."""
-        while not self._closing.wait(0.75 * _HEARTBEAT):
+        """Send heartbeats until the connection closes.
+
+        Failures are ignored here: if the SuperLink misses heartbeats, `receive` fails.
+        """
+        while not self._closing.wait(0.75 * _HEARTBEAT_INTERVAL):
             try:
                 self._client.SendNodeHeartbeat(
-                    SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=_HEARTBEAT)
+                    SendNodeHeartbeatRequest(
+                        node=self._node, heartbeat_interval=_HEARTBEAT_INTERVAL
+                    )
                 )
             except (httpx.HTTPError, RuntimeError, ValueError):
                 continue
 
 
 def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
+    """Read a node's private key; InputError says what is wrong with the file."""
     try:
         content = Path(path).expanduser().read_bytes()
     except OSError:
@@ -210,7 +225,7 @@ def _private_key(path: str | Path) -> EllipticCurvePrivateKey:
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         key = None
-    if content.startswith(_PUBLIC_KEY):
+    if content.startswith(_PUBLIC_KEY_PREFIXES):
         raise InputError(
             f"{path} is a public key, which is for the SuperLink; give the private key."
         )
@@ -232,10 +247,10 @@ def _certificates(path: str | Path | None) -> bytes | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection failed, as the end of a sentence."""
+    """Why a connection failed, as the end of a sentence in which "it" is the SuperLink."""
     text = str(error).lower()
     if isinstance(error, httpx.HTTPStatusError):
         return "it no longer knows this node."
     if "certificate" in text or "ssl" in text:
-        return "its certificate is not valid for it, or it does not use TLS."
+        return "its certificate is not valid for its address, or it does not use TLS."
     return "it does not answer; check that it is running and can be reached."

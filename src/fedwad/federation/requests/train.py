@@ -21,8 +21,8 @@ from fedwad.federation.requests.networks import NetworkFields, Weights, is_weigh
 __all__ = ["EvaluateRequest", "Evaluation", "TrainReply", "TrainRequest"]
 
 _LAYERS = ("all", "personal", "shared")
-_MOST_EPOCHS = 1000
-#: Requests that agree in these are trained as one batched model.
+_MOST_EPOCHS = 1000  # in one request, over all phases
+#: Networks of requests that agree in all these fields can be trained together, as one stack.
 _SHARED_HYPERPARAMETERS = (
     "model",
     "personal_layers",
@@ -37,8 +37,11 @@ _SHARED_HYPERPARAMETERS = (
 
 @dataclass(frozen=True, eq=False)
 class TrainReply(Reply):
-    """The shared weights after training (none if they were not asked for), the number of samples,
-    and the mean loss of the last epoch."""
+    """What a client sends after training.
+
+    `weights` are those of the shared layers; they are empty unless the request asks for them.
+    `count` is the number of training samples, and `loss` their mean loss in the last epoch.
+    """
 
     weights: Weights
     count: int
@@ -57,8 +60,8 @@ class TrainReply(Reply):
 class Evaluation(Reply):
     """How many of `count` test samples the model classifies correctly.
 
-    `majority` of them belong to the class that is most frequent among the training samples, so
-    predicting that class always would be correct for these.
+    `majority` is how many a constant prediction would classify correctly: that of the class which
+    is most frequent among the training samples.
     """
 
     correct: int
@@ -67,15 +70,18 @@ class Evaluation(Reply):
 
     def check_values(self) -> None:
         counts = (self.correct, self.majority)
-        proper = is_count(self.count) and all(
+        consistent = is_count(self.count) and all(
             type(number) is int and 0 <= number <= self.count for number in counts
         )
-        require(proper, "its counts of samples contradict each other.")
+        require(consistent, "its counts of samples contradict each other.")
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluateRequest(NetworkFields, Request):
-    """Ask how many held-out samples a network classifies correctly. Fields as in NetworkFields."""
+    """Ask how many held-out samples a network classifies correctly.
+
+    The fields are those of NetworkFields.
+    """
 
     kind: ClassVar[str] = "evaluate"
     reply_type: ClassVar[type[Reply]] = Evaluation
@@ -88,13 +94,15 @@ class EvaluateRequest(NetworkFields, Request):
         from fedwad.learning.local.networks import device
 
         network = self.network(context)
-        (trained, rows), labels = self.split_rows(context), self.class_codes(context)
+        (training_rows, rows), labels = self.split_rows(context), self.class_codes(context)
         weights = self.all_weights(network, context)
         dataset = TensorDataset.of(context.data.measure.points[rows], labels[rows], device())
-        right = int(correct(network, dataset, _tensor(weights), np.arange(len(rows))).sum())
-        most_frequent = np.bincount(labels[trained]).argmax()
+        number_correct = int(
+            correct(network, dataset, _tensor(weights), np.arange(len(rows))).sum()
+        )
+        most_frequent = np.bincount(labels[training_rows]).argmax()
         majority = int((labels[rows] == most_frequent).sum())
-        return Evaluation(right, len(rows), majority), len(rows)
+        return Evaluation(number_correct, len(rows), majority), len(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +111,9 @@ class TrainRequest(NetworkFields, Request):
 
     The first fields are those of NetworkFields. Training runs in phases: phase i trains the layers
     `layers[i]` ("all", "personal" or "shared") for `epochs[i]` epochs and freezes the rest.
-    `batch_size`, `learning_rate` and `momentum` are those of SGD, and `seed` that of the order of
-    samples. `return_weights` says whether the client sends the shared weights; its personal layers
-    stay with it in any case.
+    `batch_size`, `learning_rate` and `momentum` are options of SGD. `seed` determines the order of
+    the samples. `return_weights` says whether the client sends the shared weights. The weights of
+    personal layers never leave the client.
     """
 
     kind: ClassVar[str] = "train"
@@ -147,7 +155,7 @@ class TrainRequest(NetworkFields, Request):
     def execute_batch(
         cls, requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
     ) -> Sequence[tuple[Reply, int | None]]:
-        """Train as one batched model if all hyperparameters agree, else one after another."""
+        """Train all networks as one stack if their hyperparameters agree, else one by one."""
         hyperparameters = {
             tuple(getattr(request, name) for name in _SHARED_HYPERPARAMETERS)
             for request in requests
@@ -167,7 +175,7 @@ class TrainRequest(NetworkFields, Request):
 def _train_stack(
     requests: Sequence[TrainRequest], contexts: Sequence[ClientContext]
 ) -> list[tuple[TrainReply, int]]:
-    """Train the networks of requests with the same hyperparameters, each on its client's rows."""
+    """Train one network for each request, on the rows of its client; hyperparameters must agree."""
     from fedwad.learning.local.descent import Phase, SGDOptions, Task, TensorDataset, train
     from fedwad.learning.local.networks import device
 
@@ -214,6 +222,7 @@ def _train_stack(
 
 
 def _tensor(weights: Weights) -> Any:
+    """The weights as a tensor of PyTorch, which is imported only where it is needed."""
     import torch
 
     return torch.as_tensor(weights)

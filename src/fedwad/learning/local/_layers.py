@@ -1,12 +1,14 @@
-"""Layers for images (n, side, side, channels), made of operations that are fast in stacks.
+"""Layers for images (n, side, side, channels), made so that many networks train fast in one stack.
 
-A convolution is a matrix product with all patches of an image, which stacks to one batched product.
-Stacked convolutions of PyTorch become grouped ones: on an H200 a step of 800 networks took 5.8
-times as long with them.
+A stack is many networks of the same shape that train at once, see `stacks`. Here a convolution is a
+matrix product with all patches of an image. In a stack these products become one batched product.
+PyTorch's own convolutions would become a grouped convolution instead: on an H200 a step of 800
+networks took 5.8 times as long with it.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -14,11 +16,11 @@ from torch import Tensor, nn
 
 __all__ = ["Image", "MaxPool", "Patches"]
 
-_SIDE = 5
+_PATCH_SIDE = 5  # pixels
 
 
 class Image(nn.Module):
-    """Rows of pixels, as `fedwad.datasets.load` gives them, to images."""
+    """Samples as rows of pixels, as `fedwad.datasets.load` gives them, reshaped to images."""
 
     def __init__(self, side: int, channels: int) -> None:
         super().__init__()
@@ -32,17 +34,20 @@ class Patches(nn.Module):
     """All 5x5 patches: (n, s, s, c) to (n, s - 4, s - 4, 25 c)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = _Patches.apply(x)  # type: ignore[no-untyped-call]
-        return found
+        patches: Tensor = _PatchesFunction.apply(x)  # type: ignore[no-untyped-call]
+        return patches
 
 
-class _Patches(torch.autograd.Function):
+class _PatchesFunction(torch.autograd.Function):
+    """All patches; the gradient of a pixel is the sum over the patches that contain it."""
+
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        left = x.shape[1] - _SIDE + 1
-        shifted = [x[:, i : i + left, j : j + left] for i in range(_SIDE) for j in range(_SIDE)]
+        places = x.shape[1] - _PATCH_SIDE + 1  # of a patch along one side of the image
+        offsets = product(range(_PATCH_SIDE), repeat=2)
+        shifted = [x[:, i : i + places, j : j + places] for i, j in offsets]
         return torch.cat(shifted, dim=3)
 
     @staticmethod
@@ -51,29 +56,29 @@ class _Patches(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        left = gradient.shape[1]
+        places = gradient.shape[1]
         total = gradient.new_zeros((gradient.shape[0], ctx.side, ctx.side, ctx.channels))
         for index, part in enumerate(torch.split(gradient, ctx.channels, dim=3)):
-            i, j = divmod(index, _SIDE)
-            total[:, i : i + left, j : j + left] += part
+            i, j = divmod(index, _PATCH_SIDE)
+            total[:, i : i + places, j : j + places] += part
         return total
 
 
 class MaxPool(nn.Module):
     """The maximum of each 2x2 block: (n, s, s, c) to (n, s // 2, s // 2, c).
 
-    An odd last row and column are left out.
+    If s is odd, the last row and the last column are left out.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         half = x.shape[1] // 2
         blocks = x[:, : 2 * half, : 2 * half].reshape(-1, half, 2, half, 2, x.shape[3])
-        found: Tensor = _Largest.apply(blocks)  # type: ignore[no-untyped-call]
-        return found
+        largest: Tensor = _BlockMaximum.apply(blocks)  # type: ignore[no-untyped-call]
+        return largest
 
 
-class _Largest(torch.autograd.Function):
-    """The maximum over axes 2 and 4; the gradient goes to every index that attains it."""
+class _BlockMaximum(torch.autograd.Function):
+    """The maximum over axes 2 and 4; the gradient goes to every pixel that attains it."""
 
     generate_vmap_rule = True
 
@@ -88,5 +93,5 @@ class _Largest(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         blocks, largest = ctx.saved_tensors
-        found = blocks == largest[:, :, None, :, None]
-        return torch.where(found, gradient[:, :, None, :, None], 0.0)
+        is_largest = blocks == largest[:, :, None, :, None]
+        return torch.where(is_largest, gradient[:, :, None, :, None], 0.0)

@@ -1,4 +1,8 @@
-"""Why sites differ: bars for the chosen pair, its classes, and where in the image."""
+"""The part of a page that says why two sites differ.
+
+It shows a bar for each column that contributes, the classes that contribute most and, if the
+columns are pixels, where in the image the sites differ.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +27,21 @@ from fedwad.report.why import mean_in_words, number_in_words
 
 __all__ = ["Reasons", "reasons_of", "why_data", "why_distance", "why_pair"]
 
-_MOST_SITES = 60  # whose pairs a page explains
+_MOST_SITES = 60  # if there are more, a page explains no pairs
 _MOST_BARS, _MOST_PIXEL_BARS = 8, 4
-_MOST_COLUMNS = 14  # of the map of sites and columns
+_MOST_COLUMNS = 14  # in the table of the columns by which sites stand out
 _MOST_FEATURES = 400  # columns that a page can explain
-_MOST_PIXELS = 4096  # the same for images
-_MOST_NUMBERS = 200_000  # pixels, or classes, of all pairs of a page
-_NOTHING = "No column of these two sites differs by more than chance explains."
+_MOST_PIXELS = 4096  # columns that a page can explain if they are pixels
+_MOST_NUMBERS = 200_000  # if all pairs have more pixels, or classes, a page leaves these out
+_NO_DIFFERENCE = "No column of these two sites differs by more than chance explains."
 
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """The explanations of all pairs of a page; `image` is the shape of columns that are pixels."""
+    """The explanations of all pairs of a page.
+
+    If the columns are pixels, `image` has the numbers of rows and columns of the image.
+    """
 
     subject: Subject
     pairs: Mapping[tuple[str, str], Explanation]
@@ -42,7 +49,7 @@ class Reasons:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """What the page calls the columns."""
+        """The names of the columns on the page."""
         return _labels(next(iter(self.pairs.values())), self.image)
 
     def of(self, i: int, j: int) -> Explanation:
@@ -58,18 +65,21 @@ class Reasons:
 
     @cached_property
     def by_site(self) -> tuple[Floats, Floats]:
-        """Part of each column in each site's mean squared distance, and whether it is significant
-        in any pair; both (sites, columns)."""
+        """How much each column contributes at each site, and whether it is significant there.
+
+        Both are arrays (sites, columns). Contributions are those to the mean squared distance of
+        the site from the others. A column is significant at a site if it is so in any of its pairs.
+        """
         size, count = self.subject.size, len(self.columns)
         parts, significant = np.zeros((size, count)), np.zeros((size, count))
         for i, j in zip(*map(np.ndarray.tolist, self.subject.pairs), strict=True):
             if not self.may_differ(i, j):
                 continue
-            found = self.of(i, j)
+            explanation = self.of(i, j)
             squared = float(self.subject.placed[i, j]) ** 2
             for site in (i, j):
-                parts[site] += np.maximum(found.excess, 0.0) * squared / (size - 1)
-                significant[site] = np.maximum(significant[site], found.significant)
+                parts[site] += np.maximum(explanation.excess, 0.0) * squared / (size - 1)
+                significant[site] = np.maximum(significant[site], explanation.significant)
         return parts, significant
 
     @cached_property
@@ -93,15 +103,16 @@ def reasons_of(subject: Subject, shape: Shape | None = None) -> Reasons | None:
         return None
     first = next(iter(pairs.values()))
     image = _image_of(first, shape)
-    return Reasons(subject, pairs, image) if _fits(first, image) else None
+    return Reasons(subject, pairs, image) if _can_explain(first, image) else None
 
 
-def _fits(found: Explanation, image: tuple[int, int] | None) -> bool:
-    """Whether a page can explain so many columns."""
+def _can_explain(found: Explanation, image: tuple[int, int] | None) -> bool:
+    """Whether there are at least two columns, and not too many for a page."""
     return 1 < len(found) <= (_MOST_FEATURES if image is None else _MOST_PIXELS)
 
 
 def _image_of(found: Explanation, shape: Shape | None) -> tuple[int, int] | None:
+    """Rows and columns of the image if the columns are pixels, otherwise None."""
     if shape is None and any(kind != "number" for kind in found.kinds):
         return None
     means = np.array([[one["mean"] for one in side] for side in (found.here, found.there)])
@@ -109,6 +120,7 @@ def _image_of(found: Explanation, shape: Shape | None) -> tuple[int, int] | None
 
 
 def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...]:
+    """Names of columns for the page; a pixel is named by its place in the image."""
     if image is None:
         return tuple(map(cleaned, found.names))
     channels = len(found) // (image[0] * image[1])
@@ -117,7 +129,7 @@ def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...
 
 
 def _bars(found: Explanation, image: tuple[int, int] | None, may_differ: bool) -> list[int]:
-    """The columns of the bars: those with the largest excess; none if the sites cannot differ."""
+    """The columns with the largest excess, which get bars; none if the sites do not differ."""
     if not may_differ:
         return []
     order = [k for k in found.order if found.excess[k] > 0]
@@ -125,39 +137,47 @@ def _bars(found: Explanation, image: tuple[int, int] | None, may_differ: bool) -
 
 
 def why_data(reasons: Reasons) -> dict[str, Any]:
-    """What the script needs: for each pair its bars, and what each site says of those columns."""
+    """What the script of the page needs: the bars of each pair, and their columns at each site.
+
+    Numbers of columns are places in the list "columns", which has only those that are shown.
+    """
     pairs = np.stack(reasons.subject.pairs, axis=1).tolist()
     found = [reasons.of(i, j) for i, j in pairs]
     differ = [reasons.may_differ(i, j) for i, j in pairs]
-    bars = [_bars(e, reasons.image, may) for e, may in zip(found, differ, strict=True)]
-    kept = sorted(set(chain(*bars, reasons.standing, _class_columns(found))))
-    at = {column: index for index, column in enumerate(kept)}
+    bars = [_bars(one, reasons.image, may) for one, may in zip(found, differ, strict=True)]
+    shown = sorted(set(chain(*bars, reasons.standing, _class_columns(found))))
+    place = {column: index for index, column in enumerate(shown)}
     content: dict[str, Any] = {
-        "columns": [reasons.columns[k] for k in kept],
-        "pairs": [_bar_numbers(e, some, at) for e, some in zip(found, bars, strict=True)],
+        "columns": [reasons.columns[k] for k in shown],
+        "pairs": [_bar_numbers(one, own, place) for one, own in zip(found, bars, strict=True)],
         "sites": [
-            [_at_site(reasons, site, k) for k in kept] for site in range(reasons.subject.size)
+            [_at_site(reasons, site, k) for k in shown] for site in range(reasons.subject.size)
         ],
-        "standing": [at[k] for k in reasons.standing],
+        "standing": [place[k] for k in reasons.standing],
         "notes": _notes(reasons, found, differ),
     }
-    return content | _classes_data(found, at) | _where_data(reasons, found)
+    return content | _classes_data(found, place) | _where_data(reasons, found)
 
 
 def _shows_classes(found: Sequence[Explanation]) -> bool:
+    """Whether the classes of all pairs are few enough for a page."""
     return len(found) * len(found[0].classes) <= _MOST_NUMBERS
 
 
 def _class_columns(found: Sequence[Explanation]) -> set[int]:
-    """The columns that the lines about classes name."""
+    """The columns that the lists of classes name; none if the page shows no classes."""
     names = found[0].names
-    some = found if _shows_classes(found) else ()
-    return {names.index(one) for e in some for one in class_columns(e)}
+    shown = found if _shows_classes(found) else ()
+    return {names.index(column) for pair in shown for column in class_columns(pair)}
 
 
-def _bar_numbers(e: Explanation, bars: Sequence[int], at: Mapping[int, int]) -> list[list[int]]:
-    """For each bar its column, its thousandths of the excess, and whether it is significant."""
-    return [[at[k], round(1000 * float(e.excess[k])), int(e.significant[k])] for k in bars]
+def _bar_numbers(
+    found: Explanation, bars: Sequence[int], place: Mapping[int, int]
+) -> list[list[int]]:
+    """For each bar: the place of its column, its excess in thousandths, and 1 if significant."""
+    return [
+        [place[k], round(1000 * float(found.excess[k])), int(found.significant[k])] for k in bars
+    ]
 
 
 def _notes(
@@ -165,40 +185,42 @@ def _notes(
 ) -> dict[str, str]:
     """The sentences about dependence, by the number of the pair."""
     texts = (
-        _dependence(e, reasons.image) if may else "" for e, may in zip(found, differ, strict=True)
+        _dependence(one, reasons.image) if may else ""
+        for one, may in zip(found, differ, strict=True)
     )
     return {str(index): text for index, text in enumerate(texts) if text}
 
 
-def _classes_data(found: Sequence[Explanation], at: Mapping[int, int]) -> dict[str, Any]:
-    """What carries each class, for all pairs, if there are classes and not too many."""
-    if not _shows_classes(found) or not any(e.classes for e in found):
+def _classes_data(found: Sequence[Explanation], place: Mapping[int, int]) -> dict[str, Any]:
+    """The classes that contribute most, for all pairs; empty if there are none or too many."""
+    if not _shows_classes(found) or not any(one.classes for one in found):
         return {}
-    by_name = {found[0].names[k]: index for k, index in at.items()}
-    return {"classes": [class_data(e, by_name) for e in found]}
+    place_by_name = {found[0].names[k]: index for k, index in place.items()}
+    return {"classes": [class_data(one, place_by_name) for one in found]}
 
 
-def _where_data(reasons: Reasons, listed: Sequence[Explanation]) -> dict[str, Any]:
-    """The pictures of all pairs, if they are images and not too many."""
+def _where_data(reasons: Reasons, found: Sequence[Explanation]) -> dict[str, Any]:
+    """Where in the image each pair differs; empty if columns are no pixels, or too many."""
     image = reasons.image
-    if image is None or len(listed) * image[0] * image[1] > _MOST_NUMBERS:
+    if image is None or len(found) * image[0] * image[1] > _MOST_NUMBERS:
         return {}
     return {
         "image": list(image),
-        "strengths": [strengths(found.excess, image) for found in listed],
-        "where": [where_numbers(found.excess, image) for found in listed],
+        "strengths": [strengths(one.excess, image) for one in found],
+        "where": [where_numbers(one.excess, image) for one in found],
     }
 
 
 def _at_site(reasons: Reasons, site: int, k: int) -> str:
-    other = 1 if site == 0 else 0
+    """Column k at one site, in words."""
+    other = 1 if site == 0 else 0  # any pair with this site has the same words
     found = reasons.of(min(site, other), max(site, other))
     values = found.here[k] if site < other else found.there[k]
     return described(values, found.kinds[k])
 
 
 def described(values: Mapping[str, float], kind: str) -> str:
-    """A column at one site: `247 ± 52, 3% missing`, `yes 41%`, or its most frequent levels."""
+    """A column at one site: `247 ± 52, 3% missing`, `true: 41%`, or its most frequent levels."""
     if kind == "category":
         top = sorted(values.items(), key=lambda item: -item[1])[:3]
         return ", ".join(f"{level}: {percent(share)}" for level, share in top if share > 0)
@@ -227,7 +249,7 @@ def why_distance(result: DistanceResult, shape: Shape | None = None) -> str:
     except InputError:
         return ""
     image = _image_of(found, shape)
-    return _figure(found, result.differs is not False, image) if _fits(found, image) else ""
+    return _figure(found, result.differs is not False, image) if _can_explain(found, image) else ""
 
 
 def _figure(
@@ -249,7 +271,7 @@ def _figure(
         tag("p", f"{first} &ndash; {second}", class_="pair", id="why-pair"),
         tag("div", class_="walk", id="walk"),
         tag("div", where, tag("ol", items, class_="causes", id="causes"), class_="reasons"),
-        tag("p", _NOTHING, id="why-none", hidden="hidden" if bars else None),
+        tag("p", _NO_DIFFERENCE, id="why-none", hidden="hidden" if bars else None),
         tag("p", escape(note), id="why-note", hidden=None if note else "hidden"),
         tag("figcaption", caption),
         class_figure(shown, not bars),
@@ -257,17 +279,18 @@ def _figure(
 
 
 def _renamed(found: Explanation, labels: Sequence[str]) -> Iterator[ClassShare]:
-    """The classes, whose columns have the page's names."""
+    """The classes, with the page's names for their columns."""
     for one in found.classes:
         yield replace(one, column=labels[found.names.index(one.column)])
 
 
 def _dependence(found: Explanation, image: tuple[int, int] | None) -> str:
-    """A note where the columns agree and only their dependence differs."""
+    """A note if each column agrees and only the dependence between columns differs, else empty."""
     return cleaned(found.text) if found.only_dependence and image is None else ""
 
 
 def _item(found: Explanation, k: int, label: str) -> str:
+    """The bar of column k, with the column at both sites."""
     excess = float(found.excess[k])
     sides = zip(found.sites, (found.here[k], found.there[k]), strict=True)
     return tag(
