@@ -1,4 +1,4 @@
-"""The outcome of a run as plain JSON: a result, or the code and the sentence of an error."""
+"""The outcome of a run as plain JSON: a result, or the code and the message of an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def error_outcome(error: FedwadError) -> dict[str, Any]:
 
 
 def internal_outcome(error: Exception) -> dict[str, Any]:
-    """The outcome of a run that ended with a bug. The log of the server has the traceback."""
+    """The outcome of a run that ended with an unexpected error, which is a bug.
+
+    The log of the server has the traceback.
+    """
     name = type(error).__name__
     return {"error": "internal", "sentence": f"The server failed with {name}; see its log."}
 

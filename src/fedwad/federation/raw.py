@@ -14,6 +14,7 @@ from fedwad.errors import InputError
 from fedwad.federation.data import Dataset
 from fedwad.ot import Measure
 from fedwad.tables import (
+    Column,
     Profile,
     Schema,
     Table,
@@ -34,7 +35,8 @@ __all__ = ["RawTable", "as_dataset", "checked_schema"]
 class RawTable:
     """A table with the name of its label column, or with labels that came beside it.
 
-    With `by_cell` no cell changes how others are encoded, and none is refused; labels are texts.
+    With `by_cell`, which is for differential privacy, each cell is encoded without regard to the
+    others, no cell is refused, and labels are texts.
     """
 
     table: Table
@@ -48,7 +50,7 @@ class RawTable:
     def encoded(self, schema: Schema, least: int = 1) -> Dataset:
         """The data as the schema encodes them.
 
-        Levels that fewer than `least` rows have become "other", whatever the schema lists.
+        A level that fewer than `least` rows have becomes "other", even if the schema lists it.
         """
         label = self._label(schema)
         if self.by_cell:
@@ -60,26 +62,28 @@ class RawTable:
         return Dataset(measure, labels, schema.feature_names, schema=schema, keys=self._keys())
 
     def _label(self, schema: Schema) -> str | None:
-        """The label column: this site's own, or that of the schema."""
+        """The label column that this site or the schema names; None if there is none, or if the
+        labels came beside the table."""
         if self.labels is not None or self.label is None:
             return schema.label if self.labels is None else None
         if schema.label not in (None, self.label):
             raise InputError(
-                f"The schema has the label '{schema.label}' where '{self.label}' is named as the"
-                " label column; use one."
+                f"The schema has the label column '{schema.label}', but '{self.label}' was named as"
+                " the label column; name the same column in both."
             )
         if self.label in schema and schema[self.label].width:
             raise InputError(
-                f"The schema compares column '{self.label}', which is named as the label column;"
+                f"The schema compares column '{self.label}', which was named as the label column;"
                 ' give it kind = "label" in the schema.'
             )
         return self.label
 
     def _keys(self) -> NDArray[np.void]:
-        """Sixteen bytes for each row, the same for any schema and any order of columns."""
-        usable = [one for one in self.table.columns if one.kind not in ("unusable", "empty")]
-        parts = [one.values for one in sorted(usable, key=lambda one: one.name)]
-        rows = np.column_stack([part.astype(np.float64) + 0.0 for part in parts])
+        """A digest of each row, 16 bytes, that depends on neither the schema nor the order of the
+        columns."""
+        usable = [column for column in self.table.columns if _has_values(column)]
+        by_name = sorted(usable, key=lambda column: column.name)
+        rows = _rows([column.values for column in by_name])
         digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
         return np.array(digests, dtype="V16")
 
@@ -88,7 +92,7 @@ class RawTable:
         return label_texts(column) if self.by_cell else label_values(column, self.table.name)
 
     def plain(self) -> Dataset:
-        """The data of a table whose columns are numbers, as they are."""
+        """The data of a table in which all features are numbers, without any encoding."""
         if self.by_cell:
             return self._plain_by_cell()
         plain = plain_table(self.table, self.label)
@@ -96,7 +100,7 @@ class RawTable:
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
     def _plain_by_cell(self) -> Dataset:
-        """As `plain`; a feature that is no number is still refused, a label is not."""
+        """The same for `by_cell`: a feature that is not a number is refused, but no label is."""
         table, label = numbers_by_cell(self.table, self.label), self.label
         features = tuple(column for column in table.columns if column.name != label)
         plain = plain_table(replace(table, columns=features))
@@ -104,50 +108,65 @@ class RawTable:
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
     def profile(self, least: int) -> Profile:
-        """What one message says about the table; no order of rows changes it."""
-        return profile(_sorted(self.table), least, self.label)
+        """What the site tells the server about the table; the order of rows does not change it."""
+        return profile(_with_sorted_columns(self.table), least, self.label)
 
     def digest(self) -> str:
-        """SHA-256 of the table and its labels; no order of rows or columns changes it."""
+        """SHA-256 of the table and its labels; the order of rows and columns does not change it."""
         columns = sorted(self.table.columns, key=lambda column: column.name)
         sha = hashlib.sha256(repr((self.label, self.table.rows)).encode())
-        rows: list[NDArray[Any]] = []
+        values: list[NDArray[Any]] = []
         for column in columns:
             sha.update(repr((column.name, column.kind, column.levels, column.detail)).encode())
-            if column.kind not in ("unusable", "empty"):
-                rows.append(column.values)
+            if _has_values(column):
+                values.append(column.values)
         if self.labels is not None:
             names, codes = np.unique(self.labels.astype(str), return_inverse=True)
             sha.update(repr(names.tolist()).encode())
-            rows.append(codes.ravel())
-        sha.update(_in_order(rows).data)
+            values.append(codes.ravel())
+        sha.update(_sorted_rows(values).data)
         return sha.hexdigest()
 
 
 def checked_schema(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
-    """A schema from a file, its conflicts those with the tables of these sites.
+    """A schema from a file, with the conflicts between it and the tables of these sites.
 
-    They may name levels, so they are for the holders of the tables.
+    The conflicts may name levels, so only the holders of the tables may see them.
     """
-    found = tuple(c for name, held in tables.items() for c in misfits(schema, held.table, name))
-    return replace(schema, conflicts=found)
+    conflicts = tuple(
+        conflict for site, raw in tables.items() for conflict in misfits(schema, raw.table, site)
+    )
+    return replace(schema, conflicts=conflicts)
 
 
 def as_dataset(data: Dataset | RawTable, schema: Schema | None, least: int = 1) -> Dataset:
-    """A table as this schema encodes it, or its numbers as they are; other data as they are."""
+    """A table as the schema encodes it, or without a schema its numbers as they are.
+
+    A Dataset is returned unchanged.
+    """
     if isinstance(data, Dataset):
         return data
     return data.plain() if schema is None else data.encoded(schema, least)
 
 
-def _in_order(columns: Sequence[NDArray[Any]]) -> NDArray[np.void]:
-    """The rows of these columns in the order of their bytes."""
+def _has_values(column: Column) -> bool:
+    return column.kind not in ("unusable", "empty")
+
+
+def _rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """The columns side by side. Adding 0.0 turns -0.0 into 0.0, whose bytes differ."""
+    return np.column_stack([column.astype(np.float64) + 0.0 for column in columns])
+
+
+def _sorted_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.void]:
+    """The rows of these columns as bytes, sorted."""
     if not columns:
         return np.empty(0, dtype="V8")
-    rows = np.column_stack([column.astype(np.float64) + 0.0 for column in columns])
-    return np.sort(np.ascontiguousarray(rows).view(f"V{8 * len(columns)}")[:, 0])
+    rows = np.ascontiguousarray(_rows(columns))
+    return np.sort(rows.view(f"V{8 * len(columns)}")[:, 0])
 
 
-def _sorted(table: Table) -> Table:
+def _with_sorted_columns(table: Table) -> Table:
+    """The table with each column sorted by itself."""
     columns = tuple(column.sorted() for column in table.columns)
     return Table(table.name, columns, table.rows, table.named)

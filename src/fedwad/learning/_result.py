@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainingResult", "TrainingRound"]
 
-_TABLES = {"accuracy": np.float64, "baseline": np.float64, "tests": np.int64, "groups": np.int64}
-_PLAIN = ("algorithm", "model", "features", "rounds", "seed", "start")
+# Attributes with one number for each site, and their types in the file.
+_PER_SITE = {"accuracy": np.float64, "baseline": np.float64, "tests": np.int64, "groups": np.int64}
+# Attributes that are written to the file as they are.
+_SCALARS = ("algorithm", "model", "features", "rounds", "seed", "start")
 
 
 @dataclass(frozen=True)
 class TrainingRound:
     """One round: the mean loss of the sites that trained, the mean accuracy over all sites, and the
-    seconds it took.
+    duration in seconds.
 
-    The accuracy is None if the sites were not asked to test. The closing round of fedrep and fedper
-    comes last.
+    The accuracy is None if the sites were not asked to test. With fedrep and fedper the last record
+    is of the closing round, in which all sites train their own layers.
     """
 
     number: int
@@ -53,6 +55,9 @@ class TrainingResult(Saved):
     weights : for each group, the layers that sites share, as one vector of float32
     classes : names of the classes, in the order of the model's outputs
     personal : names of the layers that stayed with the sites
+    algorithm, model, rounds, seed : the options of the training
+    features : number of features of a row
+    start : the seed of the initial weights
     history : one record for each round
     failed : sites that did not answer, each with the reason
     traffic : bytes sent
@@ -110,19 +115,19 @@ class TrainingResult(Saved):
             raise InputError(
                 f"There is no group {group!r}; the groups are {', '.join(map(str, self.weights))}."
             )
-        made = build(self.model, self.features, len(self.classes), self.start, self.personal)
-        whole = made.joined(self.weights[group], made.initial()[made.personal_mask])
-        made.module.load_state_dict(made.tensors(torch.as_tensor(whole)))
-        return made.module.eval()
+        built = build(self.model, self.features, len(self.classes), self.start, self.personal)
+        weights = built.joined(self.weights[group], built.initial()[built.personal_mask])
+        built.module.load_state_dict(built.tensors(torch.as_tensor(weights)))
+        return built.module.eval()
 
     def _content(self) -> dict[str, Any]:
-        content: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        content: dict[str, Any] = {name: getattr(self, name) for name in _SCALARS}
         content |= {
             "sites": list(self.sites),
             "classes": list(self.classes),
             "personal": list(self.personal),
         }
-        content |= {name: getattr(self, name).tolist() for name in _TABLES}
+        content |= {name: getattr(self, name).tolist() for name in _PER_SITE}
         content |= {"mean": self.mean, "mean_baseline": self.mean_baseline}
         content |= {"failed": dict(self.failed), "traffic": asdict(self.traffic)}
         content["history"] = [asdict(record) for record in self.history]
@@ -135,35 +140,35 @@ class TrainingResult(Saved):
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> TrainingResult:
         try:
-            found = dict(content)
-            del found["mean"], found["mean_baseline"]
+            rest = dict(content)
+            del rest["mean"], rest["mean_baseline"]  # they follow from the arrays
             arrays: dict[str, Any] = {
-                name: np.array(found.pop(name), dtype=kind) for name, kind in _TABLES.items()
+                name: np.array(rest.pop(name), dtype=kind) for name, kind in _PER_SITE.items()
             }
             names: dict[str, Any] = {
-                name: tuple(found.pop(name)) for name in ("sites", "classes", "personal")
+                name: tuple(rest.pop(name)) for name in ("sites", "classes", "personal")
             }
             result = cls(
-                weights={int(group): _decode(text) for group, text in found.pop("weights").items()},
-                history=tuple(TrainingRound(**record) for record in found.pop("history")),
-                traffic=Traffic(**found.pop("traffic")),
+                weights={int(group): _decode(text) for group, text in rest.pop("weights").items()},
+                history=tuple(TrainingRound(**record) for record in rest.pop("history")),
+                traffic=Traffic(**rest.pop("traffic")),
                 **names,
                 **arrays,
-                **found,
+                **rest,
             )
             result._check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "These are not the parts of a training; some are missing or were changed."
+                "This is not the content of a saved training; parts are missing or were changed."
             ) from None
         return result
 
     def _check(self) -> None:
         shape = (len(self.sites),)
-        if shape == (0,) or any(getattr(self, name).shape != shape for name in _TABLES):
-            raise ValueError("not one number for each site")
+        if shape == (0,) or any(getattr(self, name).shape != shape for name in _PER_SITE):
+            raise ValueError("an array does not have one number for each site")
         if not set(self.groups.tolist()) <= set(self.weights):
-            raise ValueError("a group without a model")
+            raise ValueError("a group has no model")
 
 
 def _decode(text: str) -> NDArray[np.float32]:

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_switch, is_count, is_finite, require
-from fedwad.ot import SMALLEST_BLOCK as SMALLEST
-from fedwad.ot import Blocks, Floats, block_means, segments_of
+from fedwad.ot import SMALLEST_BLOCK, Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
 
@@ -17,11 +16,13 @@ _MOST_BLOCKS = 400
 
 @dataclass(frozen=True, eq=False)
 class BlocksReply(Reply):
-    """Means of public functions over blocks of rows, and the units that they are in.
+    """Means over blocks of rows, and the mean and scale by which the rows were standardised.
 
-    The first `counts[0]` blocks have `rows` rows each, the next `counts[1]` twice as many, and so
-    on. A block has at most half as many numbers as its rows have. `keep` says whether the site
-    allows the reply to be kept in a file.
+    A row of `means` describes one block: it holds the means of powers of features and of squared
+    random projections (`fedwad.ot.segments_of`). The first `counts[0]` blocks have `rows` rows
+    each, the next `counts[1]` twice as many, and so on. There are at most half as many means of a
+    block as numbers in its rows. `centre` and `scale` are the mean and the standard deviations of
+    all rows of the site. `keep` says whether the site allows the reply to be kept in a file.
     """
 
     rows: int
@@ -33,35 +34,35 @@ class BlocksReply(Reply):
 
     @property
     def blocks(self) -> Blocks:
-        """The blocks as the test takes them."""
+        """The blocks in the form that the permutation test takes."""
         return Blocks(self.rows, tuple(self.counts), self.means, self.centre, self.scale)
 
     def check_values(self) -> None:
         check_switch(self.keep)
         require(
             is_count(self.rows)
-            and self.rows % SMALLEST == 0
-            and (self.rows // SMALLEST).bit_count() == 1,
-            f"the size of a block is not {SMALLEST} times a power of two.",
+            and self.rows % SMALLEST_BLOCK == 0
+            and (self.rows // SMALLEST_BLOCK).bit_count() == 1,
+            f"the size of a block is not {SMALLEST_BLOCK} times a power of two.",
         )
         require(
             is_finite(self.means, 2) and 0 < len(self.means) <= _MOST_BLOCKS,
-            "means of blocks are not finite, or too many.",
+            "the means of blocks are not finite, or there are too many blocks.",
         )
         require(
             all(is_count(count) for count in self.counts) and sum(self.counts) == len(self.means),
-            "its counts do not sum to the number of blocks.",
+            "the counts do not sum to the number of blocks.",
         )
         require(
             is_finite(self.centre, 1)
             and is_finite(self.scale, 1)
             and self.centre.shape == self.scale.shape
             and bool((self.scale > 0).all()),
-            "centre and scale are not finite, or scales not positive.",
+            "the centre or the scale is not finite, or a scale is not positive.",
         )
         require(
             self.means.shape[1] == sum(count for _, count in segments_of(len(self.centre))),
-            "a block has a different number of functions.",
+            "the number of means of a block does not fit the number of features.",
         )
 
 
@@ -69,8 +70,9 @@ class BlocksReply(Reply):
 class BlocksRequest(Request):
     """Ask for means over blocks of rows.
 
-    There is nothing to choose. The site deals its rows into blocks in an order that depends on the
-    data alone, and standardises by its own numbers, so one reply serves tests with any other site.
+    The server chooses nothing. The site distributes its rows over blocks in an order that depends
+    on the data alone, and standardises them by their own mean and standard deviations. So one reply
+    serves tests against any other site.
     """
 
     kind: ClassVar[str] = "blocks"

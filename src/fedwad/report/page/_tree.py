@@ -11,12 +11,12 @@ from fedwad.report.page._text import escape, shortened, tag, text_width
 
 __all__ = ["tree_figure"]
 
-_HEAD = 26.0
-_DENSE = 60  # sites from which rows are set closer
+_AXIS_HEIGHT = 26.0  # pixels above the first row, for the numbers of the axis
+_DENSE = 60  # with more sites than this, rows are set closer
 
 
 def tree_figure(subject: Subject) -> str:
-    """Leaves on the left, the distance to the right."""
+    """The dendrogram with its caption: sites on the left, distances increasing to the right."""
     caption = "Two groups join at the mean distance between their members."
     if subject.clusters is not None:
         caption += " Members of a cluster join first."
@@ -30,35 +30,39 @@ def tree_figure(subject: Subject) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Pixels of the dendrogram: leaves down, distances across."""
+    """Where things are drawn, in pixels: one row for each site, distances from left to right.
+
+    The axis begins `left` pixels from the left edge. It shows the distances from `low` to `high`.
+    """
 
     width: int
     left: float
-    pitch: float
+    row_height: float
     low: float
     high: float
 
-    def across(self, height: float) -> float:
-        share = (height - self.low) / (self.high - self.low)
-        return self.left + (self.width - self.left - 14) * min(max(share, 0.0), 1.0)
+    def x(self, distance: float) -> float:
+        fraction = (distance - self.low) / (self.high - self.low)
+        return self.left + (self.width - self.left - 14) * min(max(fraction, 0.0), 1.0)
 
-    def down(self, place: float) -> float:
-        return _HEAD + self.pitch * (place + 0.5)
+    def y(self, row: float) -> float:
+        """The middle of a row; between two rows if `row` is not whole."""
+        return _AXIS_HEIGHT + self.row_height * (row + 0.5)
 
 
 def _draw(subject: Subject, width: int) -> str:
-    pitch, font = (20.0, 12.5) if subject.size <= _DENSE else (12.5, 10.5)
+    row_height, font_size = (20.0, 12.5) if subject.size <= _DENSE else (12.5, 10.5)
     max_length = 22 if width > 400 else 15
     texts = [shortened(subject.names[site], max_length) for site in subject.tree.order]
-    left = min(max(text_width(text, font) for text in texts) + 26, 0.45 * width)
+    left = min(max(text_width(text, font_size) for text in texts) + 26, 0.45 * width)
     low, high = _limits([branch.height for branch in subject.tree.branches])
-    layout = _Layout(width, left, pitch, low, high)
-    bottom = layout.down(subject.size - 0.5)
+    layout = _Layout(width, left, row_height, low, high)
+    bottom = layout.y(subject.size - 0.5)
     return tag(
         "svg",
         tag("g", *_axis(layout, bottom), class_="axis"),
-        tag("g", *_lines(subject, layout), class_="branches"),
-        tag("g", *_leaves(subject, layout, texts, font), class_="leaves"),
+        tag("g", *_branches(subject, layout), class_="branches"),
+        tag("g", *_leaves(subject, layout, texts, font_size), class_="leaves"),
         viewBox=f"0 0 {width} {bottom + 6:.0f}",
         role="img",
         aria_label=f"Tree of {subject.size} sites, joined by similarity",
@@ -72,43 +76,43 @@ def _axis(layout: _Layout, bottom: float) -> list[str]:
     else:
         digits = Digits.fitting(ticks)
     return [
-        tag("path", d=f"M{layout.across(tick):.1f} {_HEAD:.0f}V{bottom:.0f}")
+        tag("path", d=f"M{layout.x(tick):.1f} {_AXIS_HEIGHT:.0f}V{bottom:.0f}")
         + tag(
             "text",
             escape(digits.text(tick)),
-            x=layout.across(tick),
-            y=_HEAD - 8,
+            x=layout.x(tick),
+            y=_AXIS_HEIGHT - 8,
             text_anchor="middle",
         )
         for tick in ticks
     ]
 
 
-def _lines(subject: Subject, layout: _Layout) -> list[str]:
-    """The branches, the highest first."""
-    lines = []
+def _branches(subject: Subject, layout: _Layout) -> list[str]:
+    """A bracket for each join of two groups, the largest distance first."""
+    brackets = []
     for branch in reversed(subject.tree.branches):
-        (x, x2), (y, y2) = map(layout.across, branch.heights), map(layout.down, branch.places)
-        path = f"M{x:.1f} {y:.1f}H{layout.across(branch.height):.1f}V{y2:.1f}H{x2:.1f}"
-        lines.append(tag("path", d=path, class_=_paint(subject, branch.members)))
-    return lines
+        (x, x2), (y, y2) = map(layout.x, branch.heights), map(layout.y, branch.places)
+        path = f"M{x:.1f} {y:.1f}H{layout.x(branch.height):.1f}V{y2:.1f}H{x2:.1f}"
+        brackets.append(tag("path", d=path, class_=_colour_class(subject, branch.members)))
+    return brackets
 
 
-def _leaves(subject: Subject, layout: _Layout, texts: list[str], font: float) -> list[str]:
-    """Names and marks of the sites."""
+def _leaves(subject: Subject, layout: _Layout, texts: list[str], font_size: float) -> list[str]:
+    """The name of each site, and a marker in the shape and colour of its cluster."""
     leaves = []
-    for k, site in enumerate(map(int, subject.tree.order)):
-        y = layout.down(k)
-        turn = f"translate({layout.left - 8:.1f} {y:.1f}) scale(.7)"
-        marker = tag("path", d=marker_path(subject.cluster_index(site)), transform=turn)
+    for row, site in enumerate(map(int, subject.tree.order)):
+        y = layout.y(row)
+        transform = f"translate({layout.left - 8:.1f} {y:.1f}) scale(.7)"
+        marker = tag("path", d=marker_path(subject.cluster_index(site)), transform=transform)
         text = tag(
             "text",
-            escape(texts[k]),
+            escape(texts[row]),
             x=layout.left - 18,
             y=y,
             dy="0.35em",
             text_anchor="end",
-            style=f"font-size:{font}px",
+            style=f"font-size:{font_size}px",
         )
         title = tag("title", escape(subject.names[site]))
         leaves.append(tag("g", title, text, marker, class_=subject.paint_of(site)))
@@ -116,7 +120,10 @@ def _leaves(subject: Subject, layout: _Layout, texts: list[str], font: float) ->
 
 
 def _limits(heights: list[float]) -> tuple[float, float]:
-    """The axis starts at zero, or just below the lowest branch if distances differ little."""
+    """First and last distance of the axis.
+
+    It starts at zero, or a little below the smallest join if the distances differ little.
+    """
     if not heights or max(heights) <= 0:
         return 0.0, 1.0
     low, high = min(heights), max(heights)
@@ -124,11 +131,11 @@ def _limits(heights: list[float]) -> tuple[float, float]:
     return (start if high > low and start > 0.25 * high else 0.0), high
 
 
-def _paint(subject: Subject, members: tuple[int, ...]) -> str:
-    """The colour of the cluster to which all of a branch belongs."""
-    paints = {subject.cluster_index(site) for site in members}
+def _colour_class(subject: Subject, members: tuple[int, ...]) -> str:
+    """The CSS class with the colour of a cluster if all members belong to it, else "plain"."""
+    clusters = {subject.cluster_index(site) for site in members}
     return (
         subject.paint_of(members[0])
-        if subject.clusters is not None and len(paints) == 1
+        if subject.clusters is not None and len(clusters) == 1
         else "plain"
     )
