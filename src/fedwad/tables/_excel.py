@@ -22,27 +22,35 @@ def read_excel(
     sheet: str | None = None,
     by_cell: bool = False,
 ) -> Table:
-    """A table from one sheet of an Excel file; its first row names the columns."""
-    lines = _lines(path, sheet)
-    while lines and not by_cell and all(cell is None for cell in lines[-1]):
-        lines.pop()
-    if len(lines) < 2:
+    """A table from one sheet of an Excel file, the first sheet by default.
+
+    The first row of the sheet names the columns. Empty rows at the end are left out, except with
+    `by_cell`: then texts stay texts and no row is left out.
+    """
+    rows = _sheet_rows(path, sheet)
+    while rows and not by_cell and all(cell is None for cell in rows[-1]):
+        rows.pop()
+    if len(rows) < 2:
         raise InputError(f"{path} is empty; give a row of names and at least one sample.")
-    found = [
-        ("" if head is None else str(head), cells)
-        for head, *cells in islice(zip_longest(*lines), len(lines[0]))
+    named_cells = [
+        ("" if title is None else str(title), cells)
+        for title, *cells in islice(zip_longest(*rows), len(rows[0]))
     ]
-    filled = [(name, cells) for name, cells in found if name or any(c is not None for c in cells)]
-    check_names([name for name, _ in filled], str(path), drop)
+    used = [
+        (name, cells)
+        for name, cells in named_cells
+        if name or any(cell is not None for cell in cells)
+    ]
+    check_names([name for name, _ in used], str(path), drop)
     columns = tuple(
         values_column(name, cells, missing_texts, by_cell)
-        for name, cells in filled
+        for name, cells in used
         if name not in drop
     )
-    return Table(str(path), columns, len(lines) - 1)
+    return Table(str(path), columns, len(rows) - 1)
 
 
-def _lines(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
+def _sheet_rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
     try:
         openpyxl = importlib.import_module("openpyxl")
     except ImportError:
@@ -51,13 +59,15 @@ def _lines(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
             " pip install 'fedwad[excel]', or save the table as CSV."
         ) from None
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception:  # the zip and XML readers below it raise a dozen kinds
+        workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception:  # openpyxl's zip and XML readers raise many kinds of errors
         raise InputError(f"{path} cannot be read as .xlsx; is it complete?") from None
     try:
-        if sheet is not None and sheet not in book.sheetnames:
-            raise InputError(f"{path} has no sheet '{sheet}'; it has {', '.join(book.sheetnames)}.")
-        chosen = book[sheet] if sheet is not None else book.worksheets[0]
-        return [tuple(line) for line in chosen.iter_rows(values_only=True)]
+        if sheet is not None and sheet not in workbook.sheetnames:
+            raise InputError(
+                f"{path} has no sheet '{sheet}'; it has {', '.join(workbook.sheetnames)}."
+            )
+        chosen = workbook[sheet] if sheet is not None else workbook.worksheets[0]
+        return [tuple(row) for row in chosen.iter_rows(values_only=True)]
     finally:
-        book.close()
+        workbook.close()

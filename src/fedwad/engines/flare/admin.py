@@ -1,12 +1,13 @@
-"""The analyst's session with a FLARE server, in its own process: `python -m
-fedwad.engines.flare.admin`.
+"""The analyst's session with a FLARE server, as a process of its own.
 
-A FLARE session keeps threads that try to reconnect for minutes after a server is gone, and it
-prints to standard output. In its own process it can be ended at any time.
+`fedwad.engines.flare.submit` starts it as `python -m fedwad.engines.flare.admin`. A FLARE session
+has threads that try to reconnect for minutes after a server is gone, and it prints to standard
+output. A process of its own can be ended at any time.
 
 The process reads one command as a line of JSON from standard input. It writes lines of JSON to
-standard output: {"line": ...} for progress, and at the end {"outcome": ...} or {"failed": ...}. It
-aborts the job when standard input closes, which also happens if the calling process dies.
+standard output: {"line": ...} for progress, and at the end {"outcome": ...}, {"sites": ...} or
+{"failed": ...}. It aborts the job when standard input closes, which also happens if the calling
+process dies.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ from fedwad.engines.job import Job
 
 __all__ = ["main"]
 
-_LOGIN = 15.0  # seconds to log in
+_LOGIN_TIMEOUT = 15.0  # seconds
 _POLL = 0.3  # seconds between two requests for progress
-_AWAY = 20.0  # seconds for which a server may be unreachable
+_AWAY = 20.0  # seconds for which a server may be unreachable before the run is given up
 
 
 class _FailedError(Exception):
-    """The run cannot go on; the argument is the sentence for the analyst."""
+    """The run cannot go on; the argument is the message to the analyst."""
 
 
 class AdminSession:
     """One job from its submission to its outcome.
 
-    `fedwad.engines.flare.submit` writes the command.
+    `command` comes from `fedwad.engines.flare.submit`; its "kit" is the folder with the analyst's
+    certificates, FLARE's startup kit. `say` writes one message to standard output.
     """
 
     def __init__(self, command: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
@@ -69,7 +71,9 @@ class AdminSession:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            return new_secure_session(self._user, self._kit, timeout=_LOGIN, auto_login_max_tries=1)
+            return new_secure_session(
+                self._user, self._kit, timeout=_LOGIN_TIMEOUT, auto_login_max_tries=1
+            )
         except (api_spec.AuthenticationError, api_spec.AuthorizationError):
             raise _FailedError(
                 f"The FLARE server at {self._address} does not admit '{self._user}';"
@@ -86,11 +90,11 @@ class AdminSession:
         from nvflare.fuel.flare_api import api_spec
 
         with tempfile.TemporaryDirectory(prefix="fedwad-flare-") as folder:
-            written = write_job_folder(
+            job_folder = write_job_folder(
                 Path(folder) / f"fedwad-{job.algorithm}", job, names, **self._settings
             )
             try:
-                self._id = self._session.submit_job(str(written))
+                self._id = self._session.submit_job(str(job_folder))
             except (api_spec.AuthorizationError, api_spec.InvalidJobDefinition) as error:
                 raise _FailedError(
                     f"The FLARE server does not accept the job ({error}); ask its operator."
@@ -98,7 +102,7 @@ class AdminSession:
         self._say({"line": f"job {self._id} submitted for {', '.join(names)}"})
 
     def _follow(self) -> dict[str, Any]:
-        """Request the progress until there is an outcome."""
+        """Request the progress of the job until there is an outcome, and return the outcome."""
         seen, last_contact = 0, time.monotonic()
         while not self.stopped.wait(_POLL):
             try:
@@ -121,9 +125,9 @@ class AdminSession:
         raise _FailedError("The run was stopped.")
 
     def _request(self, query: dict[str, Any]) -> dict[str, Any]:
-        """Progress and outcome from the server's process of the job; empty while it starts.
+        """Progress and outcome from the process that runs the job at the server.
 
-        Raises ConnectionError if the server cannot be reached.
+        Empty while that process starts. Raises ConnectionError if the server cannot be reached.
         """
         from nvflare.fuel.flare_api import api_spec
 
@@ -132,7 +136,7 @@ class AdminSession:
                 return dict(self._session.do_app_command(self._id, COLLECT, query))
             except api_spec.JobNotRunning:
                 return self._state_without_process()
-        except (api_spec.NoReply, api_spec.InternalError):  # the process does not listen yet
+        except (api_spec.NoReply, api_spec.InternalError):  # the process does not answer yet
             return {}
         except api_spec.AuthorizationError:
             raise _FailedError(
@@ -152,7 +156,10 @@ class AdminSession:
             raise ConnectionError from None
 
     def _state_without_process(self) -> dict[str, Any]:
-        """The state of a job that has not started, which is empty, or that has ended."""
+        """The state of a job that has no process at the server.
+
+        It is empty if the job has not started. If the job has ended, the outcome is in its files.
+        """
         meta = self._session.get_job_meta(self._id)
         status = str(meta.get("status"))
         if not status.startswith("FINISHED"):
@@ -169,8 +176,10 @@ class AdminSession:
         )
 
     def _close(self, state: dict[str, Any]) -> None:
-        """Let the job end. A job that lost a site is aborted, or FLARE would wait for it for
-        minutes."""
+        """Tell the server that the outcome was collected, so that the job can end.
+
+        If the job lost a site it is aborted, because FLARE would wait for that site for minutes.
+        """
         with suppress(Exception):
             self._session.do_app_command(self._id, COLLECT, {"collected": True})
         if state.get("lost"):
@@ -183,7 +192,7 @@ class AdminSession:
 
 
 def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
-    """The wanted sites, or all of them if none is named; each must be connected."""
+    """The wanted sites, or all connected sites if none is named; each must be connected."""
     missing = [name for name in wanted if name not in connected]
     if not connected:
         raise _FailedError("No site is connected to the FLARE server; start the nodes.")
@@ -198,7 +207,7 @@ def _select_sites(wanted: Sequence[str], connected: list[str]) -> list[str]:
 def main() -> None:
     """Carry out the command from standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # prints of FLARE go to standard error
+    os.dup2(2, 1)  # what FLARE prints goes to standard error
 
     def say(message: dict[str, Any]) -> None:
         out.write(json.dumps(message) + "\n")
@@ -206,11 +215,11 @@ def main() -> None:
 
     admin = AdminSession(json.loads(sys.stdin.readline()), say)
 
-    def watch() -> None:
+    def stop_when_input_closes() -> None:
         sys.stdin.read()
         admin.stopped.set()
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=stop_when_input_closes, daemon=True).start()
     try:
         say(admin.run())
     except _FailedError as failure:

@@ -27,20 +27,20 @@ from fedwad.errors import FedwadError
 
 __all__ = ["JobController"]
 
-_COLLECT_TIMEOUT = 60.0  # seconds that an outcome waits for the analyst
-_ABORT_TIMEOUT = 2.0  # the same after FLARE has ended the job
-_POLL = 0.2
+_COLLECT_TIMEOUT = 60.0  # seconds in which the analyst may collect an outcome
+_ABORT_TIMEOUT = 2.0  # the same, after FLARE has aborted the job
+_POLL = 0.2  # seconds between two checks of FLARE's abort signal
 
 
 class JobController(Controller):  # type: ignore[misc]
-    """A workflow of one step: run the job and keep its outcome.
+    """A FLARE workflow with one step: run the job and keep its outcome until it is collected.
 
     Parameters
     ----------
     job : the analyst's `Job` as JSON in base 64
     names : names of the sites
     timeout : seconds that a site may take for one message
-    start : seconds that the processes of the sites may take to start
+    start : seconds that the process of a site may take to start
     resume : whether to continue from the checkpoint of an earlier run of the same job
     collect : whether an analyst's session will collect the outcome
     """
@@ -56,16 +56,16 @@ class JobController(Controller):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._job = base64.b64decode(job).decode()
-        self._names, self._timeout, self._start = names, timeout, start
+        self._names, self._timeout, self._start_timeout = names, timeout, start
         self._resume, self._collect = resume, collect
-        self._lines: list[str] = []
+        self._progress: list[str] = []
         self._outcome: dict[str, Any] | None = None
         self._federation: FlareFederation | None = None
         self._collected = Event()
 
     def start_controller(self, fl_ctx: Any) -> None:
         if self._collect:
-            fl_ctx.get_engine().register_app_command(COLLECT, self._state)
+            fl_ctx.get_engine().register_app_command(COLLECT, self._answer_analyst)
 
     def stop_controller(self, fl_ctx: Any) -> None:
         """FLARE requires this method; there is nothing to stop."""
@@ -77,16 +77,16 @@ class JobController(Controller):  # type: ignore[misc]
             Path(workspace.get_run_dir(fl_ctx.get_job_id())) / OUTCOME, json.dumps(outcome)
         )
         self._outcome = outcome
-        # After a job FLARE needs seconds to deliver files, and minutes if a site was lost, so the
-        # outcome waits here.
+        # After a job FLARE takes seconds to deliver its files, and minutes if a site was lost.
+        # Therefore the job stays alive until the analyst has collected the outcome from it.
         if self._collect:
             self._await_collection(abort_signal)
 
     def _await_collection(self, abort: Any) -> None:
-        done = time.monotonic()
+        start = time.monotonic()
         while not self._collected.wait(_POLL):
             timeout = _ABORT_TIMEOUT if abort.triggered else _COLLECT_TIMEOUT
-            if time.monotonic() - done > timeout:
+            if time.monotonic() - start > timeout:
                 break
 
     def _run(self, abort: Any, fl_ctx: Any, root: Path) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class JobController(Controller):  # type: ignore[misc]
                 self._timeout,
                 self._report,
             )
-            federation.wait_until_ready(min(self._start, self._timeout))
+            federation.wait_until_ready(min(self._start_timeout, self._timeout))
             checkpoint = self._checkpoint(root, fl_ctx.get_prop(FLContextKey.JOB_META) or {})
             result = run(job, federation, checkpoint, resume=checkpoint.exists())
             checkpoint.unlink(missing_ok=True)
@@ -113,10 +113,12 @@ class JobController(Controller):  # type: ignore[misc]
             return internal_outcome(error)
 
     def _checkpoint(self, root: Path, meta: dict[str, Any]) -> Path:
-        """The file with the replies so far to this analyst's job; removed unless the run
-        resumes."""
-        variable, name = CHECKPOINTS
-        folder = Path(os.environ.get(variable) or root / name)
+        """The path of the file that keeps the replies to this job of this analyst.
+
+        Unless the run resumes, the file of an earlier run is deleted.
+        """
+        variable, default = CHECKPOINTS
+        folder = Path(os.environ.get(variable) or root / default)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = json.dumps([self._job, self._names, str(meta.get("submitter_name", ""))])
         path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.journal"
@@ -125,24 +127,25 @@ class JobController(Controller):  # type: ignore[misc]
         return path
 
     def _report(self, line: str) -> None:
-        self._lines.append(line)
+        self._progress.append(line)
         self.logger.info(PROGRESS + line)
 
-    def _state(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
-        """The progress after the first `seen` lines, and the outcome if the job has ended.
+    def _answer_analyst(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:  # noqa: ARG002
+        """The lines of progress that the analyst has not seen, and the outcome once there is one.
 
-        FLARE calls this only for users to whom the server's authorization.json grants "app_command"
-        on this job.
+        `data` may hold `seen`, the number of lines that the analyst has, and `collected`, which is
+        true once the analyst has the outcome. FLARE calls this only for users to whom the server's
+        authorization.json grants "app_command" on this job.
         """
         query = data if isinstance(data, dict) else {}
         if query.get("collected"):
             self._collected.set()
         lost = sorted(self._federation.lost) if self._federation is not None else []
         return {
-            "lines": self._lines[int(query.get("seen", 0)) :],
+            "lines": self._progress[int(query.get("seen", 0)) :],
             "outcome": self._outcome,
             "lost": lost,
         }
 
     def process_result_of_unknown_task(self, *_: Any) -> None:
-        """Sites have no tasks, so results of tasks are ignored."""
+        """FLARE requires this method; this controller gives sites no tasks, so no result is due."""

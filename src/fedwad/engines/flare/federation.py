@@ -20,7 +20,7 @@ __all__ = ["FlareFederation"]
 
 _POLL = 0.2  # seconds between two checks of FLARE's abort signal
 _PING = 2.0  # seconds that a site may take to answer a ping
-_PULSE = 5.0  # seconds between two pings of a site that is working
+_PULSE = 5.0  # seconds between two pings of a site whose reply is awaited
 _LOST = 30.0  # seconds without an answer to pings after which a site counts as lost
 
 _ABSENT = Failure(
@@ -33,14 +33,18 @@ _UNREACHABLE = Failure(
 
 
 class FlareFederation(RemoteFederation):
-    """The sites of a job, reached over FLARE's cell network from the server's process of the job.
+    """The sites of a job, reached from the process that runs the job at the server.
+
+    Messages travel over FLARE's cell network. FLARE calls a process in that network a cell; it has
+    nothing to do with the cells of a summary. `lost` are the sites whose reply to some message is
+    missing.
 
     Parameters
     ----------
     engine : FLARE's server engine of the job
     job_id : FLARE's name of the job
     abort : FLARE's signal that the job must stop
-    names : the sites, by the names in their certificates
+    names : names of the sites, as in their certificates
     timeout : seconds that a site may take for one message
     on_progress : called with a line about each exchange
     """
@@ -55,9 +59,9 @@ class FlareFederation(RemoteFederation):
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(names, timeout)
-        self._cell, self._abort = engine.get_cell(), abort
-        self._on_progress: Callable[[str], object] = on_progress or str
-        self._cells = {
+        self._own_cell, self._abort = engine.get_cell(), abort
+        self._on_progress = on_progress or _ignore
+        self._addresses = {
             client.name: FQCN.join([client.get_fqcn(), job_id]) for client in engine.get_clients()
         }
         self.lost: set[str] = set()
@@ -66,7 +70,7 @@ class FlareFederation(RemoteFederation):
         """Wait until each site has read its data.
 
         A site whose process does not answer within `patience` seconds takes no part. A site that
-        answers may read its data for as long as it may take for one message.
+        answers may take as long to read its data as it may take for one message.
         """
         start = time.monotonic()
         waiting = self._participants(self.names)
@@ -76,30 +80,31 @@ class FlareFederation(RemoteFederation):
             self._raise_if_aborted(unreachable)
             if time.monotonic() - start > patience:
                 for name in unreachable:
-                    del self._cells[name]
+                    del self._addresses[name]
             waiting = self._participants(name for name in waiting if answers[name] != OPEN)
             time.sleep(_POLL if waiting else 0)
         ready = self._participants(self.names)
         self._on_progress(f"{_joined(ready) or 'no site'} ready")
 
     def _participants(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name in self._cells]
+        return [name for name in names if name in self._addresses]
 
     def exchange(
         self, messages: Mapping[str, bytes], timeout: float
     ) -> Mapping[str, bytes | Failure]:
         """Send one message to each site and collect what comes back before the deadline.
 
-        FLARE restarts its own timeout for sending, working and receiving, so the deadline is kept
-        here. A site that is working answers pings. A site that does not is given up early.
+        FLARE counts its own timeout anew for sending, computing and receiving, so the deadline is
+        checked here. A site that is computing still answers pings. A site that answers none for
+        `_LOST` seconds is given up before the deadline.
         """
-        start, stop = time.monotonic(), Signal()
-        calls = self._calls(MESSAGE, messages, timeout, stop)
+        start, end_calls = time.monotonic(), Signal()
+        calls = self._calls(MESSAGE, messages, timeout, end_calls)
         try:
             gone = self._await(calls, start + timeout)
             replies = {name: _reply(calls.get(name), name in gone, timeout) for name in messages}
         finally:
-            stop.trigger("the time is up")  # ends calls that still wait and drops their replies
+            end_calls.trigger("the time is up")  # replies that come later are dropped
         silent = _failed(replies)
         self.lost |= set(silent)
         missing = f", nothing from {_joined(silent)}" if silent else ""
@@ -110,64 +115,69 @@ class FlareFederation(RemoteFederation):
         return replies
 
     def _await(self, calls: Mapping[str, Future[Any]], deadline: float) -> set[str]:
-        """Wait for the calls until the deadline or FLARE's abort signal; returns the lost sites."""
+        """Wait for the calls until the deadline or FLARE's abort signal.
+
+        Returns the sites that stopped answering pings.
+        """
         gone: set[str] = set()
-        pulse = time.monotonic()
-        last_seen = dict.fromkeys(calls, pulse)
+        last_ping = time.monotonic()
+        last_seen = dict.fromkeys(calls, last_ping)
         while pending := _unfinished(calls, gone):
             left = deadline - time.monotonic()
             if left <= 0 or self._abort.triggered:
                 break
             wait([calls[name] for name in pending], timeout=min(_POLL, left))
-            if time.monotonic() - pulse > _PULSE:
+            if time.monotonic() - last_ping > _PULSE:
                 unreachable = self._unreachable(pending, left)
-                pulse = time.monotonic()
-                last_seen |= {name: pulse for name in pending if name not in unreachable}
-                gone |= {name for name in pending if pulse - last_seen[name] > _LOST}
+                last_ping = time.monotonic()
+                last_seen |= {name: last_ping for name in pending if name not in unreachable}
+                gone |= {name for name in pending if last_ping - last_seen[name] > _LOST}
         self._raise_if_aborted(pending)
         return gone
 
     def _ping(self, names: Sequence[str], timeout: float) -> dict[str, bytes | Failure]:
-        """The answer of each site to the question whether it is ready, or a Failure."""
-        seconds, stop = max(0.0, min(_PING, timeout)), Signal()
-        calls = self._calls(READY, dict.fromkeys(names, b""), seconds, stop)
+        """Ask sites whether they have read their data; the answer of each, or a Failure."""
+        seconds, end_calls = max(0.0, min(_PING, timeout)), Signal()
+        calls = self._calls(READY, dict.fromkeys(names, b""), seconds, end_calls)
         wait(calls.values(), timeout=seconds)
         answers = {name: _result(call, seconds) for name, call in calls.items()}
-        stop.trigger("the time is up")
+        end_calls.trigger("the time is up")
         return answers
 
     def _unreachable(self, names: Sequence[str], timeout: float) -> list[str]:
         return _failed(self._ping(names, timeout))
 
     def _calls(
-        self, topic: str, messages: Mapping[str, bytes], timeout: float, stop: Any
+        self, topic: str, messages: Mapping[str, bytes], timeout: float, end_calls: Any
     ) -> dict[str, Future[Any]]:
-        """Call each site that takes part, in a thread of its own."""
-        cells = {name: self._cells[name] for name in messages if name in self._cells}
-        pool = ThreadPoolExecutor(max_workers=max(1, len(cells)), thread_name_prefix="fedwad")
+        """Call each site that takes part, in a thread of its own; `end_calls` ends the calls."""
+        addresses = {name: self._addresses[name] for name in messages if name in self._addresses}
+        pool = ThreadPoolExecutor(max_workers=max(1, len(addresses)), thread_name_prefix="fedwad")
         calls = {
-            name: pool.submit(self._call, topic, cell, messages[name], timeout, stop)
-            for name, cell in cells.items()
+            name: pool.submit(self._call, topic, address, messages[name], timeout, end_calls)
+            for name, address in addresses.items()
         }
         pool.shutdown(wait=False)
         return calls
 
-    def _call(self, topic: str, cell: str, payload: bytes, timeout: float, stop: Any) -> Any:
-        return self._cell.send_request(
+    def _call(
+        self, topic: str, address: str, payload: bytes, timeout: float, end_calls: Any
+    ) -> Any:
+        return self._own_cell.send_request(
             channel=CHANNEL,
             topic=topic,
-            target=cell,
+            target=address,
             request=new_cell_message({}, payload),
             timeout=timeout,
             optional=True,
-            abort_signal=stop,
+            abort_signal=end_calls,
         )
 
     def _raise_if_aborted(self, pending: Sequence[str]) -> None:
         """Raise FederationError if FLARE has aborted the job.
 
-        FLARE does so when the process of the job ends at one site. It does not say which site, but
-        that site no longer answers pings.
+        FLARE aborts a job when the process of the job ends at one site. It does not say which
+        site, but that site no longer answers pings.
         """
         if not self._abort.triggered:
             return
@@ -191,7 +201,7 @@ def _failed(answers: Mapping[str, bytes | Failure]) -> list[str]:
 
 
 def _reply(call: Future[Any] | None, gone: bool, timeout: float) -> bytes | Failure:
-    """The reply of a site, or the reason why there is none."""
+    """The reply of a site, or the reason why there is none. Without a call it takes no part."""
     if call is None:
         return _ABSENT
     return _GONE if gone else _result(call, timeout)
@@ -199,19 +209,23 @@ def _reply(call: Future[Any] | None, gone: bool, timeout: float) -> bytes | Fail
 
 def _result(call: Future[Any], timeout: float) -> bytes | Failure:
     """The bytes that a call returned, or the reason why it returned none."""
-    late = Failure(
+    timed_out = Failure(
         "silent", f"no reply came within {timeout:g} seconds; check that the site is running."
     )
     if not call.done():
-        return late
+        return timed_out
     message: Any = None if call.exception() else call.result()
     if message is None:
         return _UNREACHABLE
     code = message.get_header(MessageHeaderKey.RETURN_CODE, ReturnCode.OK)
     if code == ReturnCode.OK:
         return bytes(message.payload or b"")
-    return late if code == ReturnCode.TIMEOUT else _UNREACHABLE
+    return timed_out if code == ReturnCode.TIMEOUT else _UNREACHABLE
 
 
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(names)
+
+
+def _ignore(_: str) -> None:
+    """Report no progress."""

@@ -8,42 +8,54 @@ from fedwad.report.page._text import cleaned, escape, name, tag
 
 __all__ = ["class_columns", "class_data", "class_figure"]
 
-_MOST = 4  # classes of a site that are listed
+_MOST_LISTED = 4  # classes of one site
 
 
-def _listed(found: Explanation, site: str) -> list[ClassShare]:
-    return [one for one in found.classes if one.site == site][:_MOST]
+def _listed(explanation: Explanation, site: str) -> list[ClassShare]:
+    """The classes of one site that the page lists."""
+    return [share for share in explanation.classes if share.site == site][:_MOST_LISTED]
 
 
-def class_data(found: Explanation, at: dict[str, int]) -> list[list[list[int]]]:
-    """For both sites: number, thousandths of the rows and of the distance, and the column."""
+def class_data(explanation: Explanation, column_index: dict[str, int]) -> list[list[list[int]]]:
+    """The listed classes of the first site and of the second, as integers for the page's script.
+
+    Each class is [its number, its rows in thousandths of the site's rows, its contribution in
+    thousandths of the squared distance, the index of the column that contributes most to that].
+    """
     return [
         [
-            [one.number, round(1000 * one.weight), round(1000 * one.share), at[one.column]]
-            for one in _listed(found, site)
+            [
+                share.number,
+                round(1000 * share.weight),
+                round(1000 * share.share),
+                column_index[share.column],
+            ]
+            for share in _listed(explanation, site)
         ]
-        for site in found.sites
+        for site in explanation.sites
     ]
 
 
-def class_columns(found: Explanation) -> set[str]:
-    """The columns that a list of classes names."""
-    return {one.column for site in found.sites for one in _listed(found, site)}
+def class_columns(explanation: Explanation) -> set[str]:
+    """The names of the columns in the list of classes."""
+    return {share.column for site in explanation.sites for share in _listed(explanation, site)}
 
 
-def class_figure(found: Explanation, hidden: bool) -> str:
+def class_figure(explanation: Explanation, hidden: bool) -> str:
     """The classes of both sites that contribute most to their distance; empty without labels."""
-    if not found.classes:
+    if not explanation.classes:
         return ""
-    items = "".join(_item(one) for site in found.sites for one in _listed(found, site))
+    items = "".join(
+        _item(share) for site in explanation.sites for share in _listed(explanation, site)
+    )
     return tag(
         "div",
         tag("h3", "Which classes contribute most"),
         tag("ul", items, class_="causes", id="classes-list"),
         tag(
             "p",
-            "Names of labels are not sent, and numbers follow no order of names: a site knows its"
-            " class by the part of its rows.",
+            "Sites do not send the names of classes, and the numbers do not follow the order of the"
+            " names. A site recognises a class by the percentage of its rows.",
             class_="caption",
         ),
         class_="classes",
@@ -52,12 +64,12 @@ def class_figure(found: Explanation, hidden: bool) -> str:
     )
 
 
-def _item(one: ClassShare) -> str:
-    rows, column = f"{100 * one.weight:.1f}%", name(cleaned(one.column))
+def _item(share: ClassShare) -> str:
+    rows, column = f"{100 * share.weight:.1f}%", name(cleaned(share.column))
     return tag(
         "li",
-        tag("span", name(cleaned(one.site)), f" class {one.number}", class_="column"),
-        tag("b", escape(percent(one.share)), class_="part"),
-        tag("span", tag("i", style=f"width:{100 * one.share:.1f}%"), class_="bar-of"),
+        tag("span", name(cleaned(share.site)), f" class {share.number}", class_="column"),
+        tag("b", escape(percent(share.share)), class_="part"),
+        tag("span", tag("i", style=f"width:{100 * share.share:.1f}%"), class_="bar-of"),
         tag("span", f"{escape(rows)} of its rows, mostly in {column}", class_="at-site"),
     )

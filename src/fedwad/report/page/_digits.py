@@ -1,4 +1,4 @@
-"""The number of digits on a page, and their rounding."""
+"""How many digits the numbers on a page have, and how they are rounded."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 
 __all__ = ["Digits", "Way", "outwards"]
 
-#: A certified lower bound is rounded down and an upper bound up, so that the printed interval is
-#: certified too.
+#: The direction of rounding. A certified lower bound is rounded down and an upper bound up, so that
+#: the printed interval is certified too.
 Way = Literal["nearest", "down", "up"]
-# Certificates hold up to this relative rounding; without it 2.9 would be printed as 2.89.
-_SLACK = 1e-9
+# Certified bounds are exact up to this relative error. Without this allowance, a lower bound of 2.9
+# from which rounding took the last bit would be printed as 2.89.
+_RELATIVE_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
 class Digits:
-    """A common number of decimals, in units of 10^exponent.
+    """A number of decimals that several numbers share, after division by 10^exponent.
 
-    The exponent is 0 except for very large or very small numbers.
+    The exponent is 0 unless the numbers are very large or very small.
     """
 
     decimals: int
@@ -30,17 +31,19 @@ class Digits:
 
     @classmethod
     def fitting(cls, numbers: Any, significant: int = 3) -> Digits:
-        """Enough decimals for `significant` digits of the largest number, and two of the smallest.
+        """Enough decimals for `significant` digits of the largest number and two of the smallest.
+
+        For the sake of the smallest number there are at most two more decimals.
 
         >>> Digits.fitting([3.2149, 1.5]).text(3.2149)
         '3.21'
         """
-        known = np.abs(np.asarray(numbers, dtype=float).ravel())
-        known = known[np.isfinite(known) & (known > 0)]
-        if not len(known):
+        sizes = np.abs(np.asarray(numbers, dtype=float).ravel())
+        sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+        if not len(sizes):
             return cls(2)
         largest, smallest = (
-            math.floor(math.log10(number)) for number in (known.max(), known.min())
+            math.floor(math.log10(number)) for number in (sizes.max(), sizes.min())
         )
         exponent = largest if largest >= 6 or largest <= -4 else 0
         decimals = max(0, significant - 1 - largest + exponent)
@@ -55,17 +58,20 @@ class Digits:
         return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
 
     def whole(self, numbers: Any, way: Way = "nearest") -> list[int | None]:
-        """The numbers in units of their last digit, None where a number is not finite."""
+        """The numbers as integers, in units of the last printed digit.
+
+        With two decimals 3.21 is 321. A number that is not finite is None.
+        """
         values = np.asarray(numbers, dtype=float).ravel()
         values = np.where(np.isfinite(values), values, np.nan)
-        if self.exponent < -300:
+        if self.exponent < -300:  # one power of ten would overflow
             values = values * 1e200 * 10.0 ** (self.decimals - self.exponent - 200)
         else:
             values = values * 10.0 ** (self.decimals - self.exponent)
         if way == "down":
-            values = np.floor(values + _SLACK * np.abs(values))
+            values = np.floor(values + _RELATIVE_ERROR * np.abs(values))
         elif way == "up":
-            values = np.ceil(values - _SLACK * np.abs(values))
+            values = np.ceil(values - _RELATIVE_ERROR * np.abs(values))
         else:
             values = np.rint(values)
         return [int(value) if math.isfinite(value) else None for value in values]
