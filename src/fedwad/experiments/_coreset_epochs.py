@@ -1,9 +1,11 @@
-"""The paper's epochs of a coreset on a GPU, where 1000 of them take a minute or two.
+"""The paper's computation of a coreset on a GPU, where 1000 epochs take a minute or two.
 
-It is what `fedwad.coreset(method="fedwad")` does, for all asked clients at once and in single
-precision. Exact transport is replaced by an entropic one, min <C, P> + e KL(P | a b'), with e
-shrinking to 3/10000 of the mean cost. Rows and columns of exp(-C / e) are normalised in turn as
-logarithms, which is one kernel each. For this experiment only; the library always solves exactly.
+An epoch does what an epoch of `fedwad.coreset(method="fedwad")` does, but in single precision, and
+it handles its clients all at once. Exact transport is replaced by entropic transport: the plan P
+minimises <C, P> + e KL(P | a b') for the cost matrix C and the weights a and b. The regularisation
+e decreases to 3/10000 of the mean cost. Sinkhorn's iterations normalise the rows and the columns of
+exp(-C / e) in turn, as logarithms; each of the two is one GPU kernel. Only this experiment does so;
+the library always solves exactly.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from fedwad.ot import Floats
 
 __all__ = ["Epochs", "gradient", "run_epochs"]
 
-_SMALLEST, _FIRST, _FALLS = 3e-4, 0.3, 0.45  # e as a part of the mean cost
-_COLD, _WARM = 10, 60  # iterations for each e, and after a small move
-_ROUNDS, _ASKED = 20, 10
-_DECAYS = 0.9, 0.999  # of Adam
+_FIRST_E, _LAST_E = 0.3, 3e-4  # as fractions of the mean cost
+_E_FACTOR = 0.45  # from one e to the next
+_COLD_STEPS = 10  # Sinkhorn iterations for each e, without initial potentials
+_WARM_STEPS = 60  # Sinkhorn iterations for the last e, from the potentials of the round before
+_ROUNDS, _ASKED = 20, 10  # rounds of FedWaD in an epoch, and clients that are asked
+_DECAYS = 0.9, 0.999  # Adam's decay rates for the averages of gradients and of their squares
 
 
 @dataclass(eq=False)
@@ -43,59 +47,65 @@ def run_epochs(
     seed: int = 0,
     device: str = "cuda",
 ) -> Epochs:
-    """Epochs of FedWaD with clients (N, n, d): ten of them are asked in each.
+    """Fit a coreset of `size` points to clients (N, n, d); each epoch asks ten of the clients.
 
-    The learning rate falls linearly to a twentieth. Points are kept after the last epoch, and after
-    those in `keep`.
+    The learning rate falls linearly from `rate` to a twentieth of it. The result has the points
+    after the last epoch and after the epochs in `keep`.
     """
     X = torch.as_tensor(data, device=device)
     rng = np.random.default_rng([seed, 2, support])
     mean, scale = X.mean((0, 1)), X.std((0, 1), correction=0)
-    atoms, fill = (
+    atoms, fillers = (
         mean + scale * torch.as_tensor(_normal(rng, count, X.shape[2]), device=device)
         for count in (size, max(support, 2))
     )
-    first, second = torch.zeros_like(atoms), torch.zeros_like(atoms)
-    found = Epochs()
+    average, average_square = torch.zeros_like(atoms), torch.zeros_like(atoms)  # of gradients
+    result = Epochs()
     for epoch in range(1, epochs + 1):
         picked = rng.choice(len(X), min(_ASKED, len(X)), replace=False)
-        core = atoms.expand(len(picked), -1, -1)
-        z = torch.stack([_start(atoms, fill, support, rng) for _ in picked])
-        gradients, losses = gradient(X[torch.as_tensor(picked, device=device)], core, z)
+        same_atoms = atoms.expand(len(picked), -1, -1)  # for each client
+        z = torch.stack([_first_support(atoms, fillers, support, rng) for _ in picked])
+        gradients, losses = gradient(X[torch.as_tensor(picked, device=device)], same_atoms, z)
         mean_gradient = gradients.mean(0)
-        first = _DECAYS[0] * first + (1 - _DECAYS[0]) * mean_gradient
-        second = _DECAYS[1] * second + (1 - _DECAYS[1]) * mean_gradient**2
-        root = (second / (1 - _DECAYS[1] ** epoch)).sqrt()
+        average = _DECAYS[0] * average + (1 - _DECAYS[0]) * mean_gradient
+        average_square = _DECAYS[1] * average_square + (1 - _DECAYS[1]) * mean_gradient**2
+        root = (average_square / (1 - _DECAYS[1] ** epoch)).sqrt()
         step = rate * max(0.05, 1 - (epoch - 1) / epochs)
-        atoms = atoms - step * first / (1 - _DECAYS[0] ** epoch) / (root + 1e-12 * root.max())
-        found.curve.append(float(losses.mean()))
+        atoms = atoms - step * average / (1 - _DECAYS[0] ** epoch) / (root + 1e-12 * root.max())
+        result.curve.append(float(losses.mean()))
         if epoch in keep or epoch == epochs:
-            found.points[epoch] = atoms.double().cpu().numpy()
-    return found
+            result.points[epoch] = atoms.double().cpu().numpy()
+    return result
 
 
 def _normal(rng: np.random.Generator, count: int, features: int) -> NDArray[np.float32]:
     return rng.standard_normal((count, features)).astype(np.float32)
 
 
-def _start(atoms: Tensor, fill: Tensor, support: int, rng: np.random.Generator) -> Tensor:
-    """The first support: the coreset, filled up with random points about the mean of the data."""
-    extra = rng.permutation(len(fill))[: max(0, support - len(atoms))]
-    return torch.cat([atoms[:support], fill[torch.as_tensor(extra, device=fill.device)]])
+def _first_support(
+    atoms: Tensor, fillers: Tensor, support: int, rng: np.random.Generator
+) -> Tensor:
+    """`support` points: those of the coreset and, if these are too few, some of the fillers."""
+    extra = rng.permutation(len(fillers))[: max(0, support - len(atoms))]
+    return torch.cat([atoms[:support], fillers[torch.as_tensor(extra, device=fillers.device)]])
 
 
 def gradient(x: Tensor, atoms: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients (B, S, d) of W2(atoms, xi) in the atoms, and FedWaD's estimates (B,).
+    """For each of B sites the gradient of W2(atoms, xi) with respect to the atoms, and FedWaD's
+    estimate of W2(site, atoms).
 
-    xi is FedWaD's support after its rounds between each site (B, n, d) and the atoms, from z on.
+    `x` (B, n, d) are the samples of the sites, and `atoms` (B, S, d) the points of the coreset,
+    once for each site. xi is the support that FedWaD reaches between a site and the atoms, and `z`
+    the support from which it starts. Returns arrays (B, S, d) and (B,).
     """
-    of_site = of_server = of_both = None  # potentials, for a warm start
+    g_site = g_server = g_both = None  # potentials of the last round, to start the next from
     for _ in range(_ROUNDS):
-        from_site, of_site = _transport(_cost(x, z), of_site)
-        from_server, of_server = _transport(_cost(atoms, z), of_server)
-        site, server = (_means(from_site, x) + z) / 2, (_means(from_server, atoms) + z) / 2
+        site_plan, g_site = _transport(_cost(x, z), g_site)
+        server_plan, g_server = _transport(_cost(atoms, z), g_server)
+        # Midpoints between z and the site's samples, and between z and the atoms.
+        site, server = (_means(site_plan, x) + z) / 2, (_means(server_plan, atoms) + z) / 2
         cost = _cost(server, site)
-        plan, of_both = _transport(cost, of_both)
+        plan, g_both = _transport(cost, g_both)
         z = (server + plan @ site / plan.sum(-1, keepdim=True)) / 2
     estimates = 2 * (plan * cost).sum((-1, -2)).sqrt()
     cost = _cost(z, atoms)
@@ -105,31 +115,38 @@ def gradient(x: Tensor, atoms: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _means(plan: Tensor, x: Tensor) -> Tensor:
+    """For each column of the plan, the mean of the points x of which it receives mass."""
     return plan.transpose(-1, -2) @ x / plan.sum(-2)[..., None]
 
 
 def _cost(x: Tensor, z: Tensor) -> Tensor:
-    """Squared distances (B, n, S)."""
+    """Squared distances (B, n, S) between points (B, n, d) and (B, S, d)."""
     cross = x @ z.transpose(-1, -2)
     return ((x**2).sum(-1)[..., None] + (z**2).sum(-1)[..., None, :] - 2 * cross).clamp(min=0)
 
 
 def _transport(cost: Tensor, g: Tensor | None) -> tuple[Tensor, Tensor]:
-    """A plan between equal weights and its potentials of columns, in units of the mean cost."""
+    """A plan between uniform weights, and the potentials of its columns in units of the mean cost.
+
+    `g` are potentials to start from, or None.
+    """
     cost = cost / cost.mean((-1, -2), keepdim=True).clamp(min=1e-12)
-    e, steps = (_FIRST, _COLD) if g is None else (_SMALLEST, _WARM)
+    e, steps = (_FIRST_E, _COLD_STEPS) if g is None else (_LAST_E, _WARM_STEPS)
     g = torch.zeros_like(cost[..., :1, :]) if g is None else g
     while True:
         scaled = -cost / e
-        found = _normalised(scaled + g / e, steps)
-        g = (found - scaled)[..., :1, :] * e
-        if e <= _SMALLEST:
-            return found.exp() / cost.shape[-2], g
-        e = max(_SMALLEST, e * _FALLS)
+        log_plan = _normalised(scaled + g / e, steps)
+        g = (log_plan - scaled)[..., :1, :] * e
+        if e <= _LAST_E:
+            return log_plan.exp() / cost.shape[-2], g
+        e = max(_LAST_E, e * _E_FACTOR)
 
 
 def _normalised(matrix: Tensor, steps: int) -> Tensor:
-    """Sinkhorn's iterations; rows first, so that potentials of columns are used."""
+    """Sinkhorn's iterations on the logarithms of a plan.
+
+    Rows are normalised first, since the potentials to start from are those of the columns.
+    """
     for _ in range(steps):
         matrix = torch.log_softmax(torch.log_softmax(matrix, -1), -2)
     return torch.log_softmax(matrix, -1)

@@ -1,4 +1,4 @@
-"""Reading data: arrays, data frames and files."""
+"""Reading the data of one site from arrays, data frames and files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from fedwad.tables import Schema, Table, agree, check_file, file_suffix, is_fram
 
 __all__ = ["FORMATS", "is_readable", "read", "read_raw"]
 
-#: File endings that can be read; those of text also with `.gz`.
+#: File endings that can be read. The endings of text files may be followed by `.gz`.
 FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 
+# The functions that write NumPy's formats, for messages.
 _WRITERS = {".npy": "numpy.save", ".npz": "numpy.savez"}
-_FEATURES = Columns()  # every column is a feature
+_NO_OPTIONS = Columns()  # every column is a feature, taken as it is
+# Names of the arrays in an .npz file; of several the first counts.
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
     ("y", "labels"),
@@ -32,45 +34,46 @@ _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
 
 
 def is_readable(path: Path) -> bool:
-    """Whether the ending of a file is one of `FORMATS`, or that of a text with `.gz`."""
+    """Whether the ending of a file is one of `FORMATS`, or that of a text file and `.gz`."""
     return file_suffix(path) in FORMATS
 
 
-def read(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset:
+def read(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset:
     """A Dataset of an array, a pair (X, y), a data frame or the path of a file.
 
-    A table is encoded by the schema in `columns`; with "auto" by a schema of this table alone.
+    A table is encoded by the schema in `columns`. If that is "auto", the schema is made from this
+    table alone.
     """
-    held = read_raw(source, name, columns)
-    if isinstance(held, Dataset):
-        return held
+    raw = read_raw(source, name, columns)
+    if isinstance(raw, Dataset):
+        return raw
     if isinstance(columns.schema, Schema):
-        return held.encoded(columns.schema)
+        return raw.encoded(columns.schema)
     if columns.schema is None:
-        return held.plain()
-    return held.encoded(agree({name: held.profile(1)}))
+        return raw.plain()
+    return raw.encoded(agree({name: raw.profile(1)}))
 
 
-def read_raw(source: Any, name: str = "data", columns: Columns = _FEATURES) -> Dataset | RawTable:
-    """A RawTable of a data frame or a file with named columns; otherwise as `read`."""
+def read_raw(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset | RawTable:
+    """A RawTable of a data frame or a file with named columns, not encoded; else a Dataset."""
     if isinstance(source, RawTable):
         return source
     if isinstance(source, str | Path):
         return _read_file(Path(source), columns)
     if _is_pair(source):
-        return _labelled(source, name, columns)
+        return _read_pair(source, name, columns)
     if is_frame(source) or isinstance(source, Table):
         return _read_columns(source, name, columns)
     _refuse_drop(columns, name)
     if isinstance(source, Dataset):
         return source
     if columns.label is not None:
-        raise InputError(f"{name} has no named columns; a label column is one of a table.")
+        raise InputError(f"{name} has no named columns; only a table can have a label column.")
     return Dataset(source if isinstance(source, Measure) else Measure(source, name=name))
 
 
 def _read_columns(source: Any, name: str | None, columns: Columns) -> Dataset | RawTable:
-    """A RawTable; a Dataset if the columns have no names, by which a schema could encode them."""
+    """A RawTable, or a Dataset if the columns have no names, which a schema would need."""
     table = read_table(
         source,
         name,
@@ -79,10 +82,12 @@ def _read_columns(source: Any, name: str | None, columns: Columns) -> Dataset | 
         label=columns.label,
         by_cell=columns.by_cell,
     )
-    marked = tuple(column.without(columns.missing_in(column.name)) for column in table.columns)
-    table = replace(table, columns=marked) if columns.missing else table
-    held = RawTable(table, columns.label, by_cell=columns.by_cell)
-    return held if table.named else held.plain()
+    with_missing = tuple(
+        column.without(columns.missing_in(column.name)) for column in table.columns
+    )
+    table = replace(table, columns=with_missing) if columns.missing else table
+    raw = RawTable(table, columns.label, by_cell=columns.by_cell)
+    return raw if table.named else raw.plain()
 
 
 def _is_pair(source: Any) -> bool:
@@ -94,20 +99,21 @@ def _is_pair(source: Any) -> bool:
     )
 
 
-def _labelled(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
-    held = read_raw(pair[0], name, replace(columns, label=None))
+def _read_pair(pair: Any, name: str, columns: Columns) -> Dataset | RawTable:
+    """The data of a pair (X, y) of samples and labels."""
+    raw = read_raw(pair[0], name, replace(columns, label=None))
     try:
         labels = as_labels(pair[1])
     except InputError as error:
         raise InputError(f"In {name}: {error}") from None
-    if isinstance(held, Dataset):
-        return Dataset(held.measure, labels, held.features)
-    if labels.shape != (held.table.rows,):
+    if isinstance(raw, Dataset):
+        return Dataset(raw.measure, labels, raw.features)
+    if labels.shape != (raw.table.rows,):
         raise InputError(
-            f"{held.table.rows} samples came with labels of shape {labels.shape}; give one label"
+            f"{raw.table.rows} samples came with labels of shape {labels.shape}; give one label"
             " per sample."
         )
-    return RawTable(held.table, labels=labels, by_cell=columns.by_cell)
+    return RawTable(raw.table, labels=labels, by_cell=columns.by_cell)
 
 
 def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
@@ -123,7 +129,7 @@ def _read_file(path: Path, columns: Columns) -> Dataset | RawTable:
         hint = f"a complete file written by {_WRITERS[suffix]}, without objects in it"
         raise InputError(f"{path} cannot be read as {path.suffix}; is it {hint}?") from None
     if columns.label is not None:
-        raise InputError(f"{path} has no named columns; a label column is one of a table.")
+        raise InputError(f"{path} has no named columns; only a table can have a label column.")
     _refuse_drop(columns, str(path))
     return content
 
@@ -141,25 +147,25 @@ def _read_npz(path: Path) -> Dataset:
     with np.load(path, allow_pickle=False) as archive:
         keys = list(archive.files)
 
-        def first(names: tuple[str, ...]) -> Any:
+        def first_of(names: tuple[str, ...]) -> Any:
             found = [name for name in names if name in keys]
             return archive[found[0]] if found else None
 
         others = [key for key in keys if key not in _LABEL_KEYS + _WEIGHT_KEYS]
-        points = archive[others[0]] if len(others) == 1 else first(_POINT_KEYS)
+        points = archive[others[0]] if len(others) == 1 else first_of(_POINT_KEYS)
         if points is None:
             raise InputError(
                 f"{path} holds the arrays {', '.join(keys) or '(none)'}; name the samples X"
                 " and their labels, if there are any, y."
             )
-        labels, weights = first(_LABEL_KEYS), first(_WEIGHT_KEYS)
+        labels, weights = first_of(_LABEL_KEYS), first_of(_WEIGHT_KEYS)
     return Dataset(*_without_zero_weights(points, labels, weights, str(path)))
 
 
 def _without_zero_weights(
     points: Any, labels: Any, weights: Any, name: str
 ) -> tuple[Measure, NDArray[Any] | None]:
-    """Measure and labels without the samples of weight zero, which a measure drops."""
+    """The measure and its labels. A measure drops samples of weight zero, so their labels go."""
     measure = Measure(points, weights, name=name)
     if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]

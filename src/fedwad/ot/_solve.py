@@ -1,4 +1,4 @@
-"""The exact solver: choose a method, check its answer, return a plan."""
+"""Exact transport: choose a solver, prove its answer optimal, return the plan."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
-_ROWS = 256  # processed at a time
-_REFINEMENTS = 6  # at most
-_TINY = 1e-100  # coordinates below it have squares that may vanish
-_LARGEST_ORDER = 100  # beyond, costs vanish beside the largest
-# The small-support solver: for fewer costs and samples the others take milliseconds, and the first
-# use compiles it.
-_WORTH_COMPILING, _MANY_SAMPLES, _SINKS, _WEIGHTED_SAMPLES_PER_SINK = 100_000, 3000, 1500, 100
+_ROWS_AT_ONCE = 256  # rows of the cost matrix in one step of a computation
+_MOST_SIMPLEX_ANSWERS = 6  # the first of the network simplex and its refinements
+_TINY = 1e-100  # smaller coordinates have squares that may underflow to zero
+_LARGEST_ORDER = 100  # for larger p all costs are nearly zero in comparison with the largest
+# The first use of the small-support solver compiles it. It is worth that from so many costs or
+# samples on, because the other solvers take milliseconds for smaller problems.
+_MANY_COSTS, _MANY_SAMPLES = 100_000, 3000
+# A sink is a point of the smaller measure.
+_MOST_SINKS, _WEIGHTED_SAMPLES_PER_SINK = 1500, 100
 
 
 def wasserstein(
@@ -70,9 +72,8 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
     """Optimal plan between two measures, with its proof.
 
     Measures on a line are sorted; equally many points of equal weight are an assignment; many
-    points against few have a solver of their own; everything else goes to the network simplex. An
-    answer that fails its own proof is computed again by the next slower solver before it is given
-    up.
+    points against few have a solver of their own; everything else goes to the network simplex. If
+    the duality gap does not prove an answer optimal, the next slower solver computes another one.
 
     Parameters
     ----------
@@ -100,28 +101,28 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
             " a distance needs the same features on both sides."
         )
     x, y, scale = _rescaled(mu, nu)
-    proof: Proof | None = None
+    best: Proof | None = None
     failure: CertificateError | None = None
     for solver, attempt in _attempts(x, y, p, start, scale):
         try:
-            found, length = attempt()
+            solution, length = attempt()
         except CertificateError as error:
             failure = error
             continue
-        latest = Proof.of(x, y, p, solver, found, length)
-        if proof is None or not abs(latest.gap) >= abs(proof.gap):
-            proof = latest
-        if proof.holds:
+        latest = Proof.of(x, y, p, solver, solution, length)
+        if best is None or not abs(latest.gap) >= abs(best.gap):  # also if a gap is not a number
+            best = latest
+        if best.holds:
             break
-    if proof is None:
+    if best is None:
         raise failure or CertificateError(
-            "No solver was found for this problem; please report the data."
+            "No solver returned a plan for these data; please report this as a bug."
         )
-    return proof.plan(mu, nu, p, scale)
+    return best.plan(mu, nu, p, scale)
 
 
 def check_order(p: object) -> float:
-    """The order p as a float; InputError if W_p is not a distance."""
+    """The order p as a float; InputError if it is not a number from 1 to 100."""
     try:
         order = (
             float(p)
@@ -136,6 +137,7 @@ def check_order(p: object) -> float:
     return order
 
 
+#: Calls a solver; returns its plan with potentials, and the unit of length of its costs.
 Attempt = Callable[[], tuple[Solution, float]]
 
 
@@ -144,50 +146,55 @@ def _attempts(
 ) -> Iterator[tuple[str, Attempt]]:
     """Names of the solvers for this problem, the fastest first, and functions that call them.
 
-    Each returns a plan with potentials f_i <= min_j c_ij - g_j, and the unit of length.
+    The potentials of each plan satisfy f_i <= min_j c_ij - g_j. The costs c_ij are p-th powers of
+    distances in the returned unit of length. `scale` is the factor of `_rescaled`.
     """
     a, b = x.weights, y.weights
     if x.dimension == 1:
         yield "sorted", lambda: sorted_transport(x.points[:, 0], y.points[:, 0], a, b, p)
         return
     squares = squared_distances(x, y)
-    # p = 2 needs no unit of length; other powers are taken of lengths up to one.
+    # For p = 2 the costs are the squares themselves. For other p the unit of length is at least the
+    # largest distance, so that no power overflows.
     length = 1.0 if p == 2 else _power_of_two(math.sqrt(float(squares.max())))
     cost = squares if p == 2 else to_power(squares / length**2, p)
-    start = _usable(start, y, length * scale, p)
+    start = _usable_start(start, y, length * scale, p)
     if len(x) == len(y) and x.is_uniform and y.is_uniform:
         yield "assignment", lambda: (_feasible(assignment(cost, start), cost), length)
-    elif _is_small(x, y):
+    elif _suits_small_support(x, y):
         yield "small support", lambda: (small_support(cost, a, b, start), length)
-    elif _is_small(y, x):
-        yield "small support", lambda: (_feasible(_transposed(cost, a, b), cost), length)
-    found = network_simplex(cost, a, b)
-    for _ in range(_REFINEMENTS):
-        found = _feasible(found, cost)
-        yield "network simplex", partial(_as_it_is, found, length)
-        found = refined(cost, a, b, found)
+    elif _suits_small_support(y, x):
+        yield "small support", lambda: (_feasible(_small_support_of_rows(cost, a, b), cost), length)
+    solution = network_simplex(cost, a, b)
+    for _ in range(_MOST_SIMPLEX_ANSWERS):
+        solution = _feasible(solution, cost)
+        yield "network simplex", partial(_already_computed, solution, length)
+        solution = refined(cost, a, b, solution)
 
 
-def _as_it_is(found: Solution, length: float) -> tuple[Solution, float]:
-    """An attempt that has been made already."""
-    return found, length
+def _already_computed(solution: Solution, length: float) -> tuple[Solution, float]:
+    """An Attempt that only returns what it is given."""
+    return solution, length
 
 
-def _transposed(cost: Floats, a: Floats, b: Floats) -> Solution:
+def _small_support_of_rows(cost: Floats, a: Floats, b: Floats) -> Solution:
+    """The small-support solver where the rows of `cost`, not its columns, are the few points."""
     return small_support(np.ascontiguousarray(cost.T), b, a).transposed()
 
 
-def _is_small(samples: Measure, sinks: Measure) -> bool:
-    """Whether the small-support solver is faster than the network simplex (measurements:
-    docs/performance.md)."""
+def _suits_small_support(samples: Measure, sinks: Measure) -> bool:
+    """Whether the small-support solver is faster than the network simplex for these sizes.
+
+    The measurements are in docs/performance.md.
+    """
     n, size = len(samples), len(sinks)
     per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
-    worth_it = n * size >= _WORTH_COMPILING or n >= _MANY_SAMPLES
-    return worth_it and size <= _SINKS and n >= per_sink * size
+    worth_it = n * size >= _MANY_COSTS or n >= _MANY_SAMPLES
+    return worth_it and size <= _MOST_SINKS and n >= per_sink * size
 
 
-def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
-    """Initial potentials in the units of the problem, or None if they do not fit."""
+def _usable_start(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
+    """Initial potentials in units of length^p, or None if they do not fit the measure `nu`."""
     if (
         start is None
         or np.shape(start) != nu.weights.shape
@@ -200,24 +207,28 @@ def _usable(start: Floats | None, nu: Measure, length: float, p: float) -> Float
 
 
 def _rescaled(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
-    """Both measures scaled by a power of two if they are so small that squares would vanish."""
-    nothing = np.zeros(mu.dimension)
-    largest = max(mu.max_abs(nothing), nu.max_abs(nothing))
+    """Both measures divided by a common factor, and the factor.
+
+    The factor is 1, or a power of two if the coordinates are so small that their squares may
+    underflow.
+    """
+    origin = np.zeros(mu.dimension)
+    largest = max(mu.max_abs(origin), nu.max_abs(origin))
     if largest == 0 or largest >= _TINY:
         return mu, nu, 1.0
     scale = _power_of_two(largest)
-    return mu.moved(nothing, 1 / scale), nu.moved(nothing, 1 / scale), scale
+    return mu.moved(origin, 1 / scale), nu.moved(origin, 1 / scale), scale
 
 
 def _power_of_two(number: float) -> float:
-    """The next power of two above `number`, 1 for zero."""
+    """The smallest power of two above `number`, 1 for zero."""
     return math.ldexp(1.0, max(math.frexp(number)[1], -1021)) if number > 0 else 1.0
 
 
-def _feasible(found: Solution, cost: Floats) -> Solution:
-    """Replace f by the c-transform f_i = min_j c_ij - g_j: feasible whatever the solver
-    returned."""
+def _feasible(solution: Solution, cost: Floats) -> Solution:
+    """Replace f by the c-transform f_i = min_j c_ij - g_j, which is feasible for any g."""
     f = np.empty(len(cost))
-    for start in range(0, len(cost), _ROWS):
-        f[start : start + _ROWS] = (cost[start : start + _ROWS] - found.g).min(axis=1)
-    return found._replace(f=f)
+    for start in range(0, len(cost), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        f[rows] = (cost[rows] - solution.g).min(axis=1)
+    return solution._replace(f=f)

@@ -1,7 +1,7 @@
 """Results in sentences, for pages and for the command line.
 
-Names of sites pass through `named`, so that a page can escape and emphasise them. Everything else
-is plain text without signs that HTML reserves.
+Functions apply their argument `named` to the name of each site, so that a page can escape and
+emphasise it. Everything else is plain text without characters that HTML reserves.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ __all__ = [
     "pairs_that_differ",
 ]
 
-_LEVEL = 0.05
-_MOST_NAMED = 8  # sites that a sentence names one by one
+_SIGNIFICANCE = 0.05  # p-values up to this are more than chance
+_MOST_NAMED = 8  # with more sites than this, a sentence gives only their number
 
+#: Turns the name of a site into the text that a sentence shows.
 Named = Callable[[str], str]
 
 
@@ -46,7 +47,9 @@ def listed(words: Sequence[str]) -> str:
 
 
 def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
-    """The number of each label's cluster, from 1; 0 for a single site.
+    """For each label the number of its cluster, counted from 1.
+
+    A label that only one site has is no cluster; its number is 0.
 
     >>> cluster_numbers([7, 0, 7, 3, 3])
     {0: 0, 3: 1, 7: 2}
@@ -60,27 +63,30 @@ def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
 
 
 def pairs_that_differ(matrix: MatrixResult) -> NDArray[np.bool_] | None:
-    """Which pairs differ by more than chance, an (N, N) table; None if that is unknown.
+    """Which pairs differ by more than chance, as an (N, N) array; None if that is unknown.
 
-    Adjusted p-values decide where there are some, else the intervals of the populations. Those are
-    about single pairs, so they count only if there is a difference over all pairs.
+    Adjusted p-values decide if there are any. Otherwise a pair differs if the interval of its
+    population distance lies above zero. These intervals are not adjusted for the number of pairs,
+    so they count only if a test over all pairs finds some difference.
     """
     if matrix.pvalue is not None:
-        return np.asarray(matrix.pvalue <= _LEVEL)
+        return np.asarray(matrix.pvalue <= _SIGNIFICANCE)
     judged = judged_sites(matrix)
     if len(judged) < 2 or matrix.population is None or matrix.population_interval is None:
         return None
-    both = np.ix_(judged, judged)
+    among = np.ix_(judged, judged)
     low, high = matrix.population_interval
     health = matrix.health if len(judged) == len(matrix) else None
-    found = any_difference(None, matrix.population[both], (low[both], high[both]), health=health)
-    return np.asarray((np.nan_to_num(low) > 0) & bool(found))
+    any_found = any_difference(
+        None, matrix.population[among], (low[among], high[among]), health=health
+    )
+    return np.asarray((np.nan_to_num(low) > 0) & bool(any_found))
 
 
 def judged_sites(matrix: MatrixResult) -> list[int]:
-    """Indices of the sites whose distances between populations are known.
+    """Indices of sites between which all population distances are known.
 
-    A site that is too small, or that withholds the numbers of its splits, is not among them.
+    A site that has too few rows, or whose policy does not share its calibration, is not among them.
     """
     if matrix.population is None:
         return []
@@ -112,11 +118,11 @@ def _sites_and_rows(sites: Sequence[str], rows: Sequence[int], named: Named) -> 
         return (
             f"{count}." if len(sites) > _MOST_NAMED else f"{count}: {listed([*map(named, sites)])}."
         )
-    whole = f"{count} with {counted(sum(rows), 'row')}"
+    total = f"{count} with {counted(sum(rows), 'row')}"
     if len(sites) > _MOST_NAMED:
-        return f"{whole}, {min(rows):,} to {max(rows):,} at a site."
+        return f"{total}, {min(rows):,} to {max(rows):,} at a site."
     each = [f"{named(site)} {number:,}" for site, number in zip(sites, rows, strict=True)]
-    return f"{whole}: {listed(each)}."
+    return f"{total}: {listed(each)}."
 
 
 def _columns(schema: Schema | None) -> list[str]:
@@ -145,7 +151,7 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
 
 
 def _other_method(result: DistanceResult) -> str:
-    """Which method would show how much is chance, if this one does not."""
+    """The end of a sentence: the method that would show how much is chance; empty if none would."""
     labelled = result.class_covariance is not None and result.privacy is None
     return (
         "; with labels, method 'summary' shows it"
@@ -155,13 +161,13 @@ def _other_method(result: DistanceResult) -> str:
 
 
 def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
-    """Whether sites differ by more than chance, who is most similar and who is least."""
+    """Whether sites differ by more than chance, and which two are most and least similar."""
     if len(matrix) < 2:
         return ["There is nothing to compare."]
     order = _ranked(matrix)
     sentences = [_verdict(matrix, named), *_not_judged(matrix, named)]
     if len(order) == 1:
-        sentences.append(f"{_distance_of(matrix, order[0], named)}.")
+        sentences.append(f"{_only_distance(matrix, order[0], named)}.")
     elif order:
         sentences.append(f"The most similar are {_pair(matrix, order[0], named)}.")
         sentences.append(f"The least similar are {_pair(matrix, order[-1], named)}.")
@@ -169,19 +175,19 @@ def matrix_answer(matrix: MatrixResult, named: Named = str) -> list[str]:
 
 
 def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
-    """Which sites are left out of the verdict."""
+    """A sentence about the sites that `_verdict` leaves out; empty if there are none."""
     judged = _tested_sites(matrix) if matrix.pvalue is not None else judged_sites(matrix)
     if not judged or len(judged) == len(matrix):
         return []
-    left = [named(site) for index, site in enumerate(matrix.sites) if index not in judged]
-    what = listed(left) if len(left) <= _MOST_NAMED else counted(len(left), "site")
+    left_out = [named(site) for index, site in enumerate(matrix.sites) if index not in judged]
+    who = listed(left_out) if len(left_out) <= _MOST_NAMED else counted(len(left_out), "site")
     if matrix.pvalue is not None:
-        return [f"{what} cannot be judged: no block means came that the test could use."]
-    return [f"{what} cannot be judged: too few rows, or a policy that shares no noise level."]
+        return [f"{who} cannot be judged: the test got no block means that it could use."]
+    return [f"{who} cannot be judged: too few rows, or a policy that shares no noise level."]
 
 
 def _tested_sites(matrix: MatrixResult) -> list[int]:
-    """Indices of the sites that were tested against each other."""
+    """Indices of sites between which all p-values are known, at least two indices."""
     unknown = np.isnan(np.asarray(matrix.pvalue))
     kept = list(range(len(matrix)))
     while len(kept) > 2 and unknown[np.ix_(kept, kept)].any():
@@ -190,6 +196,7 @@ def _tested_sites(matrix: MatrixResult) -> list[int]:
 
 
 def _verdict(matrix: MatrixResult, named: Named) -> str:
+    """Whether the sites that can be judged differ by more than chance."""
     differ = pairs_that_differ(matrix)
     if differ is None:
         return "Whether these distances are more than chance is unknown."
@@ -214,19 +221,23 @@ def _test(matrix: MatrixResult) -> list[str]:
     """What the permutation test found, if there was one."""
     if matrix.pvalue is None:
         return []
-    found = matrix.pvalue[np.triu_indices(len(matrix), 1)]
-    found = found[~np.isnan(found)]
-    if not len(found):
+    pvalues = matrix.pvalue[np.triu_indices(len(matrix), 1)]
+    pvalues = pvalues[~np.isnan(pvalues)]
+    if not len(pvalues):
         return []
-    small = found[found <= _LEVEL]
-    what = f"at most {small.max():.2g}" if len(small) else f"at least {found.min():.2g}"
-    which = "All" if len(small) in (0, len(found)) else "Their"
-    adjusted = ", adjusted for the number of pairs" if len(found) > 1 else ""
-    return [f"{which} p-values of a permutation test are {what}{adjusted}."]
+    small = pvalues[pvalues <= _SIGNIFICANCE]
+    limit = f"at most {small.max():.2g}" if len(small) else f"at least {pvalues.min():.2g}"
+    # "Their" refers to the pairs that differ, which the verdict counts.
+    whose = "All" if len(small) in (0, len(pvalues)) else "Their"
+    adjusted = ", adjusted for the number of pairs" if len(pvalues) > 1 else ""
+    return [f"{whose} p-values of a permutation test are {limit}{adjusted}."]
 
 
-def _shown(matrix: MatrixResult) -> NDArray[np.float64]:
-    """Distances between populations where they are known, else between samples."""
+def _shown_distances(matrix: MatrixResult) -> NDArray[np.float64]:
+    """The distances in the sentences: between populations if any are known, else between samples.
+
+    The two are never mixed.
+    """
     if matrix.population is not None and judged_sites(matrix):
         return matrix.population
     return matrix.value
@@ -234,27 +245,27 @@ def _shown(matrix: MatrixResult) -> NDArray[np.float64]:
 
 def _ranked(matrix: MatrixResult) -> list[tuple[int, int]]:
     """Pairs with a known distance, the closest first."""
-    shown, pairs = _shown(matrix), np.triu_indices(len(matrix), 1)
-    found = [
+    shown, pairs = _shown_distances(matrix), np.triu_indices(len(matrix), 1)
+    known = [
         (float(shown[i, j]), int(i), int(j))
         for i, j in zip(*pairs, strict=True)
         if math.isfinite(shown[i, j])
     ]
-    return [(i, j) for _, i, j in sorted(found)]
+    return [(i, j) for _, i, j in sorted(known)]
 
 
 def _pair(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> str:
     a, b = (named(matrix.sites[site]) for site in pair)
-    return f"{a} and {b}: {_number(matrix, pair)}"
+    return f"{a} and {b}: {_distance_and_interval(matrix, pair)}"
 
 
-def _distance_of(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> str:
+def _only_distance(matrix: MatrixResult, pair: tuple[int, int], named: Named) -> str:
     a, b = (named(matrix.sites[site]) for site in pair)
-    return f"The distance between {a} and {b} is {_number(matrix, pair)}"
+    return f"The distance between {a} and {b} is {_distance_and_interval(matrix, pair)}"
 
 
-def _number(matrix: MatrixResult, pair: tuple[int, int]) -> str:
-    shown = _shown(matrix)
+def _distance_and_interval(matrix: MatrixResult, pair: tuple[int, int]) -> str:
+    shown = _shown_distances(matrix)
     digits = Digits.fitting(shown[np.triu_indices(len(matrix), 1)])
     text = digits.text(float(shown[pair]))
     if not judged_sites(matrix) or matrix.population_interval is None or matrix.noise is None:
@@ -270,22 +281,22 @@ def health_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
     """How different the sites are on the whole, and who is the odd one out; empty if unknown."""
     if matrix.health is None or len(matrix) < 2:
         return []
-    whole = matrix.heterogeneity
+    heterogeneity = matrix.heterogeneity
     sentences = [
-        f"{max(whole.fraction, 0):.0%} of the total variance lies between the sites; the mean"
-        f" squared distance between two of them is {whole.value:.3g}, with a standard error of"
-        f" {whole.error:.2g}."
+        f"{max(heterogeneity.fraction, 0):.0%} of the total variance lies between the sites; the"
+        f" mean squared distance between two of them is {heterogeneity.value:.3g}, with a standard"
+        f" error of {heterogeneity.error:.2g}."
     ]
     if len(matrix) < 3:
         return sentences
-    found = matrix.eccentricity
-    if not found.odd:
+    eccentricity = matrix.eccentricity
+    if not eccentricity.odd:
         return [
             *sentences,
-            f"No site is the odd one out by more than chance; {named(found.farthest)} is the"
+            f"No site is the odd one out by more than chance; {named(eccentricity.farthest)} is the"
             " farthest from the rest.",
         ]
-    pvalues = dict(zip(found.sites, found.pvalue, strict=True))
-    odd = [f"{named(site)} (p = {pvalues[site]:.2g})" for site in found.odd]
+    pvalues = dict(zip(eccentricity.sites, eccentricity.pvalue, strict=True))
+    odd = [f"{named(site)} (p = {pvalues[site]:.2g})" for site in eccentricity.odd]
     verb = "is the odd one" if len(odd) == 1 else "are the odd ones"
     return [*sentences, f"{listed(odd)} {verb} out: farther from the rest than chance explains."]

@@ -9,21 +9,23 @@ from fedwad.errors import InputError
 
 __all__ = ["read_utf8"]
 
-_GZIP = b"\x1f\x8b"
+_GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
+# Byte order marks, and the encodings that they announce.
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SNIFFED_BYTES = 4096
-_BLOCK = 1 << 20
+_SAMPLE_BYTES = 4096  # from the start of a file, by which UTF-16 is recognised
+_CHUNK_BYTES = 1 << 20  # decoded at a time
 
 
 def read_utf8(path: Path, encoding: str | None = None) -> bytes:
     """The content of a text file in UTF-8, without a byte order mark.
 
-    Without an `encoding` it is detected in this order: a byte order mark; UTF-16 if about every
-    other byte is zero; UTF-8 if the bytes decode; otherwise Windows-1252, as Excel writes it.
+    If `encoding` is None, it is detected. A byte order mark decides first. Without one, the text is
+    UTF-16 if about every other byte is zero, UTF-8 if the bytes decode as such, and otherwise
+    Windows-1252, which Excel writes.
     """
     data = path.read_bytes()
     if data[:2] == _GZIP:
@@ -32,10 +34,10 @@ def read_utf8(path: Path, encoding: str | None = None) -> bytes:
         return _to_utf8(data, encoding, path)
     for bom, name in _BOMS:
         if data.startswith(bom):
-            return (
-                data[3:] if name == "utf-8-sig" and _is_utf8(data) else _to_utf8(data, name, path)
-            )
-    guess = _guess_utf16(data[:_SNIFFED_BYTES])
+            if name == "utf-8-sig" and _is_utf8(data):
+                return data[len(bom) :]
+            return _to_utf8(data, name, path)
+    guess = _guess_utf16(data[:_SAMPLE_BYTES])
     if guess is not None:
         return _to_utf8(data, guess, path)
     return data if _is_utf8(data) else _from_cp1252(data)
@@ -65,8 +67,8 @@ def _to_utf8(data: bytes, encoding: str, path: Path) -> bytes:
 def _is_utf8(data: bytes) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for start in range(0, len(data), _BLOCK):
-            decoder.decode(data[start : start + _BLOCK])
+        for start in range(0, len(data), _CHUNK_BYTES):
+            decoder.decode(data[start : start + _CHUNK_BYTES])
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
@@ -74,7 +76,10 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _guess_utf16(sample: bytes) -> str | None:
-    """UTF-16 without a byte order mark: every other byte of most text is zero."""
+    """The kind of UTF-16 of a text without a byte order mark, None if it is not UTF-16.
+
+    In UTF-16 every other byte of most texts is zero.
+    """
     half = len(sample) // 2
     if half and sample[1::2].count(0) > 0.7 * half:
         return "utf-16-le"

@@ -1,4 +1,4 @@
-"""The ClientApp of a simulated node. The files of all sites are on this machine."""
+"""The ClientApp of a simulated node. In a simulation the files of all sites are on one machine."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from fedwad.federation import Client, Columns, FileLedger, Policy, load_site_dat
 
 __all__ = ["app", "client_of"]
 
-_CACHED_BYTES = 1 << 29  # of files whose clients one process keeps open
+_CACHED_BYTES = 1 << 29  # most bytes of data files whose clients one process keeps
 
 app = ClientApp()
 
 
 @app.query()
 def handle(message: Message, context: Context) -> Message:
-    """Answer one message as the site with the number of this node.
+    """Answer one message for the site whose number is this node's partition-id.
 
     Outside a simulation this app opens no file.
     """
     try:
         folder = SimulationFolder.current()
         if folder is None:
-            raise FederationError("This node is not part of a simulation; use the other app.")
+            raise FederationError(
+                "This node is not part of a simulation; use fedwad.engines.flower.client_app."
+            )
         client = _clients.get(folder.sites()[int(context.node_config["partition-id"])])
     except Exception as error:
         print(f"fedwad cannot open this site: {error!r}", file=sys.stderr, flush=True)
@@ -52,18 +54,20 @@ def client_of(site: Mapping[str, Any]) -> Client:
         site.get("missing"),
         site.get("schema", "auto"),
     )
-    held = load_site_data(site["data"], policy, columns)
-    return Client(held, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
+    data = load_site_data(site["data"], policy, columns)
+    return Client(data, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
 
 
 class _ClientCache:
-    """Clients that this process has opened, by settings, time and size of the file.
+    """Clients that this process has opened.
 
-    The oldest make room when the files together exceed a size. A file that changed is read again.
+    The key of a client is the settings of its site, and the modification time and size of its data
+    file; so a file that changed is read again. When the files together exceed `limit` bytes, the
+    clients that were not used for the longest time are dropped.
     """
 
     def __init__(self, limit: int = _CACHED_BYTES) -> None:
-        self._limit, self._size = limit, 0
+        self._limit, self._total = limit, 0  # bytes
         self._clients: OrderedDict[tuple[str, int, int], Client] = OrderedDict()
 
     def get(self, site: Mapping[str, Any]) -> Client:
@@ -72,10 +76,10 @@ class _ClientCache:
         key = (json.dumps(site), stat.st_mtime_ns, stat.st_size)
         if key not in self._clients:
             self._clients[key] = client_of(site)
-            self._size += stat.st_size
-            while self._size > self._limit and len(self._clients) > 1:
-                (_, _, freed), _ = self._clients.popitem(last=False)
-                self._size -= freed
+            self._total += stat.st_size
+            while self._total > self._limit and len(self._clients) > 1:
+                (_, _, dropped_size), _ = self._clients.popitem(last=False)
+                self._total -= dropped_size
         self._clients.move_to_end(key)
         return self._clients[key]
 
