@@ -46,14 +46,16 @@ def distance(
         object of `fedwad.methods`, which holds its options
     p : order of the distance, at least 1
     seed : seed of the random numbers; the same seed gives the same result, bit for bit
-    labels : estimate the dataset distance between labelled data: W2 under |x-x'|^2 +
-        |m_y-m_y'|^2 + |s_y-s_y'|^2, with mean m_y and standard deviations s_y (population form) of
-        the class y of x. Label names do not matter, and the two sites may have different classes.
-    class_covariance : "full" replaces the last term by the Frobenius norm between the square
-        roots of the classes' covariance matrices
+    labels : True to estimate the dataset distance between labelled data. That is W2 with the cost
+        |x-x'|^2 + |m_y-m_y'|^2 + |s_y-s_y'|^2, where the class y of x has the mean m_y and the
+        standard deviations s_y (divisor n). Label names do not matter, and the two sites may have
+        different classes.
+    class_covariance : with labels, "diag" for the cost above. "full" replaces its last term by the
+        squared Frobenius norm of the difference between the square roots of the covariance matrices
+        of the two classes.
     privacy : `fedwad.DP`: each site makes one release under differential privacy, and the distance
-        is estimated from those; for method "summary" and p = 2, without labels. `lower` and
-        `upper` are not certified then.
+        is estimated from these releases. `lower` and `upper` are not certified then. Only for
+        method "summary" and p = 2, without labels.
     callback : called with each finished `Round`, for progress bars
     options : options of the method. "summary" takes `cells` and `covariance_type`; "fedwad" takes
         `support`, `rounds`, `t`, `interpolant`, `reveal`, `tol`, `max_support`, `init` and
@@ -86,13 +88,14 @@ def distance(
     Rakotomamonjy, Nadjahi, Ralaivola, Federated Wasserstein Distance, ICLR 2024.
     Alvarez-Melis, Fusi, Geometric Dataset Distances via Optimal Transport, NeurIPS 2020.
     """
-    chosen: Method = resolve(method, options, DISTANCE_METHODS)
+    chosen_method: Method = resolve(method, options, DISTANCE_METHODS)
     order, seed = check_order(p), check_whole(seed, "seed", 0)
     class_statistics = check_class_statistics(labels, class_covariance, order)
-    guarantee = check_private(privacy, chosen, order, class_statistics)
+    guarantee = check_private(privacy, chosen_method, order, class_statistics)
     check_callback(callback)
     first, second = as_sites(a, b)
-    task = DistanceTask((first.name, second.name), chosen, order, seed, class_statistics)
+    names = first.name, second.name
+    task = DistanceTask(names, chosen_method, order, seed, class_statistics)
     if first == second:
         return task.zero()
     metered = MeteredFederation(first.federation)
@@ -100,17 +103,20 @@ def distance(
         if guarantee is not None:
             guarantee = completed_guarantee(first.federation, guarantee)
             result = by_release(metered, task, guarantee)
-        elif isinstance(chosen, FedWaD):
-            result = by_rounds(metered, task, chosen, callback)
+        elif isinstance(chosen_method, FedWaD):
+            result = by_rounds(metered, task, chosen_method, callback)
         else:
-            assert isinstance(chosen, Summary)  # noqa: S101
-            result = by_summary(metered, task, chosen)
+            assert isinstance(chosen_method, Summary)  # noqa: S101
+            result = by_summary(metered, task, chosen_method)
     warn_dominant(result.evidence)
     return result
 
 
 def check_class_statistics(labels: Any, class_covariance: Any, p: float) -> ClassStatistics:
-    """Return what classes are compared by, or "ignored"; InputError for contradicting options."""
+    """Return by which statistics classes are compared: "diag", "full", or "ignored".
+
+    InputError if the options contradict each other.
+    """
     check_choice(class_covariance, "class_covariance", ("diag", "full"))
     if not check_flag(labels, "labels"):
         if class_covariance != "diag":
@@ -120,8 +126,8 @@ def check_class_statistics(labels: Any, class_covariance: Any, p: float) -> Clas
         return "ignored"
     if p != 2:
         raise InputError(f"p is {p:g}; a dataset distance has p = 2.")
-    found: ClassStatistics = class_covariance
-    return found
+    class_statistics: ClassStatistics = class_covariance
+    return class_statistics
 
 
 def check_private(
@@ -133,20 +139,20 @@ def check_private(
     guarantee = DP.of(privacy)
     if not isinstance(method, Summary) or p != 2 or class_statistics != "ignored":
         raise InputError(
-            "Differential privacy is for method 'summary' with p = 2 and without labels; change"
-            " that."
+            "Differential privacy is for method 'summary' with p = 2 and without labels; set these"
+            " or leave privacy out."
         )
-    changed = method.changed()
-    if changed:
+    changed_options = method.changed()
+    if changed_options:
         raise InputError(
-            f"{changed[0]} has no effect under differential privacy, whose release has its own"
-            " form; leave it out."
+            f"{changed_options[0]} has no effect under differential privacy, where"
+            " releases replace summaries; leave it out."
         )
     return guarantee
 
 
 def as_sites(a: Any, b: Any) -> tuple[Site, Site]:
-    """Return two sites of one federation, or the sites that two datasets become."""
+    """Return `a` and `b` if they are sites of one federation; data become sites of a local one."""
     if isinstance(a, Site) and isinstance(b, Site):
         if a.federation is not b.federation:
             raise InputError("The two sites belong to different federations; take both from one.")

@@ -14,16 +14,17 @@ from fedwad.ot import Floats
 
 __all__ = ["EmbeddedCluster", "describe", "kmeans", "pairwise", "suggest"]
 
-_SAMPLE = 300  # sites among which the number of clusters is read
-_UNEVEN = 2.0  # times its mean over all axes, the most that is expected of the noise on an axis
+_MAX_SITES = 300  # at most this many random sites decide the number of clusters
+_MAX_NOISE_RATIO = 2.0  # of the noise on one axis to its mean over all axes
 
 
 @dataclass(frozen=True)
 class EmbeddedCluster:
     """A cluster of points: its size, its most central site, and the nearest other cluster.
 
-    `radius` is the root mean square distance of its points from their mean. `distance` is that of
-    the means of both clusters. Without another cluster, `nearest` is None and `distance` is 0.
+    `radius` is the root mean square distance of its points from their mean. `distance` is the
+    distance between the mean of this cluster and the mean of the cluster `nearest`. Without another
+    cluster, `nearest` is None and `distance` is 0.
     """
 
     label: int
@@ -38,26 +39,26 @@ def describe(
     points: Floats, labels: NDArray[np.int64], sites: Sequence[str]
 ) -> list[EmbeddedCluster]:
     """Return a description of each cluster, the largest first."""
-    numbers = np.unique(labels)
-    centres = np.array([points[labels == number].mean(axis=0) for number in numbers])
-    apart = pairwise(centres) if len(numbers) > 1 else np.zeros((1, 1))
-    found = []
-    for k, number in enumerate(numbers.tolist()):
-        members = np.flatnonzero(labels == number)
+    distinct = np.unique(labels)
+    centres = np.array([points[labels == label].mean(axis=0) for label in distinct])
+    between = pairwise(centres) if len(distinct) > 1 else np.zeros((1, 1))
+    descriptions = []
+    for k, label in enumerate(distinct.tolist()):
+        members = np.flatnonzero(labels == label)
         squares = ((points[members] - centres[k]) ** 2).sum(axis=1)
-        others = np.where(np.arange(len(numbers)) == k, np.inf, apart[k])
-        near = None if len(numbers) < 2 else int(others.argmin())
-        found.append(
+        to_others = np.where(np.arange(len(distinct)) == k, np.inf, between[k])
+        nearest = None if len(distinct) < 2 else int(to_others.argmin())
+        descriptions.append(
             EmbeddedCluster(
-                label=number,
+                label=label,
                 size=len(members),
                 central=sites[int(members[squares.argmin()])],
                 radius=float(np.sqrt(squares.mean())),
-                nearest=None if near is None else int(numbers[near]),
-                distance=0.0 if near is None else float(apart[k, near]),
+                nearest=None if nearest is None else int(distinct[nearest]),
+                distance=0.0 if nearest is None else float(between[k, nearest]),
             )
         )
-    return sorted(found, key=lambda one: (-one.size, one.label))
+    return sorted(descriptions, key=lambda cluster: (-cluster.size, cluster.label))
 
 
 def pairwise(points: Floats) -> Floats:
@@ -68,42 +69,45 @@ def pairwise(points: Floats) -> Floats:
 
 
 def kmeans(points: Floats, k: int, seed: int) -> NDArray[np.int64]:
-    """Return labels of k-means, numbered in the order in which they appear."""
+    """Return the k-means cluster of each point, numbered from 0 in order of appearance."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():  # fewer distinct points than clusters
+    with warnings.catch_warnings():  # there may be fewer distinct points than clusters
         warnings.simplefilter("ignore", ConvergenceWarning)
         return clusters.in_order(KMeans(k, n_init=10, random_state=seed).fit_predict(points))
 
 
 def suggest(points: Floats, noise: Floats, seed: int) -> clusters.Suggestion:
-    """Suggest a number of clusters from the distances of some hundred random sites.
+    """Suggest a number of clusters from the distances between at most 300 random sites.
 
-    Axes on which sites vary no more than sampling explains are left out, and so is the noise on
-    them. What is left of the noise is subtracted from squared distances. Its standard deviation is
-    the smallest difference that counts; noise is a sum of about as many squares as there are axes.
+    `noise` (N,) is what the sampling of each site adds to its squared distances to others.
+    Axes on which sites vary no more than sampling explains are left out. Noise is taken to be equal
+    on all axes, so the noise on the axes that remain is their fraction of it. That noise is
+    subtracted from squared distances. It is a sum of about as many squares as axes remain, and its
+    standard deviation is the smallest difference of squared distances that counts.
     """
-    order = np.random.default_rng([seed, 3]).permutation(len(points))[:_SAMPLE]
+    order = np.random.default_rng([seed, 3]).permutation(len(points))[:_MAX_SITES]
     chosen = np.sort(order)
-    some, own = points[chosen], noise[chosen]
-    kept = _beyond_noise(some, float(own.mean()))
-    own = own * kept.sum() / len(kept)
-    squares = pairwise(some[:, kept]) ** 2
-    squares -= own[:, None] + own[None, :]
+    points, noise = points[chosen], noise[chosen]
+    kept = _axes_beyond_noise(points, float(noise.mean()))
+    kept_noise = noise * kept.sum() / len(kept)
+    squares = pairwise(points[:, kept]) ** 2
+    squares -= kept_noise[:, None] + kept_noise[None, :]
     distances = np.sqrt(np.maximum(squares, 0.0))
     np.fill_diagonal(distances, 0.0)
-    resolution = 2 * float(own.mean()) * float(np.sqrt(2 / max(1, kept.sum())))
+    resolution = 2 * float(kept_noise.mean()) * float(np.sqrt(2 / max(1, kept.sum())))
     return clusters.suggest(distances, resolution)
 
 
-def _beyond_noise(points: Floats, noise: float) -> NDArray[np.bool_]:
-    """Return the axes on which points vary more than noise that is spread over all axes can.
+def _axes_beyond_noise(points: Floats, noise: float) -> NDArray[np.bool_]:
+    """Return which axes have a larger variance than noise can give them.
 
-    The largest variance of n points of pure noise with variance v on each of k axes is about
-    v (1 + sqrt(k / n))^2 (Marchenko and Pastur). All axes are kept if none exceeds it.
+    `noise` is the sum of the noise variances of all axes. The largest variance of n points of pure
+    noise with variance v on each of k axes is about v (1 + sqrt(k / n))^2 (Marchenko and Pastur).
+    All axes are kept if none exceeds `_MAX_NOISE_RATIO` times that.
     """
     count, axes = points.shape
-    largest = noise / axes * (1 + np.sqrt(axes / count)) ** 2
-    kept = np.asarray(points.var(axis=0) > _UNEVEN * largest)
+    largest_variance = noise / axes * (1 + np.sqrt(axes / count)) ** 2
+    kept = np.asarray(points.var(axis=0) > _MAX_NOISE_RATIO * largest_variance)
     return kept if kept.any() else np.ones(axes, dtype=np.bool_)

@@ -29,49 +29,52 @@ def explain_clusters(
     known: Callable[[int, int], Known],
     names: Sequence[str] | None = None,
 ) -> dict[int, Explanation]:
-    """Explain each cluster against all sites outside it.
+    """Explain what separates each cluster from all sites outside it.
 
-    A column's part is its mean over pairs of a site inside and a site outside, less its mean over
-    pairs of sites inside: what varies as much inside separates nothing.
+    `labels` has the cluster of each site. `known` returns what is known of the pair of sites at two
+    indices. The part of a column is its mean over pairs of a site inside and a site outside, less
+    its mean over pairs of sites inside. A column that varies as much inside separates nothing.
     """
-    numbers = _checked(labels, len(sites))
+    cluster_of = _checked(labels, len(sites))
     columns = columns_with(evidence, names)
-    found = {}
-    for label in sorted(set(numbers)):
-        inside = [k for k, one in enumerate(numbers) if one == label]
-        outside = [k for k, one in enumerate(numbers) if one != label]
+    explanations = {}
+    for label in sorted(set(cluster_of)):
+        inside = [k for k, cluster in enumerate(cluster_of) if cluster == label]
+        outside = [k for k, cluster in enumerate(cluster_of) if cluster != label]
         across = list(product(inside, outside))
         within = list(combinations(inside, 2))
-        parts = _separating(
+        parts = _separating_parts(
             _mean_parts(evidence, columns, across, known),
             _mean_parts(evidence, columns, within, known) if within else None,
         )
-        here, there = (_pooled([evidence.moments[k] for k in some]) for some in (inside, outside))
-        who = sites[inside[0]] if len(inside) == 1 else f"cluster {label}"
-        found[label] = assembled(
+        moments_inside = _pooled_moments([evidence.moments[k] for k in inside])
+        moments_outside = _pooled_moments([evidence.moments[k] for k in outside])
+        name = sites[inside[0]] if len(inside) == 1 else f"cluster {label}"
+        explanations[label] = assembled(
             columns,
             parts,
-            (here, there),
-            (who, "the rest"),
-            bool(parts.significant.any()),
-            _common(evidence, across),
-            evidence.correlations is not None,
+            moments=(moments_inside, moments_outside),
+            sites=(name, "the rest"),
+            differs=bool(parts.significant.any()),
+            correlations=_common_changes(evidence, across),
+            dependence_known=evidence.correlations is not None,
         )
-    return found
+    return explanations
 
 
 def _checked(labels: Any, count: int) -> list[int]:
+    """Return the labels as integers; InputError unless each of `count` sites has one."""
     try:
-        numbers = [int(label) for label in labels]
+        checked = [int(label) for label in labels]
     except (TypeError, ValueError):
         raise InputError(
             f"The labels are {shown(labels)}; give an integer for each site."
         ) from None
-    if len(numbers) != count:
-        raise InputError(f"{len(numbers)} labels came for {count} sites; give one for each site.")
-    if len(set(numbers)) < 2:
-        raise InputError("All sites are in one cluster; nothing separates it from a rest.")
-    return numbers
+    if len(checked) != count:
+        raise InputError(f"{len(checked)} labels came for {count} sites; give one for each site.")
+    if len(set(checked)) < 2:
+        raise InputError("All sites are in one cluster; an explanation needs two or more clusters.")
+    return checked
 
 
 def _mean_parts(
@@ -80,11 +83,11 @@ def _mean_parts(
     pairs: Sequence[Pair],
     known: Callable[[int, int], Known],
 ) -> Parts:
-    """Means over pairs; a column is significant if it is so in most of them."""
-    each = [parts_between(evidence, columns, i, j, known(i, j)) for i, j in pairs]
+    """Means of all parts over pairs; a column is significant if it is so in most pairs."""
+    by_pair = [parts_between(evidence, columns, i, j, known(i, j)) for i, j in pairs]
 
     def mean(name: str) -> Floats:
-        return np.asarray(np.mean([getattr(one, name) for one in each], axis=0))
+        return np.asarray(np.mean([getattr(parts, name) for parts in by_pair], axis=0))
 
     return Parts(
         square=mean("square"),
@@ -98,13 +101,17 @@ def _mean_parts(
     )
 
 
-def _separating(across: Parts, within: Parts | None) -> Parts:
+def _separating_parts(across: Parts, within: Parts | None) -> Parts:
+    """What the parts across the border of a cluster exceed those within it by.
+
+    A significant column stays so if more than half of its excess remains. `within` is None for a
+    cluster of one site.
+    """
     if within is None:
         return across
-    inside = [getattr(within, name) for name in ("location", "scale", "rest")]
     location, scale, rest = (
-        np.maximum(getattr(across, name) - part, 0.0)
-        for name, part in zip(("location", "scale", "rest"), inside, strict=True)
+        np.maximum(getattr(across, name) - getattr(within, name), 0.0)
+        for name in ("location", "scale", "rest")
     )
     return Parts(
         square=across.square,
@@ -118,35 +125,35 @@ def _separating(across: Parts, within: Parts | None) -> Parts:
     )
 
 
-def _pooled(moments: Sequence[ColumnMoments]) -> ColumnMoments:
-    """Moments of the rows of several sites together."""
-    counts = np.array([one.count for one in moments])
+def _pooled_moments(moments: Sequence[ColumnMoments]) -> ColumnMoments:
+    """Means and standard deviations of the rows of several sites together, with errors of zero."""
+    counts = np.array([site.count for site in moments])
     shares = counts / counts.sum()
-    means = np.array([one.mean for one in moments])
+    means = np.array([site.mean for site in moments])
     mean = shares @ means
-    stds = [one.std for one in moments if one.std is not None]
+    stds = [site.std for site in moments if site.std is not None]
     std = None
-    if len(stds) == len(moments):
+    if len(stds) == len(moments):  # otherwise a site does not know its own
         std = np.sqrt(shares @ (np.array(stds) ** 2 + (means - mean) ** 2))
-    nothing = np.zeros_like(mean)
-    return ColumnMoments(float(counts.sum()), mean, std, nothing, nothing)
+    no_error = np.zeros_like(mean)
+    return ColumnMoments(float(counts.sum()), mean, std, no_error, no_error)
 
 
-def _common(evidence: Evidence, pairs: Sequence[Pair]) -> tuple[Correlation, ...]:
-    """Correlations that changed in most pairs, with their means over those."""
-    found: dict[Pair, list[Correlation]] = {}
+def _common_changes(evidence: Evidence, pairs: Sequence[Pair]) -> tuple[Correlation, ...]:
+    """Correlations that changed in most pairs of sites, with means over the pairs that did."""
+    by_features: dict[Pair, list[Correlation]] = {}
     for i, j in pairs:
-        for one in evidence.changed(i, j):
-            found.setdefault((one.first, one.second), []).append(one)
-    kept = [some for some in found.values() if len(some) > len(pairs) / 2]
+        for change in evidence.changed(i, j):
+            by_features.setdefault((change.first, change.second), []).append(change)
+    common = [changes for changes in by_features.values() if len(changes) > len(pairs) / 2]
     return tuple(
         Correlation(
-            some[0].first,
-            some[0].second,
+            changes[0].first,
+            changes[0].second,
             *(
-                float(np.mean([getattr(one, name) for one in some]))
+                float(np.mean([getattr(change, name) for change in changes]))
                 for name in ("here", "there", "score", "square")
             ),
         )
-        for some in kept
+        for changes in common
     )

@@ -38,7 +38,7 @@ from fedwad.tables import Schema, is_frame
 __all__ = ["CoresetClassifier"]
 
 _FORMAT = "fedwad coreset classifier 3"
-_BLOCK_ENTRIES = 1 << 22
+_BLOCK_ENTRIES = 1 << 22  # of a cost matrix that is computed at once
 _ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
 
@@ -51,7 +51,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    size : maximal number of atoms per site, unless the site has more classes
+    size : largest number of atoms of a site. With `atoms_per` "class", a site that has more classes
+        sends one atom for each.
     atoms_per : "class": a site reduces each class by itself, with atoms in proportion to its
         samples. "site": a site reduces all its samples together, and an atom takes the label of
         the sample nearest to it, as in the paper.
@@ -74,12 +75,12 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     sites_ : tuple of str
         Sites that answered.
     failed_, notes_ : mappings
-        Sites that did not answer, each with the reason, and sites that left something out, each
-        with what.
+        Sites that did not answer, each with the reason; and sites that left out a part of their
+        data, each with a note that says which.
     traffic_ : Traffic
         Bytes sent.
     schema_ : Schema or None
-        The one that encoded the sites' tables; it encodes the tables that `predict` gets.
+        The schema by which sites encoded their tables. It encodes the tables given to `predict`.
     n_features_in_ : int
 
     Examples
@@ -114,9 +115,9 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
         """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with
         labels y (n,)."""
-        if hasattr(type(X), "ask") or (
-            isinstance(X, Mapping) and not hasattr(X, "toarray")
-        ):  # some sparse ones are
+        # Some sparse matrices are mappings too; they are samples.
+        is_mapping = isinstance(X, Mapping) and not hasattr(X, "toarray")
+        if hasattr(type(X), "ask") or is_mapping:
             if y is not None:
                 raise InputError(
                     "y came beside a federation; its clients hold the labels, so leave y out."
@@ -125,41 +126,45 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             replies = self._ask(federation)
             names = agreed_names({name: reply.names for name, reply in replies.items()})
             self.classes_ = np.array(names)
-            self._pool(replies, names)
+            self._keep_atoms(replies, names)
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
             self.schema_ = getattr(federation, "schema", None)
             features = getattr(federation, "features", None)
             if self.schema_ is None and features is not None:
-                # so that a table with columns in a different order is noticed
+                # Then scikit-learn notices a table with columns in a different order.
                 self.feature_names_in_ = np.array(features, dtype=object)
             return self
         self.schema_ = None
         samples, labels = self._validated(X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self._pool(self._ask(local({"data": (samples, codes)})), tuple(range(len(self.classes_))))
+        replies = self._ask(local({"data": (samples, codes)}))
+        self._keep_atoms(replies, tuple(range(len(self.classes_))))
         return self
 
     def _ask(self, federation: Federation) -> dict[str, Prototypes]:
+        """The atoms of each site that answers as most sites do."""
         check_choice(self.atoms_per, "atoms_per", ("class", "site"))
         check_choice(self.masses, "masses", ("equal", "free"))
         check_whole(self.n_neighbors, "n_neighbors")
         size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
         if self.privacy is not None:
-            return self._release(federation, DP.of(self.privacy))
-        per: Any = self.atoms_per
-        masses: Any = self.masses  # the request checks both
-        request = PrototypesRequest(size, per, masses, seed)
+            return self._ask_private(federation, DP.of(self.privacy))
+        atoms_per: Any = self.atoms_per
+        masses: Any = self.masses  # both were checked above
+        request = PrototypesRequest(size, atoms_per, masses, seed)
         metered = MeteredFederation(federation)
         names = sorted(federation.names)  # the order in which sites are listed has no effect
-        came = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)
-        named, _ = metered.label_names(came, {name: one.names for name, one in came.items()})
-        dimensions = {name: one.points.shape[1] for name, one in named.items()}
-        replies = metered.agreeing(named, dimensions)
+        answers = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)
+        label_names = {name: answer.names for name, answer in answers.items()}
+        of_one_type, _ = metered.label_names(answers, label_names)  # numbers, or words
+        dimensions = {name: reply.points.shape[1] for name, reply in of_one_type.items()}
+        replies = metered.agreeing(of_one_type, dimensions)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         return replies
 
-    def _release(self, federation: Federation, guarantee: DP) -> dict[str, Prototypes]:
+    def _ask_private(self, federation: Federation, guarantee: DP) -> dict[str, Prototypes]:
+        """The class means of each site's release, as one atom for each class."""
         names = guarantee.class_names
         if not names:
             raise InputError(
@@ -168,38 +173,42 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         metered = MeteredFederation(federation)
         request = PrivateRequest.of(completed_guarantee(federation, guarantee))
-        came = metered.ask(
+        answers = metered.ask(
             dict.fromkeys(federation.names, request), PrivateReply, allow_failures=True
         )
-        replies = metered.agreeing(came, {name: len(one.mean) for name, one in came.items()})
+        dimensions = {name: len(answer.mean) for name, answer in answers.items()}
+        replies = metered.agreeing(answers, dimensions)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
-        found = {}
+        atoms = {}
         for client, reply in sorted(replies.items()):
-            order, weights, points = class_means(reply)
-            if len(order):
-                known = sorted(names[index] for index in order)
-                labels = np.array([known.index(names[index]) for index in order], dtype=np.int64)
-                found[client] = Prototypes(points, weights, labels, tuple(known), complete=True)
-        if not found:
+            present, weights, points = class_means(reply)
+            if len(present):
+                present_names = [names[index] for index in present]
+                ordered = sorted(present_names)
+                labels = np.array([ordered.index(name) for name in present_names], dtype=np.int64)
+                atoms[client] = Prototypes(points, weights, labels, tuple(ordered), complete=True)
+        if not atoms:
             raise InputError(
-                "No class stands out of the noise at any site; take a larger epsilon, or fewer"
-                " features."
+                "No class exceeds the noise at any site; take a larger epsilon, or fewer features."
             )
-        return found
+        return atoms
 
-    def _pool(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
+    def _keep_atoms(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
+        """Set the fitted attributes to the atoms of all sites together."""
         self.n_features_in_ = check_same_features(
             {name: reply.points.shape[1] for name, reply in replies.items()}
         )
         index_of = {name: index for index, name in enumerate(names)}
-        parts = replies.values()
+        of_sites = replies.values()
         self.sites_ = tuple(replies)
-        self.points_ = np.concatenate([reply.points for reply in parts])
-        self.weights_ = np.concatenate([reply.weights for reply in parts])
+        self.points_ = np.concatenate([reply.points for reply in of_sites])
+        self.weights_ = np.concatenate([reply.weights for reply in of_sites])
         self.labels_ = np.concatenate(
-            [np.array([index_of[name] for name in reply.names])[reply.labels] for reply in parts]
+            [np.array([index_of[name] for name in reply.names])[reply.labels] for reply in of_sites]
         )
-        self.owners_ = np.repeat(np.arange(len(parts)), [len(reply.points) for reply in parts])
+        self.owners_ = np.repeat(
+            np.arange(len(of_sites)), [len(reply.points) for reply in of_sites]
+        )
         self.notes_ = {
             name: "left out classes of too few samples"
             for name, reply in replies.items()
@@ -207,10 +216,10 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def predict(self, X: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
-        """The most frequent label of the nearest atoms of each sample of X (n, d).
+        """The most frequent label among the nearest atoms, for each sample of X (n, d).
 
-        `classes` restricts the labels: a site with two classes may know that its new samples belong
-        to these.
+        With `classes`, only atoms with these labels vote. A site that has two classes may know that
+        its new samples belong to one of the two.
         """
         best = self.predict_proba(X, classes).argmax(axis=1)
         return np.asarray(self.classes_[best])
@@ -246,20 +255,22 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen = np.flatnonzero(np.isin(self.classes_[self.labels_], np.asarray(classes)))
         if not len(chosen):
             raise InputError(
-                "None of these labels has an atom; name more of them, or fit more atoms."
+                "No atom has one of these labels; give more labels, or fit with a larger size."
             )
         return chosen
 
     def _validated(self, X: Any, *y: Any) -> Any:
-        """Samples, and labels if asked for, as scikit-learn wants them; its complaints in one
-        sentence."""
+        """Samples X, with labels if y is given, checked by scikit-learn.
+
+        Its errors, which may have several lines, become an InputError of one sentence.
+        """
         options = {"y": y[0], "reset": True} if y else {"reset": False}
         schema: Schema | None = None if y else getattr(self, "schema_", None)
         if schema is not None and is_frame(X):
             X = schema.encode(X)
         try:
-            found = validate_data(self, X, dtype=np.float64, **options)
-            return (found[0], column_or_1d(found[1], warn=True)) if y else found
+            checked = validate_data(self, X, dtype=np.float64, **options)
+            return (checked[0], column_or_1d(checked[1], warn=True)) if y else checked
         except ValueError as error:
             text = str(error)
             if "Reshape your data" in text:
@@ -270,17 +281,18 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 sentence = text.splitlines()[0].rstrip(".")
                 if "feature names should match" in sentence:
-                    sentence += self._apart(X)
+                    sentence += self._column_differences(X)
             raise InputError(f"{sentence}.") from None
 
-    def _apart(self, X: Any) -> str:
-        """How the columns of a table differ from those of the fit, and what to do."""
+    def _column_differences(self, X: Any) -> str:
+        """The end of a sentence: how the columns of X differ from those of the fit."""
         given, wanted = (
             [str(name) for name in X.columns],
             [str(name) for name in self.feature_names_in_],
         )
         missing, unknown = (
-            [n for n in a if n not in b] for a, b in ((wanted, given), (given, wanted))
+            [name for name in names if name not in others]
+            for names, others in ((wanted, given), (given, wanted))
         )
         if not missing and not unknown:
             return " in their order; give X[list(model.feature_names_in_)]"
@@ -297,17 +309,19 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted classifier as one .npz file, all of it or nothing; no pickled objects
-        are in it."""
+        """Write the fitted classifier as one .npz file, without pickled objects.
+
+        If writing fails, no partial file is left.
+        """
         check_is_fitted(self, "points_")
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        if arrays["classes_"].dtype.kind == "O":  # words that came in an array of objects
+        if arrays["classes_"].dtype.kind == "O":  # strings in an array of objects
             arrays["classes_"] = np.array(arrays["classes_"].tolist())
         if arrays["classes_"].dtype.kind == "O":
             raise InputError(
                 "The labels are of a type that cannot be saved; give strings or numbers."
             )
-        plain = {
+        about = {
             "format": _FORMAT,
             "options": {name: _plain(value) for name, value in self.get_params().items()},
             "sites": list(self.sites_),
@@ -318,7 +332,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "features": np.asarray(getattr(self, "feature_names_in_", [])).tolist(),
         }
         content = io.BytesIO()
-        np.savez_compressed(content, about=np.array(json.dumps(plain)), **arrays)
+        np.savez_compressed(content, about=np.array(json.dumps(about)), **arrays)
         write_atomically(path, content.getvalue())
 
     @classmethod
@@ -342,15 +356,16 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model.schema_ = Schema.from_toml(text) if text else None
             if about["features"]:
                 model.feature_names_in_ = np.array(about["features"], dtype=object)
-            if not model._is_whole():
-                raise ValueError("shapes")
+            if not model._is_consistent():
+                raise ValueError("inconsistent arrays")
         except (KeyError, TypeError, ValueError, IndexError):
             raise InputError(
                 f"{path} is damaged: parts of the classifier are missing or were changed."
             ) from None
         return model
 
-    def _is_whole(self) -> bool:
+    def _is_consistent(self) -> bool:
+        """Whether the shapes, types and indices of the arrays fit each other."""
         count = len(self.points_)
         return bool(
             count > 0
@@ -370,14 +385,14 @@ def _plain(value: Any) -> Any:
 
 
 def _read_saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arrays of a saved classifier, and what it says about itself."""
+    """The arrays of a saved classifier, and the dictionary `about` that `save` wrote."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         about = json.loads(str(arrays.pop("about")))
     except FileNotFoundError:
         raise InputError(f"There is no file at {path}; check the path.") from None
-    except Exception:  # NumPy raises half a dozen kinds
+    except Exception:  # NumPy raises many types of errors for files of other kinds
         about = None
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise InputError(f"{path} is not a saved classifier; give a file written by `save`.")

@@ -32,7 +32,7 @@ __all__ = [
     "summarise_plan",
 ]
 
-_FULL_UP_TO = 1024  # features; beyond, "auto" sends the diagonal only
+_MAX_FEATURES_FULL = 1024  # with more features, "auto" sends the diagonal of the covariance only
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +46,16 @@ class Summary:
     means : array (S, d)
         Mean of each cell.
     covariance : array (d, d), (d,) or ()
-        Covariance within cells, pooled over them (population form): the full matrix, its diagonal,
-        or the mean of the diagonal.
+        Covariance within cells, averaged over all samples (divisor n, not n - 1): the full matrix,
+        its diagonal, or the mean of the diagonal. With `factors`, what they leave of the diagonal.
     factors : array (r, d) or None
-        Principal directions F of a covariance F^T F + diag(covariance), whose diagonal is exact.
+        Scaled principal directions F. The covariance within cells is then approximated by
+        F^T F + diag(covariance), whose diagonal is exact.
     count : int
         Number of samples, or Kish's effective number when they are weighted.
     within_std : float
-        (mean of |x - own cell's mean|^p)^(1/p), for p = 2 the root of the covariance's trace.
+        (mean over samples x of |x - mean of the cell of x|^p)^(1/p); for p = 2, the root of the
+        trace of the covariance within cells.
     p : float
         The order that `within_std` belongs to.
     min_cell_size : int
@@ -120,7 +122,7 @@ class Summary:
 
     @cached_property
     def key(self) -> bytes:
-        """Digest of all fields. Equal digests mean data that no summary can distinguish."""
+        """Digest of count, weights, means and covariance: equal digests mean equal summaries."""
         sha = hashlib.sha256(f"{self.count} {self.covariance_type} {self.means.shape}".encode())
         for array in (self.weights, self.means, self.covariance, self.factors):
             sha.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
@@ -128,7 +130,10 @@ class Summary:
 
 
 def reduce_covariance(covariance: Floats, ndim: int) -> Floats:
-    """A covariance reduced to at most `ndim` axes: its diagonal (1), or its mean variance (0)."""
+    """The diagonal of a covariance (`ndim` 1) or the mean of its diagonal (`ndim` 0).
+
+    A covariance that has no more than `ndim` array axes is returned as it is.
+    """
     if covariance.ndim <= ndim:
         return covariance
     if covariance.ndim == 2:
@@ -144,21 +149,24 @@ def summarise(
     min_size: int = 10,
     seed: int = 0,
 ) -> Summary:
-    """Summary of a sample from k-means cells of at least `min_size` samples, if it has so many."""
+    """Summary of a sample by k-means cells.
+
+    Each cell has at least `min_size` samples; a sample with fewer is one cell.
+    """
     labels = kmeans_cells(measure, cells, min_size, seed)
-    groups = int(labels.max()) + 1
+    count = int(labels.max()) + 1  # of cells
     origin = measure.points[0]
-    weights: Floats = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
-    sums = cell_sums(measure.points, measure.weights, labels, groups, origin)
+    weights: Floats = np.asarray(np.bincount(labels, measure.weights, count), dtype=np.float64)
+    sums = cell_sums(measure.points, measure.weights, labels, count, origin)
     means = origin + sums / weights[:, None]
-    cells_of_rows = CellRows(measure, np.arange(len(measure)), labels, measure.weights, means)
-    return _summary(cells_of_rows, weights, covariance_type, p)
+    cell_rows = CellRows(measure, np.arange(len(measure)), labels, measure.weights, means)
+    return _summary(cell_rows, weights, covariance_type, p)
 
 
 def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summary:
-    """Summary of plan.source; each point of plan.target receives one cell."""
+    """Summary of plan.source, whose cell s is the mass that goes to point s of plan.target."""
     weights = plan.received
-    kept = np.flatnonzero(weights)  # a target lighter than rounding may receive nothing
+    kept = np.flatnonzero(weights)  # a target of almost no weight may receive nothing by rounding
     labels = np.searchsorted(kept, plan.cols)
     cells = CellRows(plan.source, plan.rows, labels, plan.mass, plan.target_means()[kept])
     return _summary(cells, weights[kept], covariance_type, plan.p)
@@ -170,7 +178,7 @@ def _summary(
     check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
     dimension = cells.measure.dimension
     if covariance_type == "auto":
-        covariance_type = "full" if dimension <= _FULL_UP_TO else "diag"
+        covariance_type = "full" if dimension <= _MAX_FEATURES_FULL else "diag"
     factors = None
     if covariance_type == "lowrank" and len(cells.rows) < dimension:
         diagonal, within_std = within_cells(cells, "diag", p)
@@ -201,5 +209,5 @@ def min_cell_size(labels: NDArray[np.int64], mass: Floats) -> int:
 
 
 def _effective_count(measure: Measure) -> int:
-    whole = np.zeros(len(measure), dtype=np.int64)
-    return max(1, round(float(effective_counts(whole, measure.weights)[0])))
+    one_cell = np.zeros(len(measure), dtype=np.int64)
+    return max(1, round(float(effective_counts(one_cell, measure.weights)[0])))

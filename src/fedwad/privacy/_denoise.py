@@ -14,16 +14,18 @@ from fedwad.privacy._release import Release
 
 __all__ = ["DenoisedMoments", "class_means", "denoise"]
 
-_LEAST_MASS = 1e-3
-_CLEAR = 4.0  # standard deviations of noise from which a class counts as present
+_MIN_MASS = 1e-3  # of a cell, relative to the mean mass of a cell; smaller ones are left out
+_PRESENT = 4.0  # a class is present if its mass exceeds so many standard deviations of noise
 
 
 @dataclass(frozen=True, eq=False)
 class DenoisedMoments:
-    """Denoised mean and covariance of one client's data, along the axes of its whitening.
+    """Denoised mean and covariance of one client's data, in coordinates y.
 
-    A sample is x = centre + axes y. `mean_noise` (d,) and `second_noise` (d, d) are the standard
-    deviations of the noise in the mean and in the second moment of y.
+    A sample is x = centre + axes y, where the columns of `axes` are the eigenvectors of the
+    whitening matrix of the release. `mean` and `covariance` are those of y. `mean_noise` (d,) and
+    `second_noise` (d, d) are the standard deviations of the noise in the mean and in the second
+    moment of y.
     """
 
     count: int
@@ -33,11 +35,11 @@ class DenoisedMoments:
     covariance: Floats
     mean_noise: Floats
     second_noise: Floats
-    cells: tuple[Floats, Floats] | None  # masses and means, along the axes
+    cells: tuple[Floats, Floats] | None  # masses, and means of y
 
     @property
     def summary(self) -> Summary:
-        """Cells with a common covariance inside, whose total moments are the denoised ones."""
+        """A summary whose total mean and covariance are the denoised ones."""
         masses, means = self.cells or (np.ones(1), self.mean[None])
         within = self.covariance
         if self.cells:
@@ -62,9 +64,10 @@ class DenoisedMoments:
 
     @property
     def feature_noise(self) -> tuple[Floats, Floats]:
-        """Variances that the noise gives to the mean and to the variance of each feature."""
+        """Noise variances of the mean and of the variance of each feature."""
         squares = self.axes**2
         of_mean = squares @ self.mean_noise**2
+        # Symmetric entries of a second moment have the same noise, so they count twice.
         second = self.second_noise**2
         diagonal = squares**2 @ np.diag(second)
         of_second = 2 * np.einsum("ki,ij,kj->k", squares, second, squares) - diagonal
@@ -72,7 +75,10 @@ class DenoisedMoments:
         return of_mean, of_second + 4 * offset**2 * of_mean
 
     def redrawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Mean and covariance in the original features, from another release of similar data."""
+        """Simulate another release of the same client, by adding new noise to the moments.
+
+        The result is the denoised mean and covariance in the original features.
+        """
         d = len(self.mean)
         mean = self.mean + self.mean_noise * rng.standard_normal(d)
         noise = np.triu(rng.standard_normal((d, d)))
@@ -83,37 +89,42 @@ class DenoisedMoments:
 
 
 def denoise(release: Release) -> DenoisedMoments:
-    """Combine both noisy sums, and project the covariance to the positive semidefinite matrices.
+    """Average the first and the second moments of a release, and make the covariance positive.
 
-    The first sums have equal noise in every direction; the second have noise proportional to the
-    standard deviation. Inverse-variance weighting combines them, number by number.
+    A release has these moments twice. The noise of its first sums is equal in every direction. The
+    noise of its second sums, over whitened samples, is proportional to the standard deviation of
+    the data in each direction. Each entry is averaged with inverse-variance weights. The covariance
+    is then projected to the positive semidefinite matrices.
     """
     values, axes = np.linalg.eigh((release.whitening + release.whitening.T) / 2)
     width = 1 / values  # about the standard deviation along each axis
     shift = axes.T @ (release.origin - release.centre)
-    u = release.clip_norm * axes.T @ release.first_mean
-    first_mean = u + shift
+    unshifted = release.clip_norm * axes.T @ release.first_mean
+    first_mean = unshifted + shift
     first_second_moment = release.clip_norm**2 * axes.T @ release.first_second @ axes
     first_second_moment = (
-        first_second_moment + np.outer(u, shift) + np.outer(shift, u) + np.outer(shift, shift)
+        first_second_moment
+        + np.outer(unshifted, shift)
+        + np.outer(shift, unshifted)
+        + np.outer(shift, shift)
     )
     mean = release.whitened_clip_norm * width * (axes.T @ release.mean)
     widths = np.outer(width, width)
     second_moment = release.whitened_clip_norm**2 * widths * (axes.T @ release.second @ axes)
     d = len(mean)
-    factor = np.where(np.eye(d) > 0, 1.0, math.sqrt(0.5))
+    by_entry = np.where(np.eye(d) > 0, 1.0, math.sqrt(0.5))  # less noise off the diagonal
     first_noise, noise = float(release.noise[0]), float(release.noise[1])
-    mean, mean_noise = _averaged(
+    mean, mean_noise = _weighted_mean(
         first_mean,
         np.full(d, release.clip_norm * first_noise),
         mean,
         release.whitened_clip_norm * noise * np.abs(width),
     )
-    second_moment, second_noise = _averaged(
+    second_moment, second_noise = _weighted_mean(
         first_second_moment,
-        release.clip_norm**2 * first_noise * factor,
+        release.clip_norm**2 * first_noise * by_entry,
         second_moment,
-        release.whitened_clip_norm**2 * noise * np.abs(widths) * factor,
+        release.whitened_clip_norm**2 * noise * np.abs(widths) * by_entry,
     )
     return DenoisedMoments(
         count=release.count,
@@ -128,28 +139,34 @@ def denoise(release: Release) -> DenoisedMoments:
 
 
 def class_means(release: Release) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Of a release by classes: indices of those that exceed the noise, their shares, and means in
-    the original features."""
-    # Shares are not rescaled: samples of unnamed classes belong to none.
-    kept, masses, means = _noisy_cells(
-        release, np.where(release.masses > _CLEAR * release.noise[2], release.masses, 0.0)
+    """The classes of a release that exceed its noise, for a release whose cells are classes.
+
+    The result is their indices among the public names, their shares (sum one) and their means in
+    the original features.
+    """
+    # Before noise is judged, masses need not sum to one: samples of unnamed classes have no cell.
+    kept, masses, means = _denoised_cells(
+        release, np.where(release.masses > _PRESENT * release.noise[2], release.masses, 0.0)
     )
-    order = np.flatnonzero(kept)
-    if not len(order):
-        return order, masses, means
-    return order, masses, release.centre + np.linalg.solve(release.whitening, means.T).T
+    present = np.flatnonzero(kept)
+    if not len(present):
+        return present, masses, means
+    return present, masses, release.centre + np.linalg.solve(release.whitening, means.T).T
 
 
-def _averaged(
-    first: Floats, first_noise: Floats, other: Floats, noise: Floats
+def _weighted_mean(
+    first: Floats, first_noise: Floats, second: Floats, second_noise: Floats
 ) -> tuple[Floats, Floats]:
     """The inverse-variance weighted mean of two noisy arrays, and its noise."""
-    share = 1 / (1 + (first_noise / noise) ** 2)  # never 0 / 0: neither noise is zero
-    return share * first + (1 - share) * other, first_noise * np.sqrt(share)
+    weight = 1 / (1 + (first_noise / second_noise) ** 2)  # never 0 / 0: neither noise is zero
+    return weight * first + (1 - weight) * second, first_noise * np.sqrt(weight)
 
 
 def _covariance(mean: Floats, second: Floats, mean_noise: Floats, second_noise: Floats) -> Floats:
-    """E[m m^T] is too large by the variance of m's noise, which is subtracted."""
+    """The covariance from a noisy mean m and second moment, projected to be positive semidefinite.
+
+    On average, m m^T is too large by the variance of the noise in m, which is added back.
+    """
     return project_psd(
         second - np.outer(mean, mean) + np.diag(mean_noise**2), np.sqrt(np.diag(second_noise))
     )
@@ -158,31 +175,36 @@ def _covariance(mean: Floats, second: Floats, mean_noise: Floats, second_noise: 
 def _cells(
     release: Release, mean: Floats, axes: Floats, width: Floats
 ) -> tuple[Floats, Floats] | None:
-    """Masses (positive, sum one) and means of the cells.
+    """Masses (positive, sum one) and means of the cells, in the coordinates of `DenoisedMoments`.
 
-    The noisy mean of a cell is shrunk towards its centre by its share of noise. Then all means are
-    moved together so that their mean is right.
+    All means are moved together so that their weighted mean is `mean`. The result is None with
+    fewer than two cells that exceed the noise.
     """
     if not len(release.centres):
         return None
-    _, masses, means = _noisy_cells(release, _simplex(release.masses))
+    _, masses, means = _denoised_cells(release, _nearest_in_simplex(release.masses))
     if len(masses) < 2:
         return None
     means = (means @ axes) * width
     return masses, means + (mean - masses @ means)
 
 
-def _noisy_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """Which cells of these masses exceed the noise, their masses (sum one) and whitened means."""
+def _denoised_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Which cells of these masses exceed the noise, their masses (sum one) and whitened means.
+
+    The noisy mean of a cell is shrunk towards the centre of the cell. The fraction that remains of
+    their difference is signal variance / (signal variance + noise variance), over all cells.
+    """
     noise, d = float(release.noise[2]), release.centres.shape[1]
-    kept = masses > max(_LEAST_MASS / len(masses), 2 * noise)
+    kept = masses > max(_MIN_MASS / len(masses), 2 * noise)
     if not kept.any():
         return kept, np.zeros(0), np.zeros((0, d))
     total = masses[kept].sum()
     masses = masses[kept] / total
     offsets = release.sums[kept] / total - masses[:, None] * release.centres[kept]
-    signal = np.maximum((offsets**2).sum() / (len(masses) * d) - (noise / total) ** 2, 0.0)
-    offsets = offsets * signal / (signal + (noise / total) ** 2)
+    noise_variance = (noise / total) ** 2
+    signal_variance = np.maximum((offsets**2).sum() / (len(masses) * d) - noise_variance, 0.0)
+    offsets = offsets * signal_variance / (signal_variance + noise_variance)
     return (
         kept,
         masses,
@@ -190,9 +212,9 @@ def _noisy_cells(release: Release, masses: Floats) -> tuple[NDArray[np.bool_], F
     )
 
 
-def _simplex(masses: Floats) -> Floats:
+def _nearest_in_simplex(masses: Floats) -> Floats:
     """The nearest non-negative masses that sum to one."""
-    down = np.sort(masses)[::-1]
-    shifts = (np.cumsum(down) - 1) / np.arange(1, len(masses) + 1)
-    kept = int(np.flatnonzero(down > shifts)[-1])
-    return np.asarray(np.maximum(masses - shifts[kept], 0.0))
+    descending = np.sort(masses)[::-1]
+    shifts = (np.cumsum(descending) - 1) / np.arange(1, len(masses) + 1)
+    last_kept = int(np.flatnonzero(descending > shifts)[-1])
+    return np.asarray(np.maximum(masses - shifts[last_kept], 0.0))
