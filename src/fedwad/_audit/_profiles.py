@@ -1,4 +1,4 @@
-"""The profile of a table, as a server reads it: which values of single rows does it give away?"""
+"""Which values of single rows can a server infer from the profile of a table?"""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fedwad.tables import Column, ColumnStatistics
 
 __all__ = ["rows_given_away", "values_given_away"]
 
-_FEW = 10  # rows: a value that this many share points to none of them
-_EXACT = 1e-6  # of the column's standard deviation
+_ENOUGH_ROWS = 10  # a value that so many rows share identifies none of them
+_EXACT = 1e-6  # largest error of an inferred value, in standard deviations of its column
 
 
 def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
     """How many rows have a value that the profile gives away and that fewer than ten rows share.
 
-    Also the number of replies, and why there was none.
+    The result is this number, the number of replies (0 or 1), and the reason if there was none.
     """
     try:
         reply = Client(table, policy).answer(ProfileRequest())
@@ -33,13 +33,16 @@ def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
             column = table.table[statistics.name]
             for value in values_given_away(statistics):
                 rows = _rows_with(column, value)
-                if rows.sum() < _FEW:
+                if rows.sum() < _ENOUGH_ROWS:
                     found |= rows
     return int(found.sum()), 1, ""
 
 
 def values_given_away(s: ColumnStatistics) -> list[str | float]:
-    """Values that follow from what a profile says about a column, some of them guesses."""
+    """Values that the column may hold, judging by what a profile says about it.
+
+    Some hold only under an assumption, for example that all other values are equal.
+    """
     guesses: list[str | float] = [*s.levels, *s.sentinels]
     if not s.moments:
         return guesses
@@ -47,25 +50,27 @@ def values_given_away(s: ColumnStatistics) -> list[str | float]:
     sentinels = list(zip(s.sentinels, s.sentinel_counts, strict=True))
     for known in ([], codes, sentinels):
         guesses += _remaining_values(s, known)
-    if s.count > 1:  # one value, if all others are equal
-        far = math.sqrt(s.sum_of_squares * (s.count - 1) / s.count)
-        guesses += [s.mean - far, s.mean + far]
+    if s.count > 1:  # the one value that differs, if all others are equal
+        deviation = math.sqrt(s.sum_of_squares * (s.count - 1) / s.count)
+        guesses += [s.mean - deviation, s.mean + deviation]
     return guesses
 
 
 def _remaining_values(s: ColumnStatistics, known: Sequence[tuple[float, int]]) -> Iterator[float]:
-    """The one or two values that remain when all others are known; the common value of more, if
-    they are equal."""
-    left = s.count - sum(number for _, number in known)
-    if left < 1:
+    """The other values of a column, if `known` has all but these, each with its number of rows.
+
+    One or two remaining values follow from the moments. More are assumed to be equal.
+    """
+    remaining = s.count - sum(number for _, number in known)
+    if remaining < 1:
         return
     total = s.mean * s.count - sum(value * number for value, number in known)
     squares = s.sum_of_squares + s.count * s.mean**2 - sum(v * v * number for v, number in known)
-    if left == 2:
-        apart = math.sqrt(max(0.0, 2.0 * squares - total * total))
-        yield from ((total - apart) / 2, (total + apart) / 2)
+    if remaining == 2:
+        difference = math.sqrt(max(0.0, 2.0 * squares - total * total))
+        yield from ((total - difference) / 2, (total + difference) / 2)
     else:
-        yield total / left
+        yield total / remaining
 
 
 def _is_number(level: str) -> bool:
@@ -81,5 +86,5 @@ def _rows_with(column: Column, value: str | float) -> NDArray[np.bool_]:
         return np.asarray(column.values == code)
     if column.kind not in ("number", "date") or (isinstance(value, str) and not _is_number(value)):
         return np.zeros(len(column), dtype=bool)
-    close = _EXACT * (float(np.nanstd(column.values)) or 1.0)
-    return np.asarray(np.abs(column.values - float(value)) <= close)
+    max_error = _EXACT * (float(np.nanstd(column.values)) or 1.0)
+    return np.asarray(np.abs(column.values - float(value)) <= max_error)

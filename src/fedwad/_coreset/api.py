@@ -45,9 +45,9 @@ def coreset(
     size : number of points S
     method : "union": the coreset of all samples together, with a certified distance. "summary":
         from one summary of each site and nothing else; less exact, with a wider interval. "fedwad":
-        the paper's, gradient steps on the mean distance to a few random sites. "direct": the same
-        with the coreset itself as the support that travels. Or an object of `fedwad.methods`, which
-        holds its options.
+        the paper's method, gradient steps on the mean distance to a few random sites. "direct": as
+        "fedwad", but the coreset itself travels instead of a support. Or an object of
+        `fedwad.methods`, which holds its options.
     rounds : largest number of rounds of "union", epochs of "fedwad" and "direct"; 50 when left out
     seed : seed of the random numbers; the same seed gives the same result, bit for bit
     sites : names of the sites to ask; all when left out
@@ -69,7 +69,7 @@ def coreset(
     >>> rng = np.random.default_rng(0)
     >>> data = {"paris": rng.normal(0, 1, (90, 2)), "oslo": rng.normal(9, 1, (30, 2))}
     >>> c = fedwad.coreset(data, size=4)
-    >>> sorted((c.points.mean(axis=1) > 4.5).tolist())  # a quarter of the data, one of four points
+    >>> sorted((c.points.mean(axis=1) > 4.5).tolist())  # oslo has a quarter of the rows
     [False, False, False, True]
     >>> c.upper / c.lower < 1.001
     True
@@ -84,13 +84,13 @@ def coreset(
     chosen_method: Method = resolve(method, options, CORESET_METHODS)
     size, seed = check_whole(size, "size"), check_whole(seed, "seed", 0)
     check_callback(callback)
-    federation, only = _federation(fed)
-    names = choose_sites(federation, only if sites is None else sites, "a coreset")
+    federation, single_site = _federation(fed)
+    names = choose_sites(federation, single_site if sites is None else sites, "a coreset")
     task = CoresetTask(names, size, chosen_method, seed, callback)
     metered = MeteredFederation(federation)
     with single_threaded_blas():
-        found = _run(metered, task, chosen_method)
-    return replace(found, features=getattr(federation, "features", None))
+        result = _run(metered, task, chosen_method)
+    return replace(result, features=getattr(federation, "features", None))
 
 
 def _run(metered: MeteredFederation, task: CoresetTask, method: Method) -> CoresetResult:
@@ -103,8 +103,8 @@ def _run(metered: MeteredFederation, task: CoresetTask, method: Method) -> Cores
 
 
 def _federation(fed: Any) -> tuple[Federation, tuple[str, ...] | None]:
-    """Return a federation, and the one site of it if a site or an array was given."""
+    """Return a federation, and the name of the site if `fed` is a site of it, else None."""
     if isinstance(fed, Site):
         return fed.federation, (fed.name,)
-    known = isinstance(fed, Mapping) or hasattr(type(fed), "ask")
-    return as_federation(fed if known else {"data": fed}), None
+    has_sites = isinstance(fed, Mapping) or hasattr(type(fed), "ask")
+    return as_federation(fed if has_sites else {"data": fed}), None

@@ -26,8 +26,8 @@ from fedwad.ot import Atoms, Floats, Masses, Measure, Summary, SyntheticSample, 
 
 __all__ = ["Seed", "ask_moments", "ask_summaries", "distilled", "seed_atoms", "synthetic_union"]
 
-_STARTS = 3  # restarts of Lloyd's algorithm on the synthetic union
-_UNION_POINTS, _PER_ATOM = 2000, 50  # of the synthetic union: at least, and for each atom
+_RESTARTS = 3  # of Lloyd's algorithm on the synthetic union
+_MIN_UNION_POINTS, _POINTS_PER_ATOM = 2000, 50  # of the synthetic union; the larger size counts
 _FIRST_REG = 12.5  # first regularisation, as a multiple of the largest cost between atoms
 _CENTRAL_TOL, _CENTRAL_ROUNDS = 1e-3, 30  # for the potentials of the synthetic union
 _CELLS = 10  # largest number of cells of a summary; more atoms do not need more cells
@@ -35,7 +35,10 @@ _CELLS = 10  # largest number of cells of a summary; more atoms do not need more
 
 @dataclass(frozen=True, eq=False)
 class Seed:
-    """First atoms (S, d) and potentials (S,), their origin, and an estimate of W2^2 or 0."""
+    """First atoms (S, d) and potentials (S,), and what they were made from.
+
+    `scale` is an estimate of W2^2 between the atoms and the union of all samples; 0 if unknown.
+    """
 
     atoms: Floats
     potentials: Floats
@@ -55,8 +58,9 @@ def seed_atoms(
     """Return atoms to begin with: given ones, from summaries, or from moments.
 
     From summaries: the server draws a synthetic sample of the union and makes its coreset, with no
-    further message. Sites that refuse a summary are not part of that sample; if all refuse, points
-    are drawn around the pooled mean. `moments` are given where sites were asked for them before.
+    further message. This sample is the synthetic union. Sites that refuse a summary are not part of
+    it; if all refuse, atoms are drawn around the pooled mean of the sites' moments. `moments` are
+    those of sites that were asked before; without them, sites are asked if need be.
     """
     if isinstance(init, Measure):
         if len(init) != size:
@@ -79,11 +83,11 @@ def _from_summaries(
         return None
     best, sample = distilled(summaries, size, masses, seed)
     points = best.measure.points
-    if len(points) < size:  # the sample has fewer different points
+    if len(points) < size:  # the sample has fewer distinct points
         points = points[np.arange(size) % len(points)]
     potentials = np.zeros(size)
     if masses == "equal" and len(best.measure) == size:
-        potentials = _central(sample, np.array(points))
+        potentials = _central_potentials(sample, np.array(points))
     return Seed(np.array(points), potentials, "summaries", best.distance**2)
 
 
@@ -107,16 +111,17 @@ def distilled(
     summaries: dict[str, Summary], size: int, masses: Masses, seed: int
 ) -> tuple[Atoms, Measure]:
     """Return the best coreset of a synthetic union over a few restarts, and that sample."""
-    sample = synthetic_union(summaries, max(_UNION_POINTS, _PER_ATOM * size), seed)
-    tries = [distil(sample, size, masses, 1, seed + k) for k in range(_STARTS)]
-    return min(tries, key=lambda one: one.distance), sample
+    sample = synthetic_union(summaries, max(_MIN_UNION_POINTS, _POINTS_PER_ATOM * size), seed)
+    coresets = [distil(sample, size, masses, 1, seed + k) for k in range(_RESTARTS)]
+    return min(coresets, key=lambda coreset: coreset.distance), sample
 
 
-def _central(sample: Measure, atoms: Floats) -> Floats:
-    """Return potentials of the synthetic union's transport, central ones where many are optimal.
+def _central_potentials(sample: Measure, atoms: Floats) -> Floats:
+    """Return optimal potentials of the transport from the synthetic union to the atoms.
 
-    The union's potentials may lie on any side of them. Starting with large regularisation, for
-    which potentials are unique, leads to the centre.
+    Often many potentials are optimal, and those of the real data may differ from them in any
+    direction. So the centre of the optimal set is the best start. Large regularisation, for which
+    potentials are unique, leads there.
     """
     measure = Dataset(sample).canonical().measure
 
@@ -148,10 +153,10 @@ def synthetic_union(summaries: dict[str, Summary], size: int, seed: int) -> Meas
         rng = np.random.default_rng([seed, client_key(name)])
         points.append(SyntheticSample.of(summary).draw(drawn, rng).points)
         weights.append(np.full(drawn, share / drawn))
-    joined = np.concatenate(weights)
-    # Weights that are nearly equal become equal: that transport is faster.
-    even = float(joined.max()) <= 1.5 * float(joined.min())
-    return Measure(np.concatenate(points), None if even else joined)
+    all_weights = np.concatenate(weights)
+    # Nearly equal weights are made equal, because transport of equal weights is faster.
+    nearly_equal = float(all_weights.max()) <= 1.5 * float(all_weights.min())
+    return Measure(np.concatenate(points), None if nearly_equal else all_weights)
 
 
 def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:

@@ -22,8 +22,8 @@ from fedwad.ot import permutation_test as permute
 
 __all__ = ["PermutationTestResult", "permutation_test"]
 
-_LEVEL = 0.05
-_PERMUTATIONS = 1999  # of a test with a given number of blocks
+_LEVEL = 0.05  # sites with a p-value up to this differ, for `explain`
+_PERMUTATIONS = 1999  # where the caller gives the number of blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +33,18 @@ class PermutationTestResult(Saved):
     Attributes
     ----------
     pvalue : float
-        Of the hypothesis that both sites have the same population. It is exact: at most alpha with
-        probability at most alpha if that is true and the rows of each site are exchangeable.
+        P-value of the hypothesis that both sites have the same population. It is exact: if that is
+        true and the rows of each site are exchangeable, it is at most alpha with probability at
+        most alpha.
     statistic : float
         Between 0 and 1; the larger, the more the sites differ.
     smallest : float
-        The smallest p-value that so few blocks can give.
+        The smallest p-value that is possible with these numbers of blocks.
     ranks : mapping
-        P-values of each statistic by itself, before they are combined.
+        P-value of each statistic by itself, by its name, before they are combined.
     sites : tuple of two str
     rows : int
-        Rows of a block.
+        Number of rows in a block.
     blocks : tuple of two int
         Number of blocks of each site.
     seed : int
@@ -74,10 +75,12 @@ class PermutationTestResult(Saved):
 
         Parameters
         ----------
-        names : names of the columns, where the sites' data have none
+        names : names of the columns, if the sites' data have none
         """
         if self.evidence is None:
-            raise InputError("This test was saved without what explains it; run it again.")
+            raise InputError(
+                "This test was saved without its evidence, which explains it; run it again."
+            )
         known = Known(0.0, None, self.pvalue <= _LEVEL)
         sites = self.sites[0], self.sites[1]
         return explain_pair(self.evidence, (0, 1), sites, known, names)
@@ -119,15 +122,17 @@ def permutation_test(
     """Test whether the data of two sites come from one population, without pooling them.
 
     Each site divides its rows into blocks of equal size, in an order that depends on its data
-    alone, and sends the means of public functions over each block. Blocks are then permuted between
-    the sites. The level is exact for any distribution if the rows of each site are exchangeable.
+    alone. It sends the means of publicly known functions over each block. The server then permutes
+    blocks between the sites. The level is exact for any distribution if the rows of each site are
+    exchangeable.
 
     Parameters
     ----------
     a, b : two sites of one federation (`fed["paris"]`), or data, which become local sites
-    blocks : fewest blocks of the smaller site, 20 when left out. Blocks have ten rows, or 20, 40,
-        ...: the largest size of which there are so many. A policy may ask for more rows in a block.
-    seed : of the permutations, where there are too many to try all
+    blocks : smallest number of blocks that each site keeps, 20 when left out. A block has 10, 20,
+        40, ... rows: the largest size for which both sites have so many blocks. A policy may ask
+        for more rows in a block.
+    seed : seed of the random permutations, where there are too many to try all
 
     Returns
     -------
@@ -151,12 +156,12 @@ def permutation_test(
     metered = MeteredFederation(first.federation)
     names = (first.name, second.name)
     with single_threaded_blas():
-        found = ask_blocks(metered, names)
-        both = [found[name] for name in names]
+        replies = ask_blocks(metered, names)
+        blocks_of_both = [replies[name] for name in names]
         test = (
-            permute(both, seed=seed)
+            permute(blocks_of_both, seed=seed)
             if blocks is None
-            else permute(both, _PERMUTATIONS, seed, blocks)
+            else permute(blocks_of_both, _PERMUTATIONS, seed, blocks)
         )
     return PermutationTestResult(
         pvalue=test.pvalue,
@@ -169,6 +174,8 @@ def permutation_test(
         seed=seed,
         traffic=metered.traffic,
         evidence=Evidence(
-            tuple(map(block_moments, both)), features=metered.features, schema=metered.schema
+            tuple(map(block_moments, blocks_of_both)),
+            features=metered.features,
+            schema=metered.schema,
         ),
     )

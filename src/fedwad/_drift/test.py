@@ -11,7 +11,7 @@ from fedwad.ot import Blocks, permutation_test
 __all__ = ["BlocksTest", "compare_blocks"]
 
 _FIRST_PERMUTATIONS = 499
-_FEW_EXTREMES = 20  # up to this many permutations as extreme as the data call for a longer test
+_FEW_EXTREMES = 20  # if no more permutations are as extreme as the data, a longer test follows
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,24 @@ class BlocksTest:
 
 
 def compare_blocks(reference: Blocks, new: Blocks, level: float, seed: int = 0) -> BlocksTest:
-    """Test whether both have one population, with enough permutations for this level.
+    """Test whether new blocks and those of a reference come from one population.
 
-    A few hundred permutations come first. If at most twenty of them are as extreme as the observed
-    statistic, a new test with ten times as many replaces it, and so on. The p-value stays valid.
-    Let stage s be replaced at p-values up to t_s. A final p-value of at most a comes from the first
-    stage with t_s < a or a later one, and in both cases the p-value of that stage is at most a.
+    The first test has a few hundred permutations. If at most twenty of them are as extreme as the
+    observed statistic, a second test with ten times as many replaces the first, and so on until
+    there are enough permutations for p-values near `level`.
+
+    The final p-value is valid. Call test s replaced if its p-value is at most t_s; t_s falls with
+    s. Let s be the first test with t_s < a, and let the final p-value be at most a. Then it is that
+    of test s, or test s was replaced. In both cases the p-value of test s is at most a.
     """
     max_permutations = permutations_for(level)
     permutations = min(_FIRST_PERMUTATIONS, max_permutations)
-    found = permutation_test([reference, new], permutations, seed)
-    while permutations < max_permutations and found.pvalue * (permutations + 1) <= _FEW_EXTREMES:
+    test = permutation_test([reference, new], permutations, seed)
+    while permutations < max_permutations and test.pvalue * (permutations + 1) <= _FEW_EXTREMES:
         permutations, seed = min(10 * permutations, max_permutations), seed + 1
-        found = permutation_test([reference, new], permutations, seed)
-    n, m = found.blocks
-    # With equal numbers, exchanging both sides gives the same statistic.
+        test = permutation_test([reference, new], permutations, seed)
+    n, m = test.blocks
+    # With as many new blocks as reference blocks, exchanging all of them gives the same statistic.
     distinct_splits = comb(n + m, n) / (2 if n == m else 1)
     smallest = max(1 / distinct_splits, 1 / (max_permutations + 1))
-    return BlocksTest(found.pvalue, smallest, (n, m))
+    return BlocksTest(test.pvalue, smallest, (n, m))

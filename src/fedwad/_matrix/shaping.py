@@ -1,4 +1,4 @@
-"""Rounds in which sites shape the support that all of them transport their data to."""
+"""Rounds that move the support to which all sites transport their data towards these data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ShapedSupport", "cell_means", "shape_support"]
 class ShapedSupport:
     """The support after the last round, the sites that answered every round, and the rounds.
 
-    Requests for cells of this support carry `run`.
+    `run` is a random name, which all requests for cells of the support carry.
     """
 
     run: str
@@ -40,15 +40,15 @@ def shape_support(
     report: Callable[[int], None],
     at_least: int,
 ) -> ShapedSupport:
-    """Move the support to the mean of the sites' cell means in each round, z_s <- mean_c x_s^c.
+    """Replace each support point z_s by the mean over sites c of the means x_s^c of its cells.
 
-    `report` is called with the number of rounds done before each round. Sites that fail are left
-    out, as long as `at_least` so many remain.
+    This happens once in each round. Before each round, `report` is called with the number of rounds
+    done. Sites that fail are left out, as long as at least `at_least` sites remain.
     """
     run, names, history = os.urandom(8).hex(), tuple(names), list[MatrixRound]()
     for number in range(1, rounds + 1):
         report(number - 1)
-        since = time.perf_counter()
+        started = time.perf_counter()
         request = CellsRequest(run, support, 2.0, "spherical", class_statistics)
         replies = metered.ask(
             dict.fromkeys(names, request), SummaryReply, allow_failures=True, at_least=at_least
@@ -56,8 +56,9 @@ def shape_support(
         names = tuple(replies)
         means = [cell_means(reply, support) for reply in replies.values()]
         moved = Measure(np.mean(means, axis=0), support.weights)
-        shift = support.weights @ ((moved.points - support.points) ** 2).sum(axis=1)
-        history.append(MatrixRound(number, time.perf_counter() - since, math.sqrt(float(shift))))
+        squared_shift = support.weights @ ((moved.points - support.points) ** 2).sum(axis=1)
+        seconds = time.perf_counter() - started
+        history.append(MatrixRound(number, seconds, math.sqrt(float(squared_shift))))
         support = moved
     return ShapedSupport(run, support, names, tuple(history))
 
@@ -67,6 +68,7 @@ def cell_means(reply: SummaryReply, support: Measure) -> Floats:
     summary = reply.summary
     if not isinstance(summary, Summary) or summary.means.shape != support.points.shape:
         raise InputError(
-            "A site has too few samples to reach all points of the support; take a smaller one."
+            "A site has too few samples to give each point of the support a cell; take a smaller"
+            " support."
         )
     return summary.means

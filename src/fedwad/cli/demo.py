@@ -1,4 +1,4 @@
-"""`fedwad demo`: four hospitals, one question."""
+"""`fedwad demo`: do four hospitals see the same patients?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from fedwad.cli.sites import conflict_sentences
 
 __all__ = ["demo"]
 
-_KINDS = {
+#: How the table of replies calls each kind of request in a ledger.
+_KIND_TITLES = {
     "schema": "profile",
     "encode": "schema taken",
     "summary": "summary",
@@ -81,22 +82,22 @@ def _show(result: DemoResult, report: Path) -> None:
     from fedwad.report.sentences import compared_matrix, health_sentences, matrix_answer
     from fedwad.report.why import why_sentences
 
-    def part(title: str, *sentences: str) -> None:
+    def section(title: str, *sentences: str) -> None:
         screen.print(f"\n[bold]{title}[/]")
         screen.print(" ".join(sentences), markup=False)
 
     matrix = result.matrix
-    verdict, *rest = matrix_answer(matrix)
-    part("Do four hospitals see the same patients?", verdict, *why_sentences(matrix), *rest)
-    part("How different are they, and is there an odd one out?", *health_sentences(matrix))
+    verdict, *details = matrix_answer(matrix)
+    section("Do four hospitals see the same patients?", verdict, *why_sentences(matrix), *details)
+    section("How different are they, and is there an odd one out?", *health_sentences(matrix))
     conflicts = conflict_sentences(result.schema)
-    part("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
-    part("What was compared", *compared_matrix(matrix, result.schema))
+    section("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
+    section("What was compared", *compared_matrix(matrix, result.schema))
     screen.print("\n[bold]Distances between the populations[/] (chance alone in brackets)")
     screen.print(_distances(result))
     screen.print("\n[bold]What left each hospital[/], by its own ledger; no row did")
-    screen.print(_sent(result))
-    part("What the paper's method would have needed", _paper(result))
+    screen.print(_bytes_by_kind(result))
+    section("What the paper's method would have needed", _paper_sentence(result))
     screen.print(
         f"\nPage: {report}\nNext: fedwad matrix YOUR-FOLDER/ --report sites.html",
         soft_wrap=True,
@@ -125,9 +126,10 @@ def _distances(result: DemoResult) -> Table:
     return table
 
 
-def _sent(result: DemoResult) -> Table:
-    kinds = list(dict.fromkeys(entry.kind for one in result.ledgers.values() for entry in one))
-    table = _table("", *(_KINDS.get(kind, kind) for kind in kinds))
+def _bytes_by_kind(result: DemoResult) -> Table:
+    all_entries = (entry for entries in result.ledgers.values() for entry in entries)
+    kinds = list(dict.fromkeys(entry.kind for entry in all_entries))
+    table = _table("", *(_KIND_TITLES.get(kind, kind) for kind in kinds))
     for name, entries in result.ledgers.items():
         sizes = {entry.kind: entry.bytes for entry in entries}
         cells = [bytes_in_words(sizes[kind]) if kind in sizes else "" for kind in kinds]
@@ -135,13 +137,13 @@ def _sent(result: DemoResult) -> Table:
     return table
 
 
-def _paper(result: DemoResult) -> str:
+def _paper_sentence(result: DemoResult) -> str:
     paper = result.paper
     assert paper.fedwad is not None  # noqa: S101
-    rounds = paper.traffic.messages // len(paper)
+    messages = paper.traffic.messages // len(paper)  # of each hospital
     return (
         f"FedWaD, pair by pair ({PAPER_SUPPORT} points, {PAPER_ROUNDS} rounds):"
-        f" {counted(rounds, 'message')} from each hospital and {bytes_in_words(paper.traffic.up)}"
+        f" {counted(messages, 'message')} from each hospital and {bytes_in_words(paper.traffic.up)}"
         f" in all, for distances that are {result.error_of(paper.fedwad):+.0%} off on average."
         f" Here: {counted(result.messages // len(paper), 'message')} from each and"
         f" {bytes_in_words(result.sent)} in all, {result.error_of(result.matrix.value):+.1%} off."

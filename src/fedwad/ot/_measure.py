@@ -26,11 +26,11 @@ __all__ = [
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_SUMS_TO_ONE = 1e-14  # the error of a sum that is left as it is
-_LARGEST = 1e100  # coordinate
-# Centring avoids cancellation only if |mean|^2 exceeds this share of the mean squared norm.
+_SUMS_TO_ONE = 1e-14  # weights whose sum differs from one by no more are not rescaled
+_LARGEST = 1e100  # absolute value of a coordinate
+# Beyond this ratio of |mean|^2 to the mean of |x|^2, squared norms lose digits by cancellation.
 _CENTRAL = 0.8
-# Up to these numbers, plain sums and dense matrices are faster than a sparse matrix.
+# Up to these sizes, plain sums and dense matrices are faster than a sparse matrix.
 _FEW_FEATURES, _FEW_TARGETS, _BLOCK_ENTRIES = 8, 16, 1 << 17
 
 
@@ -40,7 +40,7 @@ class Measure:
 
     Parameters
     ----------
-    points : array (n, d), or (n,) for numbers on a line
+    points : array (n, d), or (n,) for one feature
         Finite numbers of any type; kept as float64 in C order.
     weights : array (n,), optional
         Non-negative; scaled to sum to one. Uniform when left out. Points of
@@ -75,7 +75,7 @@ class Measure:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def __repr__(self) -> str:  # no points: a printed text may end up anywhere
+    def __repr__(self) -> str:  # shows no points: printed text may end up in a log
         return f"{type(self).__name__}({len(self)} points, {self.dimension} features)"
 
     @property
@@ -88,35 +88,38 @@ class Measure:
 
     @cached_property
     def norms(self) -> Floats | None:
-        """|x|^2 of each point; None if a common offset is so large that they would lose digits."""
+        """|x|^2 of each point; None if a large common offset would cost them digits."""
         return central_norms(self.points)
 
     def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
-        """P^T @ points for the plan with these entries: the mass times the mean of each target."""
+        """P^T @ points for the plan P with P[rows[k], cols[k]] = mass[k].
+
+        Row s is the mass that target s receives times the mean of that mass.
+        """
         return sums_by_target(self.points, rows, cols, mass, targets)
 
     def moved(self, origin: Floats, factor: float = 1.0) -> Measure:
-        """The measure of (x - origin) * factor."""
+        """The measure with each point x replaced by (x - origin) * factor."""
         points = self.points - origin
         points *= factor
-        other = object.__new__(Measure)
-        other._keep(points=points, weights=self.weights)
-        return other
+        result = object.__new__(Measure)
+        result._keep(points=points, weights=self.weights)
+        return result
 
     def ordered(self, order: Indices) -> Measure:
         """The same points in another order; each -0.0 becomes 0.0."""
         points = self.points[order]
         points += 0.0
-        other = object.__new__(Measure)
-        other._keep(points=points, weights=self.weights[order])
-        return other
+        result = object.__new__(Measure)
+        result._keep(points=points, weights=self.weights[order])
+        return result
 
     def part(self, rows: Indices) -> Measure:
         """Some of the points, with weights scaled to sum to one."""
         weights = self.weights[rows]
-        other = object.__new__(Measure)
-        other._keep(points=self.points[rows], weights=weights / weights.sum())
-        return other
+        result = object.__new__(Measure)
+        result._keep(points=self.points[rows], weights=weights / weights.sum())
+        return result
 
     def max_abs(self, origin: Floats) -> float:
         """Largest absolute coordinate of x - origin."""
@@ -145,7 +148,7 @@ def max_abs(points: Floats, origin: Floats) -> float:
 
 
 def central_norms(points: Floats) -> Floats | None:
-    """|x|^2 of each point; None if the mean is far from the origin: |mean|^2 > 4 variances."""
+    """|x|^2 of each point; None if |mean|^2 exceeds four times the total variance."""
     mean = points.mean(axis=0)
     norms = np.einsum("id,id->i", points, points)
     return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
@@ -154,7 +157,10 @@ def central_norms(points: Floats) -> Floats | None:
 def sums_by_target(
     points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int
 ) -> Floats:
-    """Sums of mass times point by target, (targets, d)."""
+    """For each target, the sum of mass[k] * points[rows[k]] over all k with cols[k] = target.
+
+    The result has shape (targets, d).
+    """
     count, d = points.shape
     # For few features or targets a sparse matrix would take longer to set up.
     if d <= _FEW_FEATURES:

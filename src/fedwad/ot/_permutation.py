@@ -18,10 +18,11 @@ from fedwad.ot._measure import Floats
 
 __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 
-_ENUMERATED = 5000  # labellings of two sites that are all tried
+# A labelling assigns each block to a site.
+_MAX_ENUMERATED = 5000  # up to so many labellings of two sites, all are tried
 _CHUNK = 512  # labellings at a time
-_REMEMBERED = 20_000  # labellings of two sites that are kept for the next pair
-_USUAL = 20  # blocks that each site keeps when blocks are merged
+_MAX_CACHED = 20_000  # up to so many labellings of two sites are kept for the next pair
+_MIN_BLOCKS = 20  # that each site keeps when blocks are merged
 #: Statistics and their weights, by which ranks are divided before the smallest is taken.
 _WEIGHTS = {
     "sum of mean": 6.0,
@@ -31,9 +32,9 @@ _WEIGHTS = {
     "sum of fourth": 1.0,
     "sum of projection": 1.0,
 }
-_DIGITS = 1e-10  # relative differences of a statistic that are rounding
-_NOTHING = 1e-20  # variance of a constant, in common units
-_LARGEST = 1e140  # numbers in common units whose squares can be added
+_ROUNDING = 1e-10  # relative differences of a statistic up to this are rounding
+_CONSTANT = 1e-20  # relative sums of squares up to this are those of a constant
+_LARGEST = 1e140  # numbers up to this have squares that can be added
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +50,9 @@ class PermutationTest:
     ranks : dict
         Share of permutations with at least the observed value, for each statistic.
     smallest : float
-        The smallest p-value that so few blocks can give.
+        The smallest p-value that is possible with these numbers of blocks.
     rows, blocks : int, tuple of int
-        Rows of a block, and the number of blocks of each site.
+        Number of rows in a block, and number of blocks of each site.
     """
 
     pvalue: float
@@ -63,18 +64,18 @@ class PermutationTest:
 
 
 def permutation_test(
-    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0, least: int = _USUAL
+    sites: Sequence[Blocks], permutations: int = 1999, seed: int = 0, least: int = _MIN_BLOCKS
 ) -> PermutationTest:
     """Test whether two or more sites have the same population, by permuting blocks among sites.
 
-    Blocks are merged as long as each site has `least` of them; larger ones use more rows of large
-    sites.
+    Blocks are merged into larger ones as long as each site keeps `least` of them.
 
-    Sums of squares between sites give six statistics: their sum, or their maximum, over the
-    functions of one kind. Each statistic is ranked among its permutations, and each rank is
-    divided by the weight of its statistic. The smallest of these six numbers is the combined
-    statistic, which is ranked among its permutations again. The level is exact if the rows of a
-    site are exchangeable. Two sites with few blocks are permuted in all ways, others at random.
+    Each function whose block means were sent has a sum of squares between sites. The sum or the
+    maximum of these over all functions of one kind is a statistic; there are six. Each statistic is
+    ranked among its permutations, and each rank is divided by the weight of its statistic. The
+    smallest of these six numbers is the combined statistic, which is ranked among its permutations
+    again. The level is exact if the rows of a site are exchangeable. Two sites with few blocks are
+    permuted in all ways, others at random.
 
     Examples
     --------
@@ -96,34 +97,35 @@ def permutation_test(
             raise InputError("Block means of these sites are too far apart to be compared.")
     counts = [len(part) for part in parts]
     labellings = _labellings(counts, permutations, seed)
-    observed = _between(np.concatenate(parts), counts, labellings, sites[0].segments)
-    ranks = _ranks(np.column_stack(list(observed.values())))
-    combined = (ranks / np.array([_WEIGHTS[name] for name in observed])).min(axis=1)
+    # In all arrays of statistics, the first entry is that of the true labelling.
+    statistics = _statistics(np.concatenate(parts), counts, labellings, sites[0].segments)
+    ranks = _ranks(np.column_stack(list(statistics.values())))
+    combined = (ranks / np.array([_WEIGHTS[name] for name in statistics])).min(axis=1)
     pvalue = float((combined <= combined[0]).mean())
-    smallest = max(_same_labellings(counts) / _all_labellings(counts), 1 / len(combined))
-    named = dict(zip(observed, (float(x) for x in ranks[0]), strict=True))
+    smallest = max(_equivalent_labellings(counts) / _all_labellings(counts), 1 / len(combined))
+    true_ranks = dict(zip(statistics, (float(rank) for rank in ranks[0]), strict=True))
     return PermutationTest(
-        pvalue, 1 - float(combined[0]), named, float(smallest), rows, tuple(counts)
+        pvalue, 1 - float(combined[0]), true_ranks, float(smallest), rows, tuple(counts)
     )
 
 
 def _all_labellings(counts: Sequence[int]) -> float:
     """Number of ways to assign blocks to sites: a multinomial coefficient."""
-    total, found = sum(counts), 1.0
+    unassigned, ways = sum(counts), 1.0
     for count in counts:
-        found *= comb(total, count)
-        total -= count
-    return found
+        ways *= comb(unassigned, count)
+        unassigned -= count
+    return ways
 
 
-def _same_labellings(counts: Sequence[int]) -> float:
-    """Labellings that give the same statistics: two sites of equal size can be exchanged."""
+def _equivalent_labellings(counts: Sequence[int]) -> float:
+    """How many labellings give the same statistics: two sites of equal size can be swapped."""
     return 2.0 if len(counts) == 2 and counts[0] == counts[1] else 1.0
 
 
 def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
-    """Site of each block, the true labelling first, in groups of some hundred labellings."""
-    few = _all_labellings(counts) <= _ENUMERATED or permutations <= _REMEMBERED
+    """Arrays (labellings, blocks) with the site of each block; the true labelling comes first."""
+    few = _all_labellings(counts) <= _MAX_ENUMERATED or permutations <= _MAX_CACHED
     if len(counts) == 2 and few:  # cached, since pairs of a matrix often have equally many blocks
         return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
     return _random_labellings(counts, permutations, seed)
@@ -143,44 +145,47 @@ def _random_labellings(
 def _labellings_of_two(
     first: int, second: int, permutations: int, seed: int
 ) -> tuple[NDArray[np.int16], ...]:
-    if _all_labellings((first, second)) > _ENUMERATED:
+    if _all_labellings((first, second)) > _MAX_ENUMERATED:
         return tuple(_random_labellings((first, second), permutations, seed))
-    chosen = np.array(list(combinations(range(first + second), first)))
-    labels = np.ones((len(chosen), first + second), dtype=np.int16)
-    np.put_along_axis(labels, chosen, 0, axis=1)  # the first of them is the true one
+    of_first = np.array(list(combinations(range(first + second), first)))
+    labels = np.ones((len(of_first), first + second), dtype=np.int16)
+    np.put_along_axis(labels, of_first, 0, axis=1)  # the first labelling is the true one
     return (labels,)
 
 
-def _between(
+def _statistics(
     values: Floats,
     counts: Sequence[int],
     labellings: Iterator[NDArray[np.int16]],
     segments: tuple[tuple[str, int], ...],
 ) -> dict[str, Floats]:
-    """Each statistic under each labelling: sums of squares between sites over the total."""
-    top = (values**2).sum(axis=0)
+    """Each statistic under each labelling.
+
+    Sums of squares between sites are divided by the total sum of squares of each function.
+    """
+    uncentred = (values**2).sum(axis=0)
     values = values - values.mean(axis=0)
     total = (values**2).sum(axis=0)
-    known = total > _NOTHING * np.maximum(1.0, top)
-    standard = np.where(known, values / np.sqrt(np.where(known, total, 1.0)), 0.0)
-    parts: dict[str, list[Floats]] = {}
+    varies = total > _CONSTANT * np.maximum(1.0, uncentred)
+    standard = np.where(varies, values / np.sqrt(np.where(varies, total, 1.0)), 0.0)
+    chunks: dict[str, list[Floats]] = {}
     for labels in labellings:
         squares = _squares_between(standard, counts, labels)
         start = 0
         for name, size in segments:
-            part = squares[start : start + size]
-            for key, found in (
-                (f"sum of {name}", part.sum(axis=0)),
-                (f"largest {name}", part.max(axis=0)),
+            of_kind = squares[start : start + size]
+            for key, statistic in (
+                (f"sum of {name}", of_kind.sum(axis=0)),
+                (f"largest {name}", of_kind.max(axis=0)),
             ):
                 if key in _WEIGHTS:
-                    parts.setdefault(key, []).append(found)
+                    chunks.setdefault(key, []).append(statistic)
             start += size
-    return {name: np.concatenate(found) for name, found in parts.items()}
+    return {name: np.concatenate(chunk) for name, chunk in chunks.items()}
 
 
 def _squares_between(standard: Floats, counts: Sequence[int], labels: NDArray[np.int16]) -> Floats:
-    """Sums of squares between sites of each function under each labelling, (K, labellings).
+    """Sums of squares between sites of each of K functions under each labelling, (K, labellings).
 
     Values sum to zero over all blocks, so the sums of two sites differ in sign alone.
     """
@@ -199,14 +204,14 @@ def _ranks(statistics: Floats) -> Floats:
     """For each value, the share of values in its column that are at least as large, up to
     rounding."""
     count = len(statistics)
-    found = np.empty_like(statistics)
+    ranks = np.empty_like(statistics)
     for column in range(statistics.shape[1]):
         order = np.argsort(statistics[:, column])
         ordered = statistics[order, column]
-        slack = _DIGITS * float(ordered[-1])
-        below = np.searchsorted(ordered, ordered - slack, side="left")  # fast for sorted values
-        found[order, column] = (count - below) / count
-    return found
+        rounding = _ROUNDING * float(ordered[-1])
+        smaller = np.searchsorted(ordered, ordered - rounding, side="left")  # fast if sorted
+        ranks[order, column] = (count - smaller) / count
+    return ranks
 
 
 def pairwise_pvalues(
@@ -215,15 +220,15 @@ def pairwise_pvalues(
     """P-values of all pairs of sites, adjusted by Holm's method, (N, N) with ones on the diagonal.
 
     The more pairs there are, the more permutations each gets, so that an adjusted p-value of 0.01
-    can be reached with up to some hundred pairs. A pair whose blocks do not fit each other has NaN.
+    can be reached with up to some hundred pairs. A pair that cannot be tested has NaN.
     """
     count = len(sites)
     pairs = [(i, j) for i in range(count) for j in range(i)]
-    tries = permutations or int(np.clip(100 * len(pairs), 1999, 19_999))
-    found = np.array([_pvalue([sites[i], sites[j]], tries, seed) for i, j in pairs])
-    found[~np.isnan(found)] = holm(found[~np.isnan(found)])
+    each = permutations or int(np.clip(100 * len(pairs), 1999, 19_999))
+    pvalues = np.array([_pvalue([sites[i], sites[j]], each, seed) for i, j in pairs])
+    pvalues[~np.isnan(pvalues)] = holm(pvalues[~np.isnan(pvalues)])
     result = np.ones((count, count))
-    for (i, j), pvalue in zip(pairs, found, strict=True):
+    for (i, j), pvalue in zip(pairs, pvalues, strict=True):
         result[i, j] = result[j, i] = pvalue
     return result
 

@@ -1,12 +1,12 @@
 """The site's side of a FLARE job: one client that answers messages as long as the job runs.
 
 FLARE starts `ClientExecutor` by its name, in the site's process of the job. FLARE requires an
-`Executor`, but this one has no tasks. Messages come over FLARE's cell network, which delivers them
-at once, whereas tasks wait until the site fetches them.
+`Executor`, but this one has no tasks. Messages come over FLARE's network of processes, `cellnet`,
+which delivers them at once, whereas tasks wait until the site fetches them.
 
 FLARE's `collab` calls use the same network and would need less code here. But their jobs always
-contain code, which a site then cannot forbid; tracebacks are sent to the caller; every site may
-call every other site; and one site that does not start ends the run for all.
+contain code, so a site could no longer forbid jobs with code. Tracebacks are sent to the caller.
+Every site may call every other site. And one site that does not start ends the run for all.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class ClientExecutor(Executor):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedwad")
-        self._server: tuple[str, ...] = ()
+        self._opener = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedwad")
+        self._server_addresses: tuple[str, ...] = ()
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         if event_type == EventType.START_RUN:
             self._start(fl_ctx)
         elif event_type == EventType.END_RUN:
-            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._opener.shutdown(wait=False, cancel_futures=True)
 
     def execute(
         self,
@@ -64,11 +64,12 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         return task_reply(TaskReturn.TASK_UNKNOWN)
 
     def _start(self, fl_ctx: Any) -> None:
-        """Listen, and open the data in another thread. Early messages wait until the data are
-        read."""
+        """Register for messages, and read the data in another thread. Messages that come earlier
+        wait for the data."""
         folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir()
-        self._server = FQCN.ROOT_SERVER, FQCN.join([FQCN.ROOT_SERVER, fl_ctx.get_job_id()])
-        self._client = self._worker.submit(self._open, folder, fl_ctx.get_identity_name())
+        job_server = FQCN.join([FQCN.ROOT_SERVER, fl_ctx.get_job_id()])
+        self._server_addresses = FQCN.ROOT_SERVER, job_server
+        self._client = self._opener.submit(self._open, folder, fl_ctx.get_identity_name())
         cell = fl_ctx.get_engine().get_cell()
         cell.register_request_cb(channel=CHANNEL, topic=READY, cb=self._ready)
         cell.register_request_cb(channel=CHANNEL, topic=MESSAGE, cb=self._answer)
@@ -91,12 +92,16 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         return None
 
     def _ready(self, message: Any) -> Any:
+        """Tell the server whether this site has finished reading its data, or failed to."""
         if not self._is_from_server(message):
             return make_reply(ReturnCode.UNAUTHENTICATED)
         return make_reply(ReturnCode.OK, body=OPEN if self._client.done() else OPENING)
 
     def _answer(self, message: Any) -> Any:
-        """Answer one message. `respond` turns errors into a Failure; this catches the rest."""
+        """Answer one message.
+
+        `Client.respond` turns its errors into a Failure. Any other error is logged here.
+        """
         if not self._is_from_server(message):
             return make_reply(ReturnCode.UNAUTHENTICATED)
         try:
@@ -111,13 +116,13 @@ class ClientExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.PROCESS_EXCEPTION)
 
     def _is_from_server(self, message: Any) -> bool:
-        """Whether the sender is the server or its process of this job.
+        """Whether the sender is the server's main process or its process for this job.
 
         Sites can send messages to each other through the server, which verifies their origin.
         """
-        known = message.get_header(MessageHeaderKey.ORIGIN) in self._server
-        if not known:
+        from_server = message.get_header(MessageHeaderKey.ORIGIN) in self._server_addresses
+        if not from_server:
             self.logger.warning(
                 "fedwad ignored a message that did not come from the server of this job"
             )
-        return known
+        return from_server

@@ -1,14 +1,15 @@
 """Many networks of the same shape, trained at once.
 
-Weights are stacked, W: (M, out, in), so a step is one batched product instead of M small ones. The
-sums are those of training one by one, in a different order, so results differ by rounding alone.
+The weights of M networks are stacked, W: (M, out, in), so a step is one batched product instead of
+M small ones. The sums are those of training one by one, in a different order, so results differ by
+rounding alone.
 
-`torch.func.vmap` finds the gradient of any module. Linear layers with ReLU between have a
-hand-written step, `_linear_step`, because their steps are so small that finding the gradient takes
-as long as computing it. With `vmap`, stacks of one or two networks take 1.7 to 3.3 times as long,
-and 2.8 to 4.6 times when only the last layer learns. A core gets such stacks when a tenth of twenty
-sites trains. Stacks of ten and fifty take 1.1 to 2.1 times as long (`python -m benchmarks
-gradients`, processor time of one thread).
+`torch.func.vmap` computes the gradient of any module. Linear layers with ReLU between have a
+hand-written step, `_linear_step`, because their arithmetic takes no longer than the overhead of
+`torch.func`. With `vmap`, stacks of one or two networks take 1.7 to 3.3 times as long, and 2.8 to
+4.6 times when only the last layer learns. Stacks are that small when two of twenty sites train in a
+round. Stacks of ten and fifty take 1.1 to 2.1 times as long (`python -m benchmarks gradients`,
+processor time of one thread).
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from fedwad.learning.local.networks import Network
 
 __all__ = ["linear_layers", "train_stack"]
 
-_CHUNK = 8192  # samples at a time when nothing is learned from them
+_CHUNK = 8192  # samples at a time that layers are evaluated on without learning
 
-#: Moves the weights of the first networks of a stack by one step on the samples and labels of a
-#: batch, weighted by the last argument; the result is the loss of each network.
+#: A function of samples (A, batch, ...), labels (A, batch) and row weights (A, batch). It moves the
+#: weights of the first A networks of a stack by one step and returns the loss of each.
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class _Stack:
-    """Networks in training: stacked weights by name, the names that learn, and their momentum."""
+    """Networks in training: their stacked weights by name, and the momentum of those that learn."""
 
     weights: dict[str, Tensor]
     momentum: dict[str, Tensor]
@@ -55,7 +56,7 @@ class _Stack:
     def of(cls, weights: dict[str, Tensor], learning: Sequence[str], options: SGDOptions) -> _Stack:
         return cls(weights, {name: torch.zeros_like(weights[name]) for name in learning}, options)
 
-    def learned(self, active: int) -> dict[str, Tensor]:
+    def learning(self, active: int) -> dict[str, Tensor]:
         """The weights that learn, of the first `active` networks."""
         return {name: self.weights[name][:active] for name in self.momentum}
 
@@ -73,18 +74,20 @@ def train_stack(
     augment: Augment | None = None,
     half_precision: bool = False,
 ) -> list[Trained]:
-    """Train all tasks at once; those with the most samples come first, as they stay active
-    longest."""
+    """Train all tasks at once. Tasks must be sorted, those with the most samples first.
+
+    Tasks with fewer batches finish an epoch earlier, so the active ones are always the first.
+    """
     device = dataset.X.device
     network.module.train()
     flat = torch.stack([task.weights.to(device) for task in tasks])
     weights = {name: value.contiguous() for name, value in network.tensors(flat).items()}
     del flat
     body_and_head = network.body_and_head()
-    first, losses = 0, np.full(len(tasks), np.nan)
+    first_epoch, losses = 0, np.full(len(tasks), np.nan)
     for phase in options.phases:
-        epochs = range(first, first + phase.epochs)
-        first += phase.epochs
+        epochs = range(first_epoch, first_epoch + phase.epochs)
+        first_epoch += phase.epochs
         if not epochs:
             continue
         if phase.layers == "personal" and body_and_head is not None:
@@ -115,22 +118,23 @@ def _train_last_layers(
     """Train the last layers only; the layers before them are evaluated once for each sample."""
     body, head = body_and_head
     device = dataset.X.device
-    outputs, moved, labels, start = [], [], [], 0
+    outputs, head_tasks, labels, start = [], [], [], 0
     with torch.no_grad():
         for index, task in enumerate(tasks):
-            values = {name: weights[name][index] for name, _ in body.named_parameters()}
+            body_weights = {name: weights[name][index] for name, _ in body.named_parameters()}
             rows = torch.as_tensor(task.rows, device=device)
             labels.append(dataset.y[rows])
             outputs += [
-                functional_call(body, values, (dataset.X[some],))
-                for some in torch.split(rows, _CHUNK)
+                functional_call(body, body_weights, (dataset.X[chunk],))
+                for chunk in torch.split(rows, _CHUNK)
             ]
-            moved.append(replace(task, rows=np.arange(start, start + len(rows))))
+            head_tasks.append(replace(task, rows=np.arange(start, start + len(rows))))
             start += len(rows)
     names = [name for name, _ in head.named_parameters()]
     stack = _Stack.of({name: weights[name] for name in names}, names, options)
-    inner = TensorDataset(torch.cat(outputs), torch.cat(labels))
-    return _descend(_step(head, stack, False), inner, moved, options.batch_size, epochs)
+    head_data = TensorDataset(torch.cat(outputs), torch.cat(labels))
+    step = _step(head, stack, half_precision=False)
+    return _descend(step, head_data, head_tasks, options.batch_size, epochs)
 
 
 def _descend(
@@ -144,14 +148,16 @@ def _descend(
     for epoch in epochs:
         rows = _rows(tasks, epoch, batch_size, device)
         total.zero_()
-        for now in range(steps[0]):
-            active = int(np.searchsorted(-steps, -now))  # tasks that have more than `now` batches
-            some = rows[now, :active]
-            total[:active] += step(dataset.X[some], dataset.y[some], row_weights[now, :active])
+        for batch in range(steps[0]):
+            active = int(np.searchsorted(-steps, -batch))  # tasks with more than `batch` batches
+            chosen = rows[batch, :active]
+            losses = step(dataset.X[chosen], dataset.y[chosen], row_weights[batch, :active])
+            total[:active] += losses
     return np.asarray(total.double().cpu().numpy() / steps)
 
 
 def _step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
+    """The hand-written step where the module has one, else that of `vmap`."""
     layers = None if half_precision else linear_layers(module)
     return (
         _vmap_step(module, stack, half_precision) if layers is None else _linear_step(layers, stack)
@@ -182,7 +188,7 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
 
     def step(x: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
         active = len(x)
-        learned = stack.learned(active)
+        learned = stack.learning(active)
         gradients, value = gradient(learned, stack.fixed(active), x, y, row_weight)
         sgd(
             list(learned.values()),
@@ -196,8 +202,8 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
             nesterov=False,
             maximize=False,
         )
-        found: Tensor = value
-        return found
+        losses: Tensor = value
+        return losses
 
     return step
 
@@ -205,20 +211,21 @@ def _vmap_step(module: nn.Module, stack: _Stack, half_precision: bool) -> Step:
 def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
     """A step of linear layers with ReLU between, x_k = relu(W_k x_{k-1} + b_k).
 
-    The error of the last layer is (softmax - e_y) times a row's weight. The layer before it has the
-    error W^T error where x > 0. The gradient of W is error x^T, which is added to the momentum.
+    A layer's error is the gradient of the loss by its output before ReLU. For the last layer it
+    is (softmax - one-hot label) times the row's weight. For the layer before, it is W^T error where
+    x > 0, else 0. The gradient of W is error x^T, which is added to the momentum.
     """
-    names = [name.rpartition(".")[0] for name in stack.momentum]
-    lowest = min(layers.index(name) for name in names)
+    learning = [name.rpartition(".")[0] for name in stack.momentum]
+    lowest = min(layers.index(name) for name in learning)  # layer that learns
 
     def forward(x: Tensor) -> list[Tensor]:
-        """The input of each layer, and the logits."""
-        reached = [x]
+        """The input of each layer, then the logits."""
+        values = [x]
         for layer in layers:
             weight, bias = (stack.weights[f"{layer}.{part}"] for part in ("weight", "bias"))
-            value = torch.baddbmm(bias[: len(x), None], reached[-1], weight[: len(x)].mT)
-            reached.append(value if layer == layers[-1] else value.relu_())
-        return reached
+            output = torch.baddbmm(bias[: len(x), None], values[-1], weight[: len(x)].mT)
+            values.append(output if layer == layers[-1] else output.relu_())
+        return values
 
     def move(layer: str, x: Tensor, error: Tensor) -> None:
         """Move the weights of a layer, if they learn."""
@@ -234,20 +241,20 @@ def _linear_step(layers: Sequence[str], stack: _Stack) -> Step:
 
     def step(x: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
         y, row_weight = y[..., None], row_weight[..., None]
-        reached = forward(x)
-        log_probabilities = torch.log_softmax(reached.pop(), 2)
+        values = forward(x)
+        log_probabilities = torch.log_softmax(values.pop(), 2)
         loss = -(log_probabilities.gather(2, y) * row_weight)[..., 0].sum(1)
         error = (
             log_probabilities.exp_().scatter_add_(2, y, torch.full_like(row_weight, -1.0))
             * row_weight
         )
         for index in range(len(layers) - 1, lowest - 1, -1):
-            inputs, below = reached.pop(), error
-            if index > lowest:  # before the weights move
+            inputs, error_before = values.pop(), error
+            if index > lowest:  # computed before the weights move
                 weight = stack.weights[f"{layers[index]}.weight"][: len(x)]
-                below = torch.where(inputs > 0, error @ weight, 0.0)
+                error_before = torch.where(inputs > 0, error @ weight, 0.0)
             move(layers[index], inputs, error)
-            error = below
+            error = error_before
         return loss
 
     return step
@@ -266,15 +273,18 @@ def linear_layers(module: nn.Module) -> list[str] | None:
 
 
 def _rows(tasks: Sequence[Task], epoch: int, batch_size: int, device: torch.device) -> Tensor:
-    """Rows (steps, M, batch) of each batch; a task's first row fills up its batches."""
-    longest = -(-len(tasks[0].rows) // batch_size)
-    rows = np.empty((len(tasks), longest * batch_size), dtype=np.int64)
+    """Rows of each batch, (steps, M, batch).
+
+    Where a task has no row left, its first row is repeated, with no weight in `_row_weights`.
+    """
+    max_steps = -(-len(tasks[0].rows) // batch_size)
+    rows = np.empty((len(tasks), max_steps * batch_size), dtype=np.int64)
     for index, task in enumerate(tasks):
         rows[index, : len(task.rows)] = epoch_rows(task, epoch)
         rows[index, len(task.rows) :] = task.rows[0]
     return (
         torch.as_tensor(rows, device=device)
-        .reshape(len(tasks), longest, batch_size)
+        .reshape(len(tasks), max_steps, batch_size)
         .transpose(0, 1)
     )
 
@@ -284,11 +294,11 @@ def _row_weights(tasks: Sequence[Task], batch_size: int, device: torch.device) -
 
     Rows that only fill up a batch have weight zero.
     """
-    longest = -(-len(tasks[0].rows) // batch_size)
+    max_steps = -(-len(tasks[0].rows) // batch_size)
     counts = torch.tensor([len(task.rows) for task in tasks], device=device)[:, None]
-    row = torch.arange(longest * batch_size, device=device)
+    row = torch.arange(max_steps * batch_size, device=device)
     size = torch.where(
         row < counts - counts % batch_size, batch_size, (counts % batch_size).clamp(min=1)
     )
     row_weights = torch.where(row < counts, 1 / size, 0.0)
-    return row_weights.reshape(len(tasks), longest, batch_size).transpose(0, 1)
+    return row_weights.reshape(len(tasks), max_steps, batch_size).transpose(0, 1)
