@@ -189,7 +189,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 atoms[client] = Prototypes(points, weights, labels, tuple(ordered), complete=True)
         if not atoms:
             raise InputError(
-                "No class exceeds the noise at any site; take a larger epsilon, or fewer features."
+                "No class stands out of the noise at any site; take a larger epsilon, or fewer"
+                " features."
             )
         return atoms
 
