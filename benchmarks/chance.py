@@ -2,7 +2,8 @@
 
 `python -m benchmarks.chance NAME [--runs N] [--jobs N]` prints a Markdown table. Data other than
 the bundled ones are read from FEDWAD_DATA. Names: overlap, disjoint, rounds, otdd, ranks,
-population, coverage, unequal, clustered, level, power, splits, planted, cost, audit, private_test.
+population, coverage, unequal, clustered, limit, level, power, splits, planted, cost, audit,
+private_test.
 """
 
 from __future__ import annotations

@@ -159,9 +159,48 @@ def _clustered_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
     ]
 
 
+def _limit_tasks(runs: int) -> Tasks:
+    sizes = {4000: 1, 2000: 2, 1000: 4, 500: 6, 250: 8}
+    return [
+        (name, n, r)
+        for n, repeats in sizes.items()
+        for name in ("mnist", "mnist20")
+        for r in range(runs or repeats)
+    ]
+
+
+def _exact_square(name: str, n: int, r: int) -> float:
+    return fedwad.wasserstein(*mixed(name, n, 1.0, r)) ** 2
+
+
+def _limit_rows(tasks: Tasks, found: list[Any]) -> list[Row]:
+    """Mean exact squares at each size n, and the limit a of a + b n^-c fitted to them."""
+    from scipy.optimize import curve_fit
+
+    rows = []
+    for name in dict.fromkeys(task[0] for task in tasks):
+        squares: dict[int, list[float]] = {}
+        for (data, n, _), square in zip(tasks, found, strict=True):
+            if data == name:
+                squares.setdefault(n, []).append(square)
+        sizes, means = np.array(sorted(squares)), [np.mean(squares[n]) for n in sorted(squares)]
+        largest = means[-1]
+        (limit, _, exponent), _ = curve_fit(
+            lambda ratio, a, b, c: a + b * ratio**-c,
+            sizes / sizes[0],
+            means,
+            p0=[0.9 * largest, 0.2 * largest, 0.4],
+            bounds=([0.0, 0.0, 0.02], [largest, means[0], 1.5]),
+        )
+        row: Row = {"data": name} | {f"n={n}": float(m) for n, m in zip(sizes, means, strict=True)}
+        rows.append(row | {"limit": float(limit), "exponent": float(exponent)})
+    return rows
+
+
 TABLES: dict[str, Any] = {
     "population": (_population_tasks, _one, _rows),
     "coverage": (_coverage_tasks, _one, _rows),
     "unequal": (_unequal_tasks, _one, _rows),
     "clustered": (_clustered_tasks, _clustered, _clustered_rows),
+    "limit": (_limit_tasks, _exact_square, _limit_rows),
 }
