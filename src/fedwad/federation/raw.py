@@ -108,7 +108,7 @@ class RawTable:
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
     def profile(self, least: int) -> Profile:
-        """What the site tells the server about the table; the order of rows does not change it."""
+        """What the site sends about the table; the order of rows does not change it."""
         return profile(_with_sorted_columns(self.table), least, self.label)
 
     def digest(self) -> str:

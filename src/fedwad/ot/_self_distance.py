@@ -95,7 +95,7 @@ class NullEstimate:
         by_client = c.synthetic_at(n)
         if self.own is None:
             return by_client
-        # Neither law reaches further, nor is there more to correct where estimates are right.
+        # Both power laws hold up to here. Where estimates are right, nothing is corrected.
         near = np.minimum(n, _FARTHEST * c.drawn)
         addition = c.synthetic / self.own.at(c.drawn) - 1
         by_server = self.own.at(near) * (1 + addition * (near / c.drawn) ** -_CELLS)

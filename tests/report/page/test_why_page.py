@@ -48,6 +48,21 @@ def test_pixels_are_recognised():
         pixel_shape(numbered[:60], means[:60], (8, 8))
 
 
+def test_a_shape_for_a_table_with_categories(tmp_path):
+    rng = np.random.default_rng(0)
+    for site in range(2):
+        rows = [f"{x:.3f},{y:.3f},{z:.3f}" for x, y, z in rng.normal(site, 1.0, (60, 3))]
+        words = [f"{row},{'red' if k % 3 else 'blue'}" for k, row in enumerate(rows)]
+        (tmp_path / f"{site}.csv").write_text("\n".join(["a,b,c,colour", *words]))
+    result = fedwad.distance(tmp_path / "0.csv", tmp_path / "1.csv")
+    page = tmp_path / "page.html"
+    with pytest.raises(fedwad.errors.InputError, match="4 columns"):
+        write_report(result, page, shape=(3, 3))
+    assert not page.exists()
+    write_report(result, page, shape=(2, 2))
+    assert page.exists()
+
+
 def test_an_image_is_as_strong_as_its_parts():
     parts = np.zeros((3, 4))
     parts[1, 2], parts[2, 3] = 0.6, 0.4

@@ -116,7 +116,8 @@ def _reading(subject: Subject) -> str:
 
 def _steps() -> list[str]:
     """Buttons for touch screens, on which small cells are hard to hit."""
-    ways = (("left", "←", "0 -1"), ("up", "↑", "-1 0"), ("down", "↓", "1 0"), ("right", "→", "0 1"))
+    ways = [("left", "←", "0 -1"), ("up", "↑", "-1 0")]
+    ways += [("down", "↓", "1 0"), ("right", "→", "0 1")]
     return [
         tag("button", sign, type="button", data_step=step, aria_label=f"One cell {way}")
         for way, sign, step in ways

@@ -113,10 +113,13 @@ def _can_explain(found: Explanation, image: tuple[int, int] | None) -> bool:
 
 def _image_of(found: Explanation, shape: Shape | None) -> tuple[int, int] | None:
     """Rows and columns of the image if the columns are pixels, otherwise None."""
-    if shape is None and any(kind != "number" for kind in found.kinds):
-        return None
-    means = np.array([[one["mean"] for one in side] for side in (found.here, found.there)])
-    return pixel_shape(found.names, np.nan_to_num(means).mean(axis=0), shape)
+    means = np.zeros(len(found))
+    if shape is None:  # only then do means decide; categories have none
+        if any(kind != "number" for kind in found.kinds):
+            return None
+        both = np.array([[one["mean"] for one in side] for side in (found.here, found.there)])
+        means = np.nan_to_num(both).mean(axis=0)
+    return pixel_shape(found.names, means, shape)
 
 
 def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...]:
