@@ -17,12 +17,12 @@ __all__ = [
     "check_callback",
     "check_choice",
     "check_flag",
+    "check_integer",
     "check_number",
     "check_path",
     "check_saved",
     "check_text",
-    "check_whole",
-    "shown",
+    "format_value",
 ]
 
 _MOST_ROWS = 10**15
@@ -30,10 +30,10 @@ _MOST_ROWS = 10**15
 C = TypeVar("C", bound=Callable[..., None])
 
 
-def check_whole(number: Any, name: str, least: int = 1) -> int:
+def check_integer(number: Any, name: str, least: int = 1) -> int:
     """Return an integer of at least `least` as a Python integer."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise InputError(f"{name} is {shown(number)}; give an integer of at least {least}.")
+        raise InputError(f"{name} is {format_value(number)}; give an integer of at least {least}.")
     return int(number)
 
 
@@ -41,9 +41,9 @@ def check_number(number: Any, name: str, least: float = 0.0, positive: bool = Fa
     """Return a finite number of at least `least`, or above zero if `positive`, as a float."""
     known = isinstance(number, int | float | np.integer | np.floating)
     if not known or isinstance(number, bool) or not least <= number < math.inf:
-        raise InputError(f"{name} is {shown(number)}; give a number of at least {least:g}.")
+        raise InputError(f"{name} is {format_value(number)}; give a number of at least {least:g}.")
     if positive and number <= 0:
-        raise InputError(f"{name} is {shown(number)}; give a number above 0.")
+        raise InputError(f"{name} is {format_value(number)}; give a number above 0.")
     return float(number)
 
 
@@ -52,39 +52,39 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     if type(value) not in (str, np.str_) or value not in choices:
         words = [f"'{choice}'" for choice in choices]
         among = f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
-        raise InputError(f"{name} is {shown(value)}; choose {among}.")
+        raise InputError(f"{name} is {format_value(value)}; choose {among}.")
     return str(value)
 
 
 def check_flag(value: Any, name: str) -> bool:
     """Return True or False; nothing else counts as a boolean here."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {shown(value)}; give True or False.")
+        raise InputError(f"{name} is {format_value(value)}; give True or False.")
     return bool(value)
 
 
 def check_text(value: Any, name: str) -> str:
     """Return a string."""
     if not isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; give a string.")
+        raise InputError(f"{name} is {format_value(value)}; give a string.")
     return value
 
 
 def check_path(path: Any, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"{name} is {shown(path)}; give the path of a file.")
+        raise InputError(f"{name} is {format_value(path)}; give the path of a file.")
     return Path(path)
 
 
 def check_callback(callback: C | None) -> C | None:
     """Return a function to report progress to, or None."""
     if callback is not None and not callable(callback):
-        raise InputError(f"callback is {shown(callback)}; give a function, or leave it out.")
+        raise InputError(f"callback is {format_value(callback)}; give a function, or leave it out.")
     return callback
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as an error shows it: scalars as they are, other objects by their type."""
     return repr(value) if np.isscalar(value) or value is None else f"a {type(value).__name__}"
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 from fedwad._checks import check_path
 from fedwad.errors import InputError
 
-__all__ = ["Saved", "to_toml", "write_atomically"]
+__all__ = ["SavedResult", "to_toml", "write_atomically"]
 
 _OF_ENGINES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
 
 
-class Saved:
+class SavedResult:
     """A result that can be written to a file and read again."""
 
     _format: ClassVar[str]  # "fedwad <noun> <version>", the first entry of the file
@@ -52,21 +52,23 @@ class Saved:
             )
         return cls._from_content(found)
 
-    def _compared(self) -> dict[str, Any]:
+    def _compared_content(self) -> dict[str, Any]:
         """Return what two equal results have in common."""
         return self.to_dict()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self._compared() == other._compared()
+        return (
+            isinstance(other, type(self)) and self._compared_content() == other._compared_content()
+        )
 
-    def _shown(self) -> Mapping[str, str]:
+    def _html_rows(self) -> Mapping[str, str]:
         """Return the few numbers that a notebook shows, by name."""
         return {}
 
     def _repr_html_(self) -> str:
-        from fedwad._html import card
+        from fedwad._html import html_table
 
-        return card(repr(self), self._shown())
+        return html_table(repr(self), self._html_rows())
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON, all of it or nothing."""

@@ -11,17 +11,17 @@ from fedwad.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["card", "data_frame", "grid"]
+__all__ = ["data_frame", "html_matrix", "html_table"]
 
 _CELL_STYLE = "padding:2px 8px;text-align:right"
 
 
-def card(title: str, rows: Mapping[str, str]) -> str:
+def html_table(title: str, rows: Mapping[str, str]) -> str:
     """The HTML of one result: a title, and a table with a name and a text in each row.
 
     The title may be a repr; its angle brackets are dropped.
 
-    >>> card("<distance 1>", {"noise": "0.5"})[:29]
+    >>> html_table("<distance 1>", {"noise": "0.5"})[:29]
     '<p><b>distance 1</b></p><tabl'
     """
     heading = f"<p><b>{escape(title.removeprefix('<').removesuffix('>'))}</b></p>"
@@ -33,7 +33,7 @@ def card(title: str, rows: Mapping[str, str]) -> str:
     return heading + (f"<table>{lines}</table>" if lines else "")
 
 
-def grid(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def html_matrix(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The HTML of a square table under a title; `names` head both its rows and its columns."""
     column_heads = "".join(f"<th style='{_CELL_STYLE}'>{escape(name)}</th>" for name in names)
     body = "".join(
@@ -42,7 +42,7 @@ def grid(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str
         + "</tr>"
         for name, row in zip(names, rows, strict=True)
     )
-    return card(title, {}) + f"<table><tr><th></th>{column_heads}</tr>{body}</table>"
+    return html_table(title, {}) + f"<table><tr><th></th>{column_heads}</tr>{body}</table>"
 
 
 def data_frame(content: Any, **options: Any) -> pd.DataFrame:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from fedwad._checks import check_choice, check_number, check_whole, shown
+from fedwad._checks import check_choice, check_integer, check_number, format_value
 from fedwad.errors import InputError
 from fedwad.ot import Measure
 
 __all__ = [
     "Choice",
+    "Integer",
     "Method",
     "Number",
     "OptionKind",
     "Points",
     "Position",
-    "Whole",
-    "described",
+    "option",
     "resolve",
 ]
 
@@ -42,14 +42,13 @@ class OptionKind(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
-    """An integer."""
+class Integer:
+    """An integer of at least one."""
 
-    least: int = 1
     annotation: ClassVar[Any] = int
 
     def check(self, value: Any, name: str) -> int:
-        return check_whole(value, name, self.least)
+        return check_integer(value, name)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,8 @@ class Position:
         real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
         if not real or not 0 < value < 1:
             raise InputError(
-                f"{name} is {shown(value)}; give a number strictly between 0 and 1, or 'random'."
+                f"{name} is {format_value(value)}; give a number strictly between 0 and 1, or"
+                " 'random'."
             )
         return float(value)
 
@@ -123,9 +123,9 @@ def _as_float(text: str) -> Any:
         return text
 
 
-def described(kind: OptionKind, text: str) -> dict[str, Any]:
-    """Return the metadata of an option's field: the values it can have, and its help text."""
-    return {"kind": kind, "help": text}
+def option(default: Any, kind: OptionKind, text: str) -> Any:
+    """Return the dataclass field of an option: its default, the values it can have, its help."""
+    return field(default=default, metadata={"kind": kind, "help": text})
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-__all__ = ["bytes_in_words", "counted", "day_in_words", "printable"]
+__all__ = ["format_bytes", "format_day", "pluralize", "to_printable"]
 
 _LONGEST = 1000
 _LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def pluralize(number: int, noun: str, plural: str | None = None) -> str:
     """`1 site`, `12 sites`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def bytes_in_words(count: int) -> str:
+def format_bytes(count: int) -> str:
     """1234567 -> '1.2 MB'."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
@@ -25,10 +25,10 @@ def bytes_in_words(count: int) -> str:
     return f"{size:.1f} GB"
 
 
-def day_in_words(days: float) -> str | None:
+def format_day(days: float) -> str | None:
     """A number of days from 1970 as a date; None if it is none of four-digit years.
 
-    >>> day_in_words(14600.2), day_in_words(float("nan"))
+    >>> format_day(14600.2), format_day(float("nan"))
     ('2009-12-22', None)
     """
     if not abs(days) < _LAST_DAY:
@@ -36,7 +36,7 @@ def day_in_words(days: float) -> str | None:
     return str(date(1970, 1, 1) + timedelta(days=round(days)))
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """A text from another machine as one line without control characters.
 
     Escape sequences, line ends and marks of writing direction become U+FFFD.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedwad._checks import check_choice, check_whole, shown
+from fedwad._checks import check_choice, check_integer, format_value
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
@@ -76,16 +76,16 @@ def cluster(
     [0, 0, 1]
     """
     check_choice(affinity, "affinity", ("linear", "kernel", "knn"))
-    check_whole(n_neighbors, "n_neighbors")
+    check_integer(n_neighbors, "n_neighbors")
     if not isinstance(resolution, int | float) or resolution < 0:
-        raise InputError(f"resolution is {shown(resolution)}; give a number of at least 0.")
+        raise InputError(f"resolution is {format_value(resolution)}; give a number of at least 0.")
     checked = _checked(distances)
     count = len(checked)
-    if check_whole(k, "k") > count:
+    if check_integer(k, "k") > count:
         raise InputError(
             f"{k} clusters were asked for among {count} sites; ask for at most as many."
         )
-    seed = check_whole(seed, "seed", 0)
+    seed = check_integer(seed, "seed", 0)
     if k == 1:
         return np.zeros(count, dtype=np.int64)
     if k == count:
@@ -140,7 +140,9 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
 def check_noise(noise: Any) -> None:
     """InputError unless `noise` can be the size of errors, as a fraction."""
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
-        raise InputError(f"noise is {shown(noise)}; give a fraction of at least 0, such as 0.05.")
+        raise InputError(
+            f"noise is {format_value(noise)}; give a fraction of at least 0, such as 0.05."
+        )
 
 
 def stability(
@@ -165,7 +167,7 @@ def stability(
         factors = np.triu(np.exp(noise * rng.standard_normal(checked.shape)), 1)
         return np.asarray(checked * (factors + factors.T))
 
-    others = (perturbed() for _ in range(check_whole(draws, "draws")))
+    others = (perturbed() for _ in range(check_integer(draws, "draws")))
     return agreement(checked, others, k, affinity, n_neighbors, seed)
 
 

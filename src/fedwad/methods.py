@@ -16,10 +16,10 @@ summary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from fedwad._options import Choice, Method, Number, Points, Position, Whole, described
+from fedwad._options import Choice, Integer, Method, Number, Points, Position, option
 from fedwad.errors import InputError
 from fedwad.ot import CovarianceType, Interpolant, Masses, Measure
 
@@ -64,10 +64,8 @@ class Summary(Method):
     name: ClassVar[str] = "summary"
     about: ClassVar[str] = "one message from each site"
 
-    cells: int = field(default=10, metadata=described(Whole(), "Number of cells of a summary."))
-    covariance_type: CovarianceType = field(
-        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
-    )
+    cells: int = option(10, Integer(), "Number of cells of a summary.")
+    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
 
 
 @dataclass(frozen=True)
@@ -96,43 +94,28 @@ class FedWaD(Method):
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's rounds"
 
-    support: int = field(default=100, metadata=described(Whole(), "Number of support points."))
-    rounds: int = field(default=20, metadata=described(Whole(), "Largest number of rounds."))
-    t: float | Literal["random"] = field(
-        default=0.5,
-        metadata=described(
-            Position(),
-            "Position on the geodesic, in (0, 1), or 'random'. A random position does not protect"
-            " the data.",
-        ),
+    support: int = option(100, Integer(), "Number of support points.")
+    rounds: int = option(20, Integer(), "Largest number of rounds.")
+    t: float | Literal["random"] = option(
+        0.5,
+        Position(),
+        "Position on the geodesic, in (0, 1), or 'random'. A random position does not protect"
+        " the data.",
     )
-    interpolant: Interpolant = field(
-        default="barycentric",
-        metadata=described(
-            Choice(get_args(Interpolant)),
-            "Interpolating measure that sites send; 'exact' reveals every sample to the server.",
-        ),
+    interpolant: Interpolant = option(
+        "barycentric",
+        Choice(get_args(Interpolant)),
+        "Interpolating measure that sites send; 'exact' reveals every sample to the server.",
     )
-    reveal: Literal["last", "every"] = field(
-        default="last",
-        metadata=described(
-            Choice(("last", "every")), "When sites send their distance to the support."
-        ),
+    reveal: Literal["last", "every"] = option(
+        "last", Choice(("last", "every")), "When sites send their distance to the support."
     )
-    tol: float = field(
-        default=0.0,
-        metadata=described(
-            Number(), "Stop when the running estimate changes by less than this fraction."
-        ),
+    tol: float = option(
+        0.0, Number(), "Stop when the running estimate changes by less than this fraction."
     )
-    max_support: int = field(
-        default=1000,
-        metadata=described(Whole(), "Largest support of an exact interpolating measure."),
-    )
-    init: Any = field(default=None, metadata=described(Points(), "Starting cloud."))
-    covariance_type: CovarianceType = field(
-        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
-    )
+    max_support: int = option(1000, Integer(), "Largest support of an exact interpolating measure.")
+    init: Any = option(None, Points(), "Starting cloud.")
+    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,11 +132,9 @@ class FedWaD(Method):
 class _MatrixRounds(Method):
     """The options of matrices in which supports travel."""
 
-    support: int = field(default=10, metadata=described(Whole(), "Number of support points."))
-    rounds: int = field(default=5, metadata=described(Whole(), "Number of rounds."))
-    covariance_type: CovarianceType = field(
-        default="auto", metadata=described(_COVARIANCE, _COVARIANCE_HELP)
-    )
+    support: int = option(10, Integer(), "Number of support points.")
+    rounds: int = option(5, Integer(), "Number of rounds.")
+    covariance_type: CovarianceType = option("auto", _COVARIANCE, _COVARIANCE_HELP)
 
 
 @dataclass(frozen=True)
@@ -208,16 +189,11 @@ class UnionCoreset(Method):
     name: ClassVar[str] = "union"
     about: ClassVar[str] = "all sites' data together"
 
-    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
-    weights: Masses = field(default="equal", metadata=described(_WEIGHTS, _WEIGHTS_HELP))
-    init: Any = field(default="summaries", metadata=described(_INIT, _INIT_HELP))
-    clients_per_round: int | None = field(
-        default=None, metadata=described(Whole(), _PER_ROUND_HELP)
-    )
-    tol: float = field(
-        default=1e-4,
-        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
-    )
+    rounds: int = option(50, Integer(), _EPOCHS_HELP)
+    weights: Masses = option("equal", _WEIGHTS, _WEIGHTS_HELP)
+    init: Any = option("summaries", _INIT, _INIT_HELP)
+    clients_per_round: int | None = option(None, Integer(), _PER_ROUND_HELP)
+    tol: float = option(1e-4, Number(), "Stop when bounds and gains are below this fraction.")
 
 
 @dataclass(frozen=True)
@@ -232,26 +208,19 @@ class SummaryCoreset(Method):
     name: ClassVar[str] = "summary"
     about: ClassVar[str] = "from one summary of each site"
 
-    weights: Masses = field(default="equal", metadata=described(_WEIGHTS, _WEIGHTS_HELP))
+    weights: Masses = option("equal", _WEIGHTS, _WEIGHTS_HELP)
 
 
 @dataclass(frozen=True)
 class _CoresetEpochs(Method):
     """The options of coresets that are learned by gradient steps."""
 
-    rounds: int = field(default=50, metadata=described(Whole(), _EPOCHS_HELP))
-    init: Any = field(default="moments", metadata=described(_INIT, _INIT_HELP))
-    clients_per_round: int = field(default=10, metadata=described(Whole(), _PER_ROUND_HELP))
-    tol: float = field(
-        default=0.0,
-        metadata=described(Number(), "Stop when bounds and gains are below this fraction."),
-    )
-    optimizer: Literal["adam", "sgd"] = field(
-        default="adam", metadata=described(_OPTIMIZER, _OPTIMIZER_HELP)
-    )
-    learning_rate: float | None = field(
-        default=None, metadata=described(Number(positive=True), _RATE_HELP)
-    )
+    rounds: int = option(50, Integer(), _EPOCHS_HELP)
+    init: Any = option("moments", _INIT, _INIT_HELP)
+    clients_per_round: int = option(10, Integer(), _PER_ROUND_HELP)
+    tol: float = option(0.0, Number(), "Stop when bounds and gains are below this fraction.")
+    optimizer: Literal["adam", "sgd"] = option("adam", _OPTIMIZER, _OPTIMIZER_HELP)
+    learning_rate: float | None = option(None, Number(positive=True), _RATE_HELP)
 
 
 @dataclass(frozen=True)
@@ -273,8 +242,8 @@ class FedWaDCoreset(_CoresetEpochs):
     name: ClassVar[str] = "fedwad"
     about: ClassVar[str] = "the paper's"
 
-    support: int = field(default=10, metadata=described(Whole(), "Number of support points."))
-    inner_rounds: int = field(default=20, metadata=described(Whole(), "Rounds of each FedWaD."))
+    support: int = option(10, Integer(), "Number of support points.")
+    inner_rounds: int = option(20, Integer(), "Rounds of each FedWaD.")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from fedwad._audit._score import Score
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.tables import Schema
@@ -69,7 +69,7 @@ class Samples:
 
 
 @dataclass(frozen=True, eq=False)
-class AuditResult(Saved):
+class AuditResult(SavedResult):
     """What a curious server can reconstruct of these data under this policy.
 
     Attributes

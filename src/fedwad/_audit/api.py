@@ -28,7 +28,7 @@ from fedwad._audit._summaries import many_summaries, one_summary, rare_features
 from fedwad._audit._tomography import tomography
 from fedwad._audit._training import counted_tests, inverted_updates
 from fedwad._audit._versions import differences
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_integer
 from fedwad.errors import InputError
 from fedwad.federation import Columns, Dataset, Policy, RawTable, read, read_raw
 from fedwad.ot import Floats, Measure
@@ -211,7 +211,7 @@ def audit(
     """
     if method is not None:
         check_choice(method, "method", METHODS)
-    seed = check_whole(seed, "seed", 0)
+    seed = check_integer(seed, "seed", 0)
     rules, name = _policy(policy)
     columns = Columns.of(label_column, drop, missing, schema)
     held = read_raw(data, columns=columns)

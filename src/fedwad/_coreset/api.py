@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_callback, check_whole
+from fedwad._checks import check_callback, check_integer
 from fedwad._coreset.result import CoresetResult, CoresetRound
 from fedwad._coreset.run import by_epochs, by_summary, by_union
 from fedwad._coreset.task import CoresetTask
@@ -82,7 +82,7 @@ def coreset(
     if rounds is not None:
         options["rounds"] = rounds
     chosen_method: Method = resolve(method, options, CORESET_METHODS)
-    size, seed = check_whole(size, "size"), check_whole(seed, "seed", 0)
+    size, seed = check_integer(size, "size"), check_integer(seed, "seed", 0)
     check_callback(callback)
     federation, single_site = _federation(fed)
     names = choose_sites(federation, single_site if sites is None else sites, "a coreset")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad._html import data_frame
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
@@ -52,7 +52,7 @@ class CoresetRound:
 
 
 @dataclass(frozen=True, eq=False)
-class CoresetResult(Saved):
+class CoresetResult(SavedResult):
     """A few points that represent the data of all sites, and how far they are from them.
 
     Attributes

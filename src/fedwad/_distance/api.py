@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_callback, check_choice, check_flag, check_whole
+from fedwad._checks import check_callback, check_choice, check_flag, check_integer
 from fedwad._distance.from_summaries import by_release, by_summary
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
@@ -89,7 +89,7 @@ def distance(
     Alvarez-Melis, Fusi, Geometric Dataset Distances via Optimal Transport, NeurIPS 2020.
     """
     chosen_method: Method = resolve(method, options, DISTANCE_METHODS)
-    order, seed = check_order(p), check_whole(seed, "seed", 0)
+    order, seed = check_order(p), check_integer(seed, "seed", 0)
     class_statistics = check_class_statistics(labels, class_covariance, order)
     guarantee = check_private(privacy, chosen_method, order, class_statistics)
     check_callback(callback)

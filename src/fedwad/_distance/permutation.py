@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad._distance.api import as_sites
 from fedwad._distance.blocks import ask_blocks
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import Known
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import MeteredFederation, Traffic
 from fedwad.ot import block_moments
@@ -27,7 +27,7 @@ _PERMUTATIONS = 1999  # where the caller gives the number of blocks
 
 
 @dataclass(frozen=True, eq=False)
-class PermutationTestResult(Saved):
+class PermutationTestResult(SavedResult):
     """A permutation test of whether two sites have one population.
 
     Attributes
@@ -85,7 +85,7 @@ class PermutationTestResult(Saved):
         sites = self.sites[0], self.sites[1]
         return explain_pair(self.evidence, (0, 1), sites, known, names)
 
-    def _shown(self) -> dict[str, str]:
+    def _html_rows(self) -> dict[str, str]:
         return {"p-value": f"{self.pvalue:.3g}", "smallest possible": f"{self.smallest:.2g}"}
 
     def _content(self) -> dict[str, Any]:
@@ -147,9 +147,9 @@ def permutation_test(
     >>> fedwad.permutation_test(X, Y).pvalue < 0.01
     True
     """
-    seed = check_whole(seed, "seed", 0)
+    seed = check_integer(seed, "seed", 0)
     if blocks is not None:
-        blocks = check_whole(blocks, "blocks", 2)
+        blocks = check_integer(blocks, "blocks", 2)
     first, second = as_sites(a, b)
     if first == second:
         raise InputError("Both sites are the same; a test compares two different ones.")

@@ -12,7 +12,7 @@ from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair, known_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import Known
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Measure
@@ -21,7 +21,7 @@ __all__ = ["DistanceResult"]
 
 
 @dataclass(frozen=True, eq=False)
-class DistanceResult(Saved):
+class DistanceResult(SavedResult):
     """A distance with its interval, its history and its cost.
 
     Attributes
@@ -139,7 +139,7 @@ class DistanceResult(Saved):
         known = Known(self.value, self.population, self.differs, least)
         return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, known, names)
 
-    def _shown(self) -> dict[str, str]:
+    def _html_rows(self) -> dict[str, str]:
         found = {"between these samples": f"{self.value:.4g}"}
         if self.population is not None and self.noise is not None:
             low, high = self.population_interval or (self.population, self.population)
@@ -185,7 +185,7 @@ class DistanceResult(Saved):
     def _from_content(cls, content: Mapping[str, Any]) -> DistanceResult:
         try:
             result = cls._from_dict(dict(content))
-            repr(result), result._shown()  # they need all the rest
+            repr(result), result._html_rows()  # they need all the rest
             return result
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_text, check_whole, shown
+from fedwad._checks import check_integer, check_text, format_value
 from fedwad._distance.api import distance
 from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
 from fedwad._drift.result import DriftResult
 from fedwad._drift.spending import level_at
 from fedwad._drift.test import compare_blocks
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import (
     AgreedFederation,
@@ -50,7 +50,7 @@ _WRONG: tuple[type[Exception], ...] = (
 
 
 @dataclass(frozen=True, eq=False)
-class Reference(Saved):
+class Reference(SavedResult):
     """What one site's data were like: a summary, means over blocks of rows and the schema.
 
     It holds no rows. What it holds left the site through its policy, which must allow that it is
@@ -189,9 +189,9 @@ class Reference(Saved):
         """
         if not isinstance(alpha, float) or not 0 < alpha < 1:
             raise InputError(
-                f"alpha is {shown(alpha)}; give a number between 0 and 1, such as 0.01."
+                f"alpha is {format_value(alpha)}; give a number between 0 and 1, such as 0.01."
             )
-        seed = check_whole(seed, "seed", 0)
+        seed = check_integer(seed, "seed", 0)
         source_site = self._new_site(new, name, label_column, drop, missing)
         log = None if history is None else History(history, self.digest)
         metered = MeteredFederation(source_site.federation)

@@ -10,7 +10,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._explain.explain import explain_pair, known_evidence
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.parts import Known
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 
 __all__ = ["DriftResult"]
@@ -20,7 +20,7 @@ _MOST_CAUSES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class DriftResult(Saved):
+class DriftResult(SavedResult):
     """New data beside a reference: whether they still come from its population.
 
     Attributes
@@ -109,7 +109,7 @@ class DriftResult(Saved):
             "population_interval": None if interval is None else list(interval),
         }
 
-    def _shown(self) -> dict[str, str]:
+    def _html_rows(self) -> dict[str, str]:
         found = self.distance
         chance = {} if found.noise is None else {"chance alone": f"{found.noise:.4g}"}
         numbers = {"distance": f"{found.value:.4g}"} | chance

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_callback, check_choice, check_whole
+from fedwad._checks import check_callback, check_choice, check_integer
 from fedwad._distance.api import check_class_statistics
 from fedwad._embedding.coordinates import coordinates, principal, sampling_noise
 from fedwad._embedding.result import EmbeddingResult
@@ -72,15 +72,15 @@ def embed(
     federation = as_federation(fed)
     task = EmbeddingTask(
         names=choose_sites(federation, sites, "an embedding", least=2),
-        seed=check_whole(seed, "seed", 0),
+        seed=check_integer(seed, "seed", 0),
         class_statistics=class_statistics,
-        support=check_whole(support, "support"),
-        rounds=check_whole(rounds, "rounds", 0),
-        clients_per_round=check_whole(clients_per_round, "clients_per_round"),
+        support=check_integer(support, "support"),
+        rounds=check_integer(rounds, "rounds", 0),
+        clients_per_round=check_integer(clients_per_round, "clients_per_round"),
         covariance_type=_covariance_type(covariance_type),
         report=check_callback(callback) or (lambda _: None),
     )
-    largest = _DIMENSION if dimension is None else check_whole(dimension, "dimension")
+    largest = _DIMENSION if dimension is None else check_integer(dimension, "dimension")
     metered = MeteredFederation(federation)
     with single_threaded_blas():
         shaped = ask_cells(metered, task)

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from fedwad import clusters
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_whole, shown
+from fedwad._checks import check_integer, format_value
 from fedwad._distance.result import DistanceResult
 from fedwad._embedding.groups import kmeans, suggest
 from fedwad._embedding.pairs import pair_distance, pair_values, reassign_borders
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad._html import data_frame
 from fedwad._matrix.result import MatrixRound
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.errors import InputError
 from fedwad.federation import SummaryReply, Traffic
 from fedwad.ot import Floats
@@ -47,7 +47,7 @@ class EmbeddedNeighbour:
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddingResult(Saved):
+class EmbeddingResult(SavedResult):
     """One point for each of N sites.
 
     Attributes
@@ -107,13 +107,13 @@ class EmbeddingResult(Saved):
         A site between two clusters is assigned to the one whose central sites have the smaller
         estimated distances. A result that was loaded from a file lacks the cells for that.
         """
-        k = check_whole(n_clusters, "n_clusters")
+        k = check_integer(n_clusters, "n_clusters")
         if k > len(self):
             raise InputError(
                 f"{k} clusters were asked for among {len(self)} sites; ask for at most as many."
             )
         with single_threaded_blas():
-            labels = kmeans(self.embedding, k, check_whole(seed, "seed", 0))
+            labels = kmeans(self.embedding, k, check_integer(seed, "seed", 0))
             if self.replies and k > 1:
                 reassigned = reassign_borders(
                     self.embedding, labels, self.replies, self.sites, self.seed
@@ -174,9 +174,9 @@ class EmbeddingResult(Saved):
         candidates : number of candidates; ten for each neighbour when left out
         """
         row = self._index(name)
-        count = check_whole(count, "count")
+        count = check_integer(count, "count")
         wanted = (
-            _CANDIDATES * count if candidates is None else check_whole(candidates, "candidates")
+            _CANDIDATES * count if candidates is None else check_integer(candidates, "candidates")
         )
         near = self.candidates(name, max(wanted, count))
         apart = {k: self.embedded_distance(name, self.sites[k]) for k in near}
@@ -192,7 +192,7 @@ class EmbeddingResult(Saved):
         row = self._index(name)
         squares = ((self.embedding - self.embedding[row]) ** 2).sum(axis=1)
         order = np.argsort(squares, kind="stable").tolist()
-        return [index for index in order if index != row][: check_whole(count, "count")]
+        return [index for index in order if index != row][: check_integer(count, "count")]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the points as a pandas DataFrame, one row for each site."""
@@ -228,15 +228,17 @@ class EmbeddingResult(Saved):
         index_of: dict[str, int] = self._index_of  # type: ignore[attr-defined]
         if not isinstance(name, str) or name not in index_of:
             some = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
-            raise InputError(f"There is no site {shown(name)} in this embedding; it has {some}.")
+            raise InputError(
+                f"There is no site {format_value(name)} in this embedding; it has {some}."
+            )
         return index_of[name]
 
-    def _shown(self) -> dict[str, str]:
+    def _html_rows(self) -> dict[str, str]:
         return {
             "sites": str(len(self)),
             "clusters suggested": str(self.suggest().k),
             "variance on the first two axes": f"{self.on_two_axes:.0%}",
-            "sent by the sites": bytes_in_words(self.traffic.up),
+            "sent by the sites": format_bytes(self.traffic.up),
         }
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwad._checks import shown
+from fedwad._checks import format_value
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import assembled, columns_with
 from fedwad._explain.explanation import Explanation
@@ -68,7 +68,7 @@ def _checked(labels: Any, count: int) -> list[int]:
         checked = [int(label) for label in labels]
     except (TypeError, ValueError):
         raise InputError(
-            f"The labels are {shown(labels)}; give an integer for each site."
+            f"The labels are {format_value(labels)}; give an integer for each site."
         ) from None
     if len(checked) != count:
         raise InputError(f"{len(checked)} labels came for {count} sites; give one for each site.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedwad._checks import check_whole, shown
+from fedwad._checks import check_integer, format_value
 from fedwad._explain.text import change_in_words
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
@@ -31,7 +31,7 @@ def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, ...] | N
     """Bars of the columns with the largest excess, or an image of all; write it if asked to."""
     from matplotlib.figure import Figure
 
-    shown = e.order[: check_whole(max_columns, "max_columns")]
+    shown = e.order[: check_integer(max_columns, "max_columns")]
     height = 3.6 if shape is not None else 1.2 + 0.32 * len(shown)
     figure = Figure(figsize=(7.2, height), layout="constrained")
     if shape is None:
@@ -72,9 +72,9 @@ def _bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
 
 def _images(figure: Figure, e: Explanation, shape: tuple[int, ...]) -> None:
     try:
-        rows, cols, *channels = (check_whole(size, "shape") for size in shape)
+        rows, cols, *channels = (check_integer(size, "shape") for size in shape)
     except (TypeError, ValueError):
-        given = repr(shape) if isinstance(shape, tuple) else shown(shape)
+        given = repr(shape) if isinstance(shape, tuple) else format_value(shape)
         raise InputError(f"shape is {given}; give rows and columns, such as (28, 28).") from None
     if len(channels) > 1 or math.prod((rows, cols, *channels)) != len(e):
         raise InputError(

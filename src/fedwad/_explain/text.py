@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedwad._words import day_in_words
+from fedwad._words import format_day
 
 if TYPE_CHECKING:
     from fedwad._explain.explanation import Explanation
@@ -102,7 +102,7 @@ def _changed_missing(here: Mapping[str, float], there: Mapping[str, float]) -> b
 
 
 def _mean(value: float, kind: str) -> str:
-    day = day_in_words(value) if kind == "date" else None
+    day = format_day(value) if kind == "date" else None
     return day or _number(value)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_callback, check_flag, check_whole
+from fedwad._checks import check_callback, check_flag, check_integer
 from fedwad._distance.api import check_class_statistics, check_private
 from fedwad._distance.blocks import ask_willing_blocks
 from fedwad._explain.dominant import warn_dominant
@@ -111,10 +111,10 @@ def matrix(
     federation = as_federation(fed)
     task = MatrixTask(
         names=choose_sites(federation, sites, "a matrix", least=2),
-        seed=check_whole(seed, "seed", 0),
+        seed=check_integer(seed, "seed", 0),
         p=order,
         class_statistics=class_statistics,
-        n_jobs=check_whole(os.cpu_count() or 1 if n_jobs is None else n_jobs, "n_jobs"),
+        n_jobs=check_integer(os.cpu_count() or 1 if n_jobs is None else n_jobs, "n_jobs"),
         report=check_callback(callback) or (lambda _: None),
     )
     kept = KeptReplies()

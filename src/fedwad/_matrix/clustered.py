@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad import clusters
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad._matrix.evidence import any_difference, distances_for_clusters, too_small
 from fedwad._matrix.health import Health
 from fedwad._matrix.resampling import drawn_again, kept_summaries
@@ -111,7 +111,7 @@ class ClusteredMatrix:
         distances = self._distances(affinity)
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
             summaries = kept_summaries(self.kept, self.sites)
-            count = check_whole(draws, "draws")
+            count = check_integer(draws, "draws")
             others = drawn_again(distances, self.population_interval, summaries, count, seed)
             return clusters.agreement(
                 distances, others, k, affinity, n_neighbors, seed, self.resolution

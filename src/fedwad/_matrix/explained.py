@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import shown
+from fedwad._checks import format_value
 from fedwad._explain.clusters import explain_clusters
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair, known_evidence
@@ -93,6 +93,7 @@ class ExplainedMatrix:
     def _index(self, name: str) -> int:
         if not isinstance(name, str) or name not in self.sites:
             raise InputError(
-                f"There is no site {shown(name)} in this matrix; it has {', '.join(self.sites)}."
+                f"There is no site {format_value(name)} in this matrix; it has"
+                f" {', '.join(self.sites)}."
             )
         return self.sites.index(name)

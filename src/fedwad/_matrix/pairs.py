@@ -13,7 +13,7 @@ from fedwad._distance.rounds import FedWaDLoop
 from fedwad._distance.run import conclude, pooled_start
 from fedwad._matrix.saved import MatrixRound
 from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress, ask_moments, pairs_of
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
     MAX_BUNDLE,
@@ -189,7 +189,7 @@ def _fail(
     )
     if failure.code == "input":
         raise error_of(failure, name)
-    metered.failed[name] = printable(failure.sentence)
+    metered.failed[name] = to_printable(failure.sentence)
 
 
 def _shift(before: Measure, after: Measure) -> float:

@@ -89,9 +89,9 @@ class Placement:
         return f"<{self.sentence.removesuffix('.')}>"
 
     def _repr_html_(self) -> str:
-        from fedwad._html import card
+        from fedwad._html import html_table
 
-        return card(repr(self), {one.site: f"{one.value:.4g}" for one in self.nearest[:5]})
+        return html_table(repr(self), {one.site: f"{one.value:.4g}" for one in self.nearest[:5]})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad._explain.evidence import Evidence
-from fedwad._files import Saved
-from fedwad._html import card, data_frame, grid
+from fedwad._files import SavedResult
+from fedwad._html import data_frame, html_matrix, html_table
 from fedwad._matrix.clustered import ClusteredMatrix
 from fedwad._matrix.evidence import distances_for_clusters
 from fedwad._matrix.explained import ExplainedMatrix
@@ -49,7 +49,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixResult(ClusteredMatrix, ExplainedMatrix, Saved):
+class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     """All distances between N sites, with their intervals and their cost.
 
     Attributes
@@ -114,7 +114,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, Saved):
     evidence: Evidence | None = None
     kept: Mapping[str, list[Kept]] = field(default_factory=dict)
 
-    def _compared(self) -> dict[str, Any]:
+    def _compared_content(self) -> dict[str, Any]:
         return replace(self, kept={}).to_dict()  # without copies of what sites sent
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, Saved):
         row = self._index(name)
         order = [i for i in np.argsort(self.value[row], kind="stable").tolist() if i != row]
         if count is not None:
-            order = order[: check_whole(count, "count")]
+            order = order[: check_integer(count, "count")]
         tables = (self.value, self.lower, self.upper)
         return [
             Neighbour(self.sites[i], *(float(table[row, i]) for table in tables)) for i in order
@@ -205,13 +205,13 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, Saved):
     def _repr_html_(self) -> str:
         table = distances_for_clusters(self.value, self.population)
         if len(self) > _WIDEST:
-            return card(repr(self), self._shown())
+            return html_table(repr(self), self._html_rows())
         rows = [
             [f"{x:.3g}" if i != j else "" for j, x in enumerate(r)] for i, r in enumerate(table)
         ]
-        return grid(repr(self), self.sites, rows) + card("", self._shown())
+        return html_matrix(repr(self), self.sites, rows) + html_table("", self._html_rows())
 
-    def _shown(self) -> dict[str, str]:
+    def _html_rows(self) -> dict[str, str]:
         if self.health is None:
             return {}
         whole, odd = self.heterogeneity, ", ".join(self.eccentricity.odd) or "none"
@@ -226,7 +226,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, Saved):
         try:
             result = cls(**fields_from(dict(content)))
             check_matrix(result)
-            repr(result), result._shown()  # they need all the rest
+            repr(result), result._html_rows()  # they need all the rest
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(
                 "This is not the content of a fedwad matrix; parts are missing or were changed."

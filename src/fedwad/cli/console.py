@@ -26,7 +26,7 @@ from rich.text import Text
 
 from fedwad import Round
 from fedwad._matrix.api import Progress as Step
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.errors import DataWarning, FedwadError
 from fedwad.ot import announce_compiling
 
@@ -104,7 +104,7 @@ def _unwrapped(text: str | None) -> str:
 
 def print_failed(name: str, reason: str) -> None:
     """Say that the result is without this site, and why, in its own words."""
-    line = Text.assemble((f"Without {printable(name)}:", "bold"), f" {printable(reason)}")
+    line = Text.assemble((f"Without {to_printable(name)}:", "bold"), f" {to_printable(reason)}")
     screen.print(line, soft_wrap=True)
 
 
@@ -147,7 +147,7 @@ class Bar:
         )
 
     def line(self, text: str) -> None:
-        self._progress.update(self._task, description=printable(text))
+        self._progress.update(self._task, description=to_printable(text))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from rich.table import Table
 import fedwad
 from fedwad._checks import check_choice
 from fedwad._matrix.api import Progress
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import (
@@ -162,8 +162,8 @@ def _show(result: fedwad.CoresetResult, others: Results) -> None:
             f"{one.value:.4g}",
             f"{one.lower:.4g} to {one.upper:.4g}",
             str(len(one.history)),
-            bytes_in_words(one.traffic.up),
-            bytes_in_words(one.traffic.down),
+            format_bytes(one.traffic.up),
+            format_bytes(one.traffic.down),
         )
     screen.print(table)
     if result.method == "union" and not result.converged:

@@ -10,7 +10,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fedwad._words import bytes_in_words, counted
+from fedwad._words import format_bytes, pluralize
 from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, DemoResult, run_demo
 from fedwad.cli.console import errors, guarded, print_json, screen
 from fedwad.cli.groups import Json, Seed, check_ending
@@ -132,7 +132,7 @@ def _bytes_by_kind(result: DemoResult) -> Table:
     table = _table("", *(_KIND_TITLES.get(kind, kind) for kind in kinds))
     for name, entries in result.ledgers.items():
         sizes = {entry.kind: entry.bytes for entry in entries}
-        cells = [bytes_in_words(sizes[kind]) if kind in sizes else "" for kind in kinds]
+        cells = [format_bytes(sizes[kind]) if kind in sizes else "" for kind in kinds]
         table.add_row(name, *cells)
     return table
 
@@ -143,9 +143,9 @@ def _paper_sentence(result: DemoResult) -> str:
     messages = paper.traffic.messages // len(paper)  # of each hospital
     return (
         f"FedWaD, pair by pair ({PAPER_SUPPORT} points, {PAPER_ROUNDS} rounds):"
-        f" {counted(messages, 'message')} from each hospital and {bytes_in_words(paper.traffic.up)}"
+        f" {pluralize(messages, 'message')} from each hospital and {format_bytes(paper.traffic.up)}"
         f" in all, for distances that are {result.error_of(paper.fedwad):+.0%} off on average."
-        f" Here: {counted(result.messages // len(paper), 'message')} from each and"
-        f" {bytes_in_words(result.sent)} in all, {result.error_of(result.matrix.value):+.1%} off."
+        f" Here: {pluralize(result.messages // len(paper), 'message')} from each and"
+        f" {format_bytes(result.sent)} in all, {result.error_of(result.matrix.value):+.1%} off."
         f" (The exact distances need all rows in one place.)"
     )

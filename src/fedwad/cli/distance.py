@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import (
@@ -256,8 +256,8 @@ def _facts(result: fedwad.DistanceResult, exact: float | None) -> list[tuple[str
     if result.history:
         rows.append(("rounds", str(len(result.history))))
     traffic = result.traffic
-    sent = f"{bytes_in_words(traffic.up)} by the sites in {traffic.messages} messages"
-    rows.append(("sent", f"{sent}, {bytes_in_words(traffic.down)} to them"))
+    sent = f"{format_bytes(traffic.up)} by the sites in {traffic.messages} messages"
+    rows.append(("sent", f"{sent}, {format_bytes(traffic.down)} to them"))
     size = result.min_cell_size
     if size is not None:
         rows.append(("smallest cell", f"{size} sample{'s' if size > 1 else ''}"))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 import fedwad
 from fedwad._embedding.groups import describe
-from fedwad._words import bytes_in_words, counted
+from fedwad._words import format_bytes, pluralize
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
@@ -158,8 +158,8 @@ def _show(
         _show_nearest(result, nearest)
     traffic = result.traffic
     screen.print(
-        f"Sent: {bytes_in_words(traffic.up)} by the sites in {traffic.messages} messages,"
-        f" {bytes_in_words(traffic.down)} to them.",
+        f"Sent: {format_bytes(traffic.up)} by the sites in {traffic.messages} messages,"
+        f" {format_bytes(traffic.down)} to them.",
         soft_wrap=True,
     )
     for name, reason in list(result.failed.items())[:_MOST_FAILED]:
@@ -173,7 +173,7 @@ def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> 
     groups = describe(result.embedding, np.array(clusters["labels"]), result.sites)
     suggested = clusters["suggested"]
     note = "" if suggested == len(groups) else f" ({suggested} suggested)"
-    sentence = f"{len(result)} sites in {counted(len(groups), 'cluster')}{note}."
+    sentence = f"{len(result)} sites in {pluralize(len(groups), 'cluster')}{note}."
     screen.print(Text(sentence, style="bold"), soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("cluster", "sites", "most central site", "radius", "nearest", "distance"):

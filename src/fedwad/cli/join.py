@@ -11,7 +11,7 @@ import typer
 
 import fedwad
 from fedwad._matrix.newcomers import add_replies, join_options
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.columns import Drop, LabelColumn, Missing
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
 from fedwad.cli.engine import Deployment
@@ -110,5 +110,5 @@ def _show(found: fedwad.Placement, result: fedwad.MatrixResult, everything: bool
             " for an exact one.",
             soft_wrap=True,
         )
-    sent = bytes_in_words(result.traffic.up)
+    sent = format_bytes(result.traffic.up)
     screen.print(f"Sent: {sent} by {found.site} alone, in {result.traffic.messages} messages.")

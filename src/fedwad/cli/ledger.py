@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.groups import Json
 from fedwad.federation import Entry, Ledger, read_ledger
@@ -56,7 +56,7 @@ def _table(entries: Sequence[Entry]) -> Table:
             entry.when[:19].replace("T", " "),
             escape(entry.kind),
             entry.outcome,
-            bytes_in_words(entry.bytes) if sent else "",
+            format_bytes(entry.bytes) if sent else "",
             str(entry.min_cell_size or "") if sent else "",
             entry.digest[:10],
         )
@@ -82,7 +82,7 @@ def _print_totals(entries: list[Entry], shown: int) -> None:
         f" {totals['answered']} answered,"
         f" {totals['repeated']} repeated, {totals['refused']} refused,"
         f" {totals['withheld']} withheld, {totals['torn']} unreadable.\n"
-        f"{queries} counted against the limit, {bytes_in_words(totals['bytes'])} sent in total.",
+        f"{queries} counted against the limit, {format_bytes(totals['bytes'])} sent in total.",
         soft_wrap=True,
     )
 

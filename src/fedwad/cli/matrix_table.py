@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import fedwad
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.console import print_failed, screen, warn_small_cells
 from fedwad.cli.health import health_lines
 from fedwad.report.sentences import cluster_numbers, judged_sites, matrix_answer
@@ -115,8 +115,8 @@ def _notes(result: fedwad.MatrixResult) -> str:
     traffic = result.traffic
     return (
         f"{kind} intervals have a median width of {np.median(width):.0%} of the estimate (--save,"
-        f" --report).\nSent: {bytes_in_words(traffic.up)} by the sites in {traffic.messages}"
-        f" messages, {bytes_in_words(traffic.down)} to them{cell}."
+        f" --report).\nSent: {format_bytes(traffic.up)} by the sites in {traffic.messages}"
+        f" messages, {format_bytes(traffic.down)} to them{cell}."
     )
 
 

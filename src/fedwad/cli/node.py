@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
 from fedwad.cli.console import guarded, print_json, screen
 from fedwad.cli.groups import Json, grouped
@@ -84,7 +84,7 @@ def _table(trials: Sequence[Trial]) -> Table:
     for trial in trials:
         if trial.outcome == "answered":
             cell = str(trial.min_cell_size or "")
-            table.add_row(trial.request, "[green]answered[/]", cell, bytes_in_words(trial.bytes))
+            table.add_row(trial.request, "[green]answered[/]", cell, format_bytes(trial.bytes))
         else:
             table.add_row(trial.request, "[red]refused[/]")
     return table

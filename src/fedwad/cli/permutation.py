@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_json, progress_bar, screen
@@ -156,5 +156,5 @@ def _show(content: Content, explain: bool) -> None:
         )
     traffic = content["traffic"]
     screen.print(
-        f"Sent: {bytes_in_words(traffic['up'])} by the sites in {traffic['messages']} messages."
+        f"Sent: {format_bytes(traffic['up'])} by the sites in {traffic['messages']} messages."
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.cli.console import errors, with_options
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -131,7 +131,7 @@ def agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) ->
 def show_schema(schema: Schema) -> None:
     """Print what a schema does in a few lines, and a warning for each conflict."""
     for line in schema.description_lines():
-        errors.print(printable(line), soft_wrap=True, markup=False)
+        errors.print(to_printable(line), soft_wrap=True, markup=False)
     show_conflicts(schema)
 
 
@@ -143,13 +143,13 @@ def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
 def conflict_sentences(schema: Schema | None) -> list[str]:
     """Return the sentences that `show_conflicts` prints, for a page."""
     found = () if schema is None else schema.conflicts
-    return [with_options(printable(conflict.sentence)) for conflict in found]
+    return [with_options(to_printable(conflict.sentence)) for conflict in found]
 
 
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict."""
     for conflict in schema.conflicts[:_MOST_WARNINGS]:
-        sentence = with_options(printable(conflict.sentence))
+        sentence = with_options(to_printable(conflict.sentence))
         errors.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
     if len(schema.conflicts) > _MOST_WARNINGS:
         errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from fedwad._files import write_atomically
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.cli._training import (
     EngineRunner,
     LocalRunner,
@@ -195,7 +195,7 @@ def _table(results: Mapping[str, TrainingResult]) -> Table:
             str(len(result.weights)),
             f"{result.mean:.1%}",
             f"{result.accuracy.min():.1%}",
-            bytes_in_words(result.traffic.up),
+            format_bytes(result.traffic.up),
         )
     return table
 

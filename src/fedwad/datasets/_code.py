@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.errors import InputError
 
 __all__ = ["random_code"]
@@ -43,8 +43,8 @@ def random_code(X: Any, dimension: int = 784, hidden: int = 1024, seed: int = 0)
             " row."
         )
     kind = np.result_type(samples, np.float32)
-    width, dimension = check_whole(hidden, "hidden"), check_whole(dimension, "dimension")
-    rng = np.random.default_rng(check_whole(seed, "seed", 0))
+    width, dimension = check_integer(hidden, "hidden"), check_integer(dimension, "dimension")
+    rng = np.random.default_rng(check_integer(seed, "seed", 0))
     first = (rng.standard_normal((samples.shape[1], width)) * np.sqrt(2 / width)).astype(kind)
     second = (rng.standard_normal((width, dimension)) * np.sqrt(1 / dimension)).astype(kind)
     result = np.empty((len(samples), dimension), dtype=kind)

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_integer
 from fedwad.datasets._archive import Archive, Digits
 from fedwad.datasets._heart import heart_files
 from fedwad.datasets._images import resized, table
@@ -112,8 +112,8 @@ def load(
     layout = _layout(name)
     check_choice(split, "split", ("train", "test", "all"))
     kind = _kind_of(pixels, name)
-    side = layout.usual if size is None else check_whole(size, "size")
-    seed = check_whole(seed, "seed", 0)
+    side = layout.usual if size is None else check_integer(size, "size")
+    seed = check_integer(seed, "seed", 0)
     archive = _archive(name, layout)
     splits = _splits(archive, name, split)
     labels = [archive.labels(part) for part in splits]
@@ -185,7 +185,7 @@ def _not_there(archive: Archive, name: str, split: str) -> InputError:
 def _rows(count: int, samples: int | None, seed: int, what: str) -> NDArray[np.int64]:
     if samples is None:
         return np.arange(count)
-    if check_whole(samples, "samples") > count:
+    if check_integer(samples, "samples") > count:
         raise InputError(
             f"{what} has {count} samples and {samples} were asked for; ask for at most {count}."
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.errors import InputError
 
 __all__ = ["Labelled", "Partition"]
@@ -104,7 +104,7 @@ class Partition(Mapping[str, tuple[NDArray[Any], NDArray[Any]]]):
         many they have; every sample of such a class is used. Classes that no client has are left
         out.
         """
-        other, rng = Labelled(X, y), np.random.default_rng(check_whole(seed, "seed", 0))
+        other, rng = Labelled(X, y), np.random.default_rng(check_integer(seed, "seed", 0))
         here = {label: code for code, label in enumerate(self.classes)}
         demand = np.zeros((len(self), len(other.classes)), dtype=np.int64)
         for code, label in enumerate(other.classes):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_flag, check_whole
+from fedwad._checks import check_flag, check_integer
 from fedwad.datasets._partition import Labelled, Partition
 from fedwad.errors import InputError
 
@@ -62,7 +62,7 @@ def class_pairs(
         raise InputError(
             f"y has {kinds} different labels, which make no pairs; leave one class out."
         )
-    pairs, clients = kinds // 2, check_whole(clients, "clients")
+    pairs, clients = kinds // 2, check_integer(clients, "clients")
     if clients < 2 * pairs:
         raise InputError(
             f"{pairs} pairs of classes need at least {2 * pairs} clients; {clients} were asked for."
@@ -123,8 +123,8 @@ def classes_per_client(
     data, rng = Labelled(X, y), _generator(seed)
     kinds, classes, clients = (
         len(data.classes),
-        check_whole(classes, "classes"),
-        check_whole(clients, "clients"),
+        check_integer(classes, "classes"),
+        check_integer(clients, "clients"),
     )
     if classes > kinds:
         raise InputError(
@@ -155,9 +155,9 @@ def dirichlet(
     Every client has a distribution of its own, so every client is a group of its own.
     """
     data, rng = Labelled(X, y), _generator(seed)
-    clients, kinds = check_whole(clients, "clients"), len(data.classes)
+    clients, kinds = check_integer(clients, "clients"), len(data.classes)
     _check_alpha(alpha)
-    wanted = clients * (1 if samples is None else check_whole(samples, "samples"))
+    wanted = clients * (1 if samples is None else check_integer(samples, "samples"))
     if wanted > len(data.y):
         raise InputError(
             f"The clients need {wanted} samples and there are {len(data.y)}; ask for fewer."
@@ -199,7 +199,7 @@ def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
         raise InputError(
             f"sizes is a {type(sizes).__name__}; give a list with the size of each client."
         ) from None
-    counts = [check_whole(size, "A size") for size in listed]
+    counts = [check_integer(size, "A size") for size in listed]
     if not counts:
         raise InputError("sizes is empty; give the size of each client.")
     if sum(counts) > len(data.y):
@@ -211,7 +211,7 @@ def by_size(X: Any, y: Any, sizes: Iterable[int], seed: int = 0) -> Partition:
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(check_whole(seed, "seed", 0))
+    return np.random.default_rng(check_integer(seed, "seed", 0))
 
 
 def _demand(holds: NDArray[np.bool_], samples: int | None, data: Labelled) -> NDArray[np.int64]:
@@ -227,7 +227,7 @@ def _demand(holds: NDArray[np.bool_], samples: int | None, data: Labelled) -> ND
             )
         return _evenly(holds.T, data.supply).T
     classes = int(holds[0].sum())
-    if check_whole(samples, "samples") < classes:
+    if check_integer(samples, "samples") < classes:
         raise InputError(
             f"{samples} samples cannot hold {classes} classes; ask for at least {classes}."
         )

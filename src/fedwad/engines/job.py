@@ -14,7 +14,7 @@ from fedwad._coreset.api import coreset
 from fedwad._distance.api import distance
 from fedwad._embedding.api import embed
 from fedwad._matrix.api import matrix
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.errors import InputError
 from fedwad.federation import (
     AgreedFederation,
@@ -156,8 +156,8 @@ def _check_model(model: Any) -> None:
     listed = [word.strip() for word in os.environ.get(SERVER_MODELS, "").split(",")]
     if model not in BUILT_IN_MODELS and model not in listed and "*" not in listed:
         raise InputError(
-            f"The model '{printable(str(model))}' is not built in, and the server's operator does"
-            f" not list it in {SERVER_MODELS}."
+            f"The model '{to_printable(str(model))}' is not built in, and the server's operator"
+            f" does not list it in {SERVER_MODELS}."
         )
 
 

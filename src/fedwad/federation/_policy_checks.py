@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.errors import InputError
 from fedwad.federation.needs import KINDS
 from fedwad.ot import check_order
@@ -104,18 +104,18 @@ def check_line(value: Any, option: str) -> None:
 
 def checked_limit(value: Any, option: str, least: int) -> int | None:
     """An integer, or None for no limit, which a file spells inf."""
-    return None if value is None or value == math.inf else check_whole(value, option, least)
+    return None if value is None or value == math.inf else check_integer(value, option, least)
 
 
 def checked_distinct(rule: Any) -> int | Mapping[str, int] | None:
     if rule is None:
         return None
     if not isinstance(rule, Mapping):
-        return check_whole(rule, "max_distinct_replies", 0)
+        return check_integer(rule, "max_distinct_replies", 0)
     if not rule or not set(rule) <= set(_LIMITED):
         raise InputError(
             f"max_distinct_replies is {dict(rule)!r}; give a number, or numbers for some of"
             f" {', '.join(_LIMITED)}."
         )
     kinds = [kind for kind in _LIMITED if kind in rule]
-    return _Table({k: check_whole(rule[k], f"max_distinct_replies of {k}", 0) for k in kinds})
+    return _Table({k: check_integer(rule[k], f"max_distinct_replies of {k}", 0) for k in kinds})

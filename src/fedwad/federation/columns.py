@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedwad._checks import shown
+from fedwad._checks import format_value
 from fedwad.errors import InputError
 from fedwad.tables import Schema
 
@@ -79,7 +79,7 @@ class Columns:
 
 def _check_label(label: Any, dropped: Sequence[str]) -> None:
     if label is not None and not isinstance(label, str | int):
-        raise InputError(f"label_column is {shown(label)}; give the name of a column.")
+        raise InputError(f"label_column is {format_value(label)}; give the name of a column.")
     if label in dropped:
         raise InputError(f"Column '{label}' is named as the label and to be dropped; choose one.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.errors import CertificateError, FederationError, FedwadError, InputError, PolicyError
 
 __all__ = ["Failure", "error_of", "failure_of"]
@@ -42,4 +42,4 @@ def error_of(failure: Failure, site: str = "") -> FedwadError:
     Both came from another machine, so control characters are removed.
     """
     where = f"Site '{site}': " if site else ""
-    return _CODES.get(failure.code, FederationError)(printable(f"{where}{failure.sentence}"))
+    return _CODES.get(failure.code, FederationError)(to_printable(f"{where}{failure.sentence}"))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from fedwad._checks import shown
-from fedwad._words import printable
+from fedwad._checks import format_value
+from fedwad._words import to_printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.agreement import check_same_features
 from fedwad.federation.bundle import Bundle, BundleReply
@@ -155,7 +155,7 @@ class MeteredFederation:
             if not allow_failures or wrong or len(replies) < at_least:
                 raise error_of(failure, name)
             if record:
-                self.failed[name] = printable(failure.sentence)
+                self.failed[name] = to_printable(failure.sentence)
         return replies
 
     def agreeing(
@@ -198,7 +198,7 @@ class MeteredFederation:
         """
         if self._trusted:
             raise problem
-        self.failed[name] = printable(str(problem))
+        self.failed[name] = to_printable(str(problem))
 
 
 def _outvoted(values: Mapping[str, Hashable]) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def site(federation: Federation, name: str) -> Site:
     """The client of this name; FederationError if there is none."""
     if not isinstance(name, str) or name not in federation.names:
         raise FederationError(
-            f"There is no site {shown(name)}; the sites are {', '.join(federation.names)}."
+            f"There is no site {format_value(name)}; the sites are {', '.join(federation.names)}."
         )
     return Site(federation, name)
 
@@ -234,7 +234,7 @@ def _listed(clients: Any) -> tuple[str, ...]:
     single = isinstance(clients, str) or not isinstance(clients, Iterable)
     names: tuple[str, ...] = (clients,) if single else tuple(clients)
     if not all(isinstance(name, str) for name in names):
-        raise InputError(f"The sites are {shown(clients)}; give a list of their names.")
+        raise InputError(f"The sites are {format_value(clients)}; give a list of their names.")
     return names
 
 

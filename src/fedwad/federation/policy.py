@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_integer
 from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation._policy_checks import (
@@ -119,8 +119,8 @@ class Policy:
             check_line(getattr(self, option), option)
         check_choice(self.covariance_type, "covariance_type", _COVARIANCE_TYPES)
         self._set("orders", checked_orders(self.orders))
-        check_whole(self.min_cell_size, "min_cell_size")
-        check_whole(self.min_support, "min_support")
+        check_integer(self.min_cell_size, "min_cell_size")
+        check_integer(self.min_support, "min_support")
         self._set("max_support", checked_limit(self.max_support, "max_support", 1))
         self._set("max_queries", checked_limit(self.max_queries, "max_queries", 0))
         self._set("max_evaluations", checked_limit(self.max_evaluations, "max_evaluations", 0))

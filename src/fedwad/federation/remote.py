@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.bundle import BundleReply
 from fedwad.federation.codec import Envelope, VersionError, pack, unpack
@@ -167,7 +167,7 @@ def site_description(answer: bytes) -> Description:
     """The description in the answer to `describe_message`; FederationError if it has no name."""
     message = unpack(answer).content
     if isinstance(message, Failure):
-        raise FederationError(printable(message.sentence))
+        raise FederationError(to_printable(message.sentence))
     if not isinstance(message, Description) or type(message.name) is not str or not message.name:
         raise FederationError("A site did not send its name; give its policy one.")
     if not message.name.isprintable():

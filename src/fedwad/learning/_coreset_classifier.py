@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_integer
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -146,8 +146,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The atoms of each site that answers as most sites do."""
         check_choice(self.atoms_per, "atoms_per", ("class", "site"))
         check_choice(self.masses, "masses", ("equal", "free"))
-        check_whole(self.n_neighbors, "n_neighbors")
-        size, seed = check_whole(self.size, "size"), check_whole(self.seed, "seed", 0)
+        check_integer(self.n_neighbors, "n_neighbors")
+        size, seed = check_integer(self.size, "size"), check_integer(self.seed, "seed", 0)
         if self.privacy is not None:
             return self._ask_private(federation, DP.of(self.privacy))
         atoms_per: Any = self.atoms_per
@@ -231,7 +231,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples = self._validated(X)
         chosen = np.arange(len(self.points_)) if classes is None else self._atoms_of(classes)
         points, labels = self.points_[chosen], self.labels_[chosen]
-        neighbors = min(check_whole(self.n_neighbors, "n_neighbors"), len(points))
+        neighbors = min(check_integer(self.n_neighbors, "n_neighbors"), len(points))
         votes = np.zeros((len(samples), len(self.classes_)))
         rows = max(1, _BLOCK_ENTRIES // len(points))
         with single_threaded_blas():

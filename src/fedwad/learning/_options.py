@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from fedwad._checks import check_choice, check_whole
+from fedwad._checks import check_choice, check_integer
 from fedwad.errors import InputError
 
 __all__ = ["Algorithm", "Phases", "TrainingOptions"]
@@ -84,8 +84,8 @@ class TrainingOptions:
         if not isinstance(self.model, str):
             raise InputError(f"model is a {type(self.model).__name__}; give the name of a model.")
         for name in ("rounds", "epochs", "batch_size"):
-            self._set(name, check_whole(getattr(self, name), name))
-        self._set("seed", check_whole(self.seed, "seed", 0))
+            self._set(name, check_integer(getattr(self, name), name))
+        self._set("seed", check_integer(self.seed, "seed", 0))
         for name, (least, most) in _RANGES.items():
             self._set(name, _number(getattr(self, name), name, least, most))
         self._check_special()
@@ -104,9 +104,9 @@ class TrainingOptions:
         if self.personal is not None:
             self._set("personal", _layer_names(self.personal))
         if self.last_epochs is not None:
-            self._set("last_epochs", check_whole(self.last_epochs, "last_epochs", 0))
+            self._set("last_epochs", check_integer(self.last_epochs, "last_epochs", 0))
         if self.body_epochs is not None:
-            self._set("body_epochs", check_whole(self.body_epochs, "body_epochs"))
+            self._set("body_epochs", check_integer(self.body_epochs, "body_epochs"))
             if self.body_epochs > self.epochs:
                 raise InputError(
                     f"body_epochs is {self.body_epochs} of {self.epochs} epochs; give at most"

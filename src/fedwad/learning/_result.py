@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._files import Saved
+from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
 
@@ -41,7 +41,7 @@ class TrainingRound:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingResult(Saved):
+class TrainingResult(SavedResult):
     """Models of groups of sites, and their accuracy on each site's own test samples.
 
     Attributes

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from fedwad._checks import shown
+from fedwad._checks import format_value
 from fedwad.errors import InputError
 
 __all__ = [
@@ -82,12 +82,13 @@ def check_budget(epsilon: float, delta: float) -> None:
     """Raise InputError unless (epsilon, delta) is a meaningful guarantee."""
     if not is_number(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
         raise InputError(
-            f"epsilon is {shown(epsilon)}; give a number above 0 and up to {LARGEST_EPSILON:g}."
+            f"epsilon is {format_value(epsilon)}; give a number above 0 and up to"
+            f" {LARGEST_EPSILON:g}."
         )
     if not is_number(delta) or not 1e-15 <= delta <= 0.1:
         raise InputError(
-            f"delta is {shown(delta)}; give a number from 1e-15 to 0.1, well below 1 / number of"
-            " samples."
+            f"delta is {format_value(delta)}; give a number from 1e-15 to 0.1, well below"
+            " 1 / number of samples."
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedwad._blas import single_threaded_blas
-from fedwad._checks import check_whole, shown
+from fedwad._checks import check_integer, format_value
 from fedwad.errors import InputError
 from fedwad.ot import Floats, Measure, solve
 from fedwad.privacy._accounting import is_number, mu_of
@@ -72,16 +72,16 @@ def plan(
     >>> plan(2000, 2, epsilon=1).verdict, plan(200, 64, epsilon=1).verdict
     ('feasible', 'not feasible')
     """
-    n, d = check_whole(n, "n", 2), check_whole(d, "d")
+    n, d = check_integer(n, "n", 2), check_integer(d, "d")
     if d > MOST_FEATURES:
         raise InputError(
             f"d is {d}; private releases have up to {MOST_FEATURES} features: reduce them first."
         )
-    seed = check_whole(seed, "seed", 0)
+    seed = check_integer(seed, "seed", 0)
     if not is_number(clip_norm) or not 0.1 <= clip_norm <= 1000:
         raise InputError(
-            f"clip_norm is {shown(clip_norm)}; give it in units of a sample's typical norm, 0.1 to"
-            " 1000."
+            f"clip_norm is {format_value(clip_norm)}; give it in units of a sample's typical norm,"
+            " 0.1 to 1000."
         )
     mu = mu_of(epsilon, delta)
     drawn = min(n, _MOST_SAMPLES)

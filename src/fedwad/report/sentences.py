@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedwad._distance.result import DistanceResult
 from fedwad._matrix.evidence import any_difference
 from fedwad._matrix.result import MatrixResult
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.report.page._digits import Digits
 from fedwad.tables import Schema
 
@@ -113,12 +113,12 @@ def compared_distance(
 
 
 def _sites_and_rows(sites: Sequence[str], rows: Sequence[int], named: Named) -> str:
-    count = counted(len(sites), "site")
+    count = pluralize(len(sites), "site")
     if not rows:
         return (
             f"{count}." if len(sites) > _MOST_NAMED else f"{count}: {listed([*map(named, sites)])}."
         )
-    total = f"{count} with {counted(sum(rows), 'row')}"
+    total = f"{count} with {pluralize(sum(rows), 'row')}"
     if len(sites) > _MOST_NAMED:
         return f"{total}, {min(rows):,} to {max(rows):,} at a site."
     each = [f"{named(site)} {number:,}" for site, number in zip(sites, rows, strict=True)]
@@ -180,7 +180,7 @@ def _not_judged(matrix: MatrixResult, named: Named) -> list[str]:
     if not judged or len(judged) == len(matrix):
         return []
     left_out = [named(site) for index, site in enumerate(matrix.sites) if index not in judged]
-    who = listed(left_out) if len(left_out) <= _MOST_NAMED else counted(len(left_out), "site")
+    who = listed(left_out) if len(left_out) <= _MOST_NAMED else pluralize(len(left_out), "site")
     if matrix.pvalue is not None:
         return [f"{who} cannot be judged: the test got no block means that it could use."]
     return [f"{who} cannot be judged: too few rows, or a policy that shares no noise level."]
@@ -214,7 +214,7 @@ def _verdict(matrix: MatrixResult, named: Named) -> str:
         return f"There is no evidence of a difference between the {sites}."
     if count == total:
         return f"All {sites} differ from each other by more than chance."
-    return f"{count:,} of {counted(total, 'pair')} of sites differ by more than chance."
+    return f"{count:,} of {pluralize(total, 'pair')} of sites differ by more than chance."
 
 
 def _test(matrix: MatrixResult) -> list[str]:

@@ -11,7 +11,7 @@ from fedwad._distance.result import DistanceResult
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.text import percent
 from fedwad._matrix.result import MatrixResult
-from fedwad._words import day_in_words
+from fedwad._words import format_day
 from fedwad.errors import InputError
 from fedwad.report.sentences import Named, judged_sites, listed, pairs_that_differ
 
@@ -113,7 +113,7 @@ def mean_in_words(mean: float, kind: str) -> str:
     """
     if not math.isfinite(mean):
         return "unknown"
-    day = day_in_words(mean) if kind == "date" else None
+    day = format_day(mean) if kind == "date" else None
     return day or number_in_words(mean)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import OTHER
 from fedwad.tables._table import Column, ReadKind, Table, level_of
@@ -132,7 +132,7 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
     >>> profile(pa.table({"sex": sex}))["sex"].levels
     ('f', 'm')
     """
-    least = check_whole(min_cell_size, "min_cell_size")
+    least = check_integer(min_cell_size, "min_cell_size")
     read = table if isinstance(table, Table) else read_table(table, label=label)
     if label is not None:
         read[label]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from flwr.serverapp import Grid
 
-from fedwad._words import printable
+from fedwad._words import to_printable
 from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
 from fedwad.errors import FederationError, FedwadError
 from fedwad.federation import Description, Failure, describe_message, site_description
@@ -108,7 +108,7 @@ class _Discovery:
 
     def _read(self, node: int, answer: Description | Failure) -> None:
         if isinstance(answer, Failure):
-            self._rejected[node] = printable(answer.sentence)
+            self._rejected[node] = to_printable(answer.sentence)
             return
         name = answer.name
         if self._registered[node] not in ("", name):  # it cannot take the place of another site

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.errors import FederationError, InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import plain_run
@@ -64,16 +64,16 @@ class NetworkFields:
             raise InputError("The weights must be float32 numbers up to 1e9.")
         return {
             "run": plain_run(self.run),
-            "times_trained": check_whole(self.times_trained, "times_trained", 0),
+            "times_trained": check_integer(self.times_trained, "times_trained", 0),
             "model": _plain_name(self.model, "model"),
             "personal_layers": tuple(
                 _plain_name(name, "personal_layers") for name in self.personal_layers
             ),
             "weights": np.array(self.weights),
             "classes": self.classes,
-            "init_seed": check_whole(self.init_seed, "init_seed", 0),
+            "init_seed": check_integer(self.init_seed, "init_seed", 0),
             "test_size": plain_number(self.test_size, "test_size", 0.0, 0.9),
-            "split_seed": check_whole(self.split_seed, "split_seed", 0),
+            "split_seed": check_integer(self.split_seed, "split_seed", 0),
         }
 
     def needs(self) -> Needs:

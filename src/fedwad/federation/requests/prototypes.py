@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, check_weights, is_finite, plain_word, require
 from fedwad.federation.needs import Needs
@@ -73,10 +73,10 @@ class PrototypesRequest(Request):
 
     def validate(self) -> PrototypesRequest:
         return PrototypesRequest(
-            check_whole(self.size, "size"),
+            check_integer(self.size, "size"),
             plain_word(self.atoms_per, "atoms_per", get_args(AtomsPer)),
             plain_word(self.masses, "masses", get_args(Masses)),
-            check_whole(self.seed, "seed", 0),
+            check_integer(self.seed, "seed", 0),
         )
 
     def needs(self) -> Needs:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import (
     MAX_ABS,
@@ -93,10 +93,10 @@ class SummaryRequest(Request):
 
     def validate(self) -> SummaryRequest:
         return SummaryRequest(
-            check_whole(self.cells, "cells"),
+            check_integer(self.cells, "cells"),
             plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
             check_order(self.p),
-            check_whole(self.seed, "seed", 0),
+            check_integer(self.seed, "seed", 0),
             plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
             plain_switch(self.calibration, "calibration"),
         )

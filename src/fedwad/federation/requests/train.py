@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, plain_switch, plain_word, require
@@ -134,17 +134,17 @@ class TrainRequest(NetworkFields, Request):
             or len(self.epochs) != len(self.layers)
         ):
             raise InputError("epochs and layers must be lists of the same length.")
-        epochs = tuple(check_whole(number, "epochs", 0) for number in self.epochs)
+        epochs = tuple(check_integer(number, "epochs", 0) for number in self.epochs)
         if not 1 <= sum(epochs) <= _MOST_EPOCHS:
             raise InputError(f"{sum(epochs)} epochs were asked for; ask for 1 to {_MOST_EPOCHS}.")
         return TrainRequest(
             **self.plain_fields(),
             epochs=epochs,
             layers=tuple(plain_word(word, "layers", _LAYERS) for word in self.layers),
-            batch_size=check_whole(self.batch_size, "batch_size"),
+            batch_size=check_integer(self.batch_size, "batch_size"),
             learning_rate=plain_number(self.learning_rate, "learning_rate", 1e-12, 100.0),
             momentum=plain_number(self.momentum, "momentum", 0.0, 0.999999),
-            seed=check_whole(self.seed, "seed", 0),
+            seed=check_integer(self.seed, "seed", 0),
             return_weights=plain_switch(self.return_weights, "return_weights"),
         )
 

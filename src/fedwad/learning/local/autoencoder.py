@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_whole
+from fedwad._checks import check_integer
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.learning.local._threads import single_threaded_torch
@@ -179,13 +179,13 @@ def fit(
     samples = _samples(X, None)
     d, dimension, hidden = (
         samples.shape[1],
-        check_whole(dimension, "dimension"),
-        check_whole(hidden, "hidden"),
+        check_integer(dimension, "dimension"),
+        check_integer(hidden, "hidden"),
     )
     epochs, batch_size, seed = (
-        check_whole(epochs, "epochs"),
-        check_whole(batch_size, "batch_size"),
-        check_whole(seed, "seed", 0),
+        check_integer(epochs, "epochs"),
+        check_integer(batch_size, "batch_size"),
+        check_integer(seed, "seed", 0),
     )
     if (
         isinstance(learning_rate, bool)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fedwad._audit import AuditResult, Row
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.errors import InputError
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._pairs import table
@@ -47,7 +47,7 @@ def write_audit(
 
 
 def _lead(result: AuditResult) -> str:
-    records = counted(result.n_attacked, "record")
+    records = pluralize(result.n_attacked, "record")
     if not result.leaks:
         text = f"No attack got more of {records} than a fresh sample would give."
     elif result.recovered:
@@ -124,7 +124,7 @@ def _share(closest: float) -> str:
 
 
 def _made(result: AuditResult) -> str:
-    part = counted(result.n_attacked, "record")
+    part = pluralize(result.n_attacked, "record")
     if result.n_attacked < result.n_records:
         part += f", drawn from {result.n_records:,}"
     return facts(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedwad._coreset.result import CoresetResult
-from fedwad._words import bytes_in_words, counted
+from fedwad._words import format_bytes, pluralize
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.coresets import image_shape, sheet
@@ -38,7 +38,7 @@ _COLUMNS = 10
 def coreset_title(result: CoresetResult) -> str:
     """The heading of the page."""
     verb = "represents" if len(result) == 1 else "represent"
-    return f"{counted(len(result), 'point')} that {verb} the data"
+    return f"{pluralize(len(result), 'point')} that {verb} the data"
 
 
 def coreset_lead(result: CoresetResult) -> str:
@@ -46,7 +46,7 @@ def coreset_lead(result: CoresetResult) -> str:
     digits = _digits(result)
     return tag(
         "p",
-        f"From the data of {counted(len(result.sites), 'site')}: ",
+        f"From the data of {pluralize(len(result.sites), 'site')}: ",
         tag("b", escape(digits.text(result.value)), class_="number"),
         escape(
             ", the 2-Wasserstein distance to all data, certified"
@@ -103,7 +103,7 @@ def _images(coresets: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> st
         picture = sheet(one.points[order], shape, columns, low, high)
         width = min(100.0, 100.0 * columns / _COLUMNS)
         style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
-        alt = f"{name}: {counted(len(one), 'point')}, the heaviest first, as images"
+        alt = f"{name}: {pluralize(len(one), 'point')}, the heaviest first, as images"
         image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
         caption = "" if len(coresets) == 1 else tag("figcaption", escape(name))
         figures.append(tag("figure", image, caption, style="margin-bottom:1.2rem"))
@@ -136,8 +136,8 @@ def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
                 escape(digits.interval(one.lower, one.upper)),
                 str(len(one.history)),
                 f"{sum(record.seconds for record in one.history):.3g}",
-                escape(bytes_in_words(one.traffic.up)),
-                escape(bytes_in_words(one.traffic.down)),
+                escape(format_bytes(one.traffic.up)),
+                escape(format_bytes(one.traffic.down)),
             ]
         )
     head = [
@@ -239,5 +239,5 @@ def _table(result: CoresetResult) -> str:
         "seconds",
     ]
     return folded(
-        "rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round")
+        "rounds", f"Show {pluralize(len(rows), 'round')}", table(head, rows, "Round by round")
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedwad._distance.result import DistanceResult
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.report.next_steps import distance_next_steps
 from fedwad.report.page._curve import Band, Curve, Level, Part, chart
 from fedwad.report.page._digits import Digits
@@ -99,7 +99,7 @@ def _made(result: DistanceResult) -> str:
         ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
     ]
     if result.support is not None:
-        rows.append(("support", counted(len(result.support), "point")))
+        rows.append(("support", pluralize(len(result.support), "point")))
     if result.history:
         seconds = sum(record.seconds for record in result.history)
         rows.append(("rounds", f"{len(result.history)} in {seconds:.3g} s"))
@@ -255,5 +255,5 @@ def _table(result: DistanceResult) -> str:
     ]
     head = ["round", "running", "paper's estimate", "certified upper", "support", "seconds"]
     return folded(
-        "rounds", f"Show {counted(len(rows), 'round')}", table(head, rows, "Round by round")
+        "rounds", f"Show {pluralize(len(rows), 'round')}", table(head, rows, "Round by round")
     )

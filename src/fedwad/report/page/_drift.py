@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedwad._drift.result import DriftResult
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.report.page._curve import Curve, Part, chart
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._pairs import table
@@ -84,7 +84,7 @@ def _numbers(result: DriftResult) -> str:
         ("level", f"{result.level:.3g}"),
         ("comparison", str(result.test)),
         ("blocks of rows", f"{result.blocks[0]} and {result.blocks[1]}"),
-        ("sent by the new data", bytes_in_words(found.traffic.up)),
+        ("sent by the new data", format_bytes(found.traffic.up)),
     ]
     if found.rows:
         rows.insert(0, ("rows", f"{found.rows[0]} and {found.rows[1]}"))

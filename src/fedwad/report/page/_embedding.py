@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedwad._embedding.groups import describe
 from fedwad._embedding.plot import plane
 from fedwad._embedding.result import EmbeddingResult
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.ot import Floats
 from fedwad.report.page._colour import CLUSTERS
 from fedwad.report.page._figures import both_widths, round_ticks
@@ -93,7 +93,7 @@ def embedding_sections(
 def _missing(result: EmbeddingResult) -> str:
     first = dict(list(result.failed.items())[:_MOST_MISSING])
     more = len(result.failed) - len(first)
-    rest = tag("p", escape(f"{counted(more, 'site')} more did not answer.")) if more else ""
+    rest = tag("p", escape(f"{pluralize(more, 'site')} more did not answer.")) if more else ""
     return missing_sites(first) + rest
 
 
@@ -187,7 +187,7 @@ def _clusters(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
 def _made(result: EmbeddingResult) -> str:
     options = result.options
     rows = [
-        ("support", counted(int(options["support"]), "point")),
+        ("support", pluralize(int(options["support"]), "point")),
         ("rounds", str(options["rounds"])),
         ("sites that shaped it", str(options["clients_per_round"])),
         ("coordinates", str(result.embedding.shape[1])),

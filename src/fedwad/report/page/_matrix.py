@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.clusters import suggest
 from fedwad.report.next_steps import newcomer_next_steps, next_steps
 from fedwad.report.page._curve import Curve, Mark, chart
@@ -174,7 +174,7 @@ def _eigenvalues(subject: Subject) -> str:
     ]
     caption = (
         "Eigenvalues of the similarity graph's Laplacian. Well separated clusters give one small"
-        f" eigenvalue each, then a gap. The largest gap suggests {counted(found.k, 'cluster')}"
+        f" eigenvalue each, then a gap. The largest gap suggests {pluralize(found.k, 'cluster')}"
         + ("." if number == found.k else ", but no difference between sites is more than chance.")
     )
     curve = Curve("eigenvalue", points, "ours")
@@ -191,7 +191,7 @@ def _made(subject: Subject) -> str:
     ]
     for option, noun in (("cells", "cell"), ("support", "point")):
         if option in matrix.options:
-            rows.append((option, counted(int(matrix.options[option]), noun)))
+            rows.append((option, pluralize(int(matrix.options[option]), noun)))
     if len(matrix.history):
         seconds = sum(float(record.seconds) for record in matrix.history)
         rows.append(("rounds", f"{len(matrix.history)} in {seconds:.3g} s"))
@@ -282,7 +282,7 @@ def _extent(subject: Subject, members: np.ndarray[tuple[int, ...], np.dtype[np.i
     rest = np.setdiff1d(np.arange(subject.size), members)
     words = []
     if len(members) > 1:
-        words.append(counted(len(members), "site"))
+        words.append(pluralize(len(members), "site"))
         first, second = np.triu_indices(len(members), 1)
         words.append(
             f"{digits.text(float(np.mean(value[members[first], members[second]])))} apart inside"

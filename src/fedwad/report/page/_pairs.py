@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.ot import Floats
 from fedwad.report.page._subject import Subject
 from fedwad.report.page._text import escape, name, tag
@@ -149,11 +149,14 @@ def _download(subject: Subject) -> str:
     count = len(subject.pairs[0])
     if subject.size > _MOST_FOR_CSV:
         return tag(
-            "p", f"{counted(count, 'pair')} are too many for this page; save the result to get all."
+            "p",
+            f"{pluralize(count, 'pair')} are too many for this page; save the result to get all.",
         )
     link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
     return tag(
         "p",
-        tag("a", f"Download {counted(count, 'pair')} as CSV", href=link, download="distances.csv"),
+        tag(
+            "a", f"Download {pluralize(count, 'pair')} as CSV", href=link, download="distances.csv"
+        ),
         class_="download",
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fedwad._audit import Samples
-from fedwad._words import day_in_words
+from fedwad._words import format_day
 from fedwad.ot import Floats
 from fedwad.report.page._pairs import table
 from fedwad.report.page._text import escape, name, tag
@@ -102,7 +102,7 @@ def _in_units(values: Mapping[str, float], kind: str) -> str:
     if "mean" in values:
         if values.get("missing", 0.0) > 0.5 or values["mean"] != values["mean"]:
             return "missing"
-        day = day_in_words(values["mean"]) if kind == "date" else None
+        day = format_day(values["mean"]) if kind == "date" else None
         return day or f"{values['mean']:.4g}"
     level, share = max(values.items(), key=lambda item: item[1])
     return level if share > 0.99 else f"{level} ({share:.0%})"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedwad._coreset.result import CoresetResult
-from fedwad._words import counted
+from fedwad._words import pluralize
 from fedwad.ot import Floats
 from fedwad.report.flat import feature_names, flattened
 from fedwad.report.page._figures import both_widths, round_ticks
@@ -126,5 +126,5 @@ def points_table(result: CoresetResult) -> str:
         for k in order.tolist()
     ]
     head = ["point", "weight", *(shortened(name, _MOST_CHARACTERS) for name in names)]
-    caption = f"{counted(len(result), 'point')}, the heaviest first"
+    caption = f"{pluralize(len(result), 'point')}, the heaviest first"
     return tag("div", table(head, rows, caption), class_="scroller")

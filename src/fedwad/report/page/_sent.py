@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedwad._words import bytes_in_words, counted
+from fedwad._words import format_bytes, pluralize
 from fedwad.federation import Traffic
 from fedwad.report.page._text import escape, name, tag
 
@@ -25,16 +25,16 @@ def what_was_sent(
     traffic: Traffic, sites: int, min_cell_size: int | None, covariance_types: Sequence[str]
 ) -> str:
     """Bytes, messages, the smallest cell with a warning, and which covariances were shared."""
-    share = f", {bytes_in_words(round(traffic.up / sites))} each on average" if sites > 2 else ""
+    share = f", {format_bytes(round(traffic.up / sites))} each on average" if sites > 2 else ""
     rows = [
         (
             "by the sites",
-            f"{bytes_in_words(traffic.up)} in {counted(traffic.messages, 'message')}{share}",
+            f"{format_bytes(traffic.up)} in {pluralize(traffic.messages, 'message')}{share}",
         ),
-        ("to the sites", bytes_in_words(traffic.down)),
+        ("to the sites", format_bytes(traffic.down)),
     ]
     if min_cell_size is not None:
-        rows.append(("smallest cell", counted(min_cell_size, "sample")))
+        rows.append(("smallest cell", pluralize(min_cell_size, "sample")))
     if covariance_types:
         rows.append(("covariance shared", escape(", ".join(dict.fromkeys(covariance_types)))))
     return facts(rows) + _warning(min_cell_size)
@@ -62,7 +62,7 @@ def missing_sites(failed: Mapping[str, str]) -> str:
         tag("li", tag("b", name(site)), ": ", escape(reason)) for site, reason in failed.items()
     )
     verb = "is" if len(failed) == 1 else "are"
-    sentence = f"{counted(len(failed), 'site')} did not answer and {verb} missing above."
+    sentence = f"{pluralize(len(failed), 'site')} did not answer and {verb} missing above."
     return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from fedwad._words import bytes_in_words
+from fedwad._words import format_bytes
 from fedwad.learning import TrainingResult
 from fedwad.report.page._curve import Curve, chart
 from fedwad.report.page._frame import Section, write_page
@@ -100,7 +100,7 @@ def _made(results: Mapping[str, TrainingResult]) -> str:
         ),
     ]
     for key, result in results.items():
-        up, down = bytes_in_words(result.traffic.up), bytes_in_words(result.traffic.down)
+        up, down = format_bytes(result.traffic.up), format_bytes(result.traffic.down)
         lost = f"; without {', '.join(result.failed)}" if result.failed else ""
         rows.append((escape(f"sent, {key}"), escape(f"{up} by sites, {down} to them{lost}")))
     warning = tag(
