@@ -10,7 +10,7 @@ from fedwad._explain.column_changes import by_column
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.groups import columns_of
 from fedwad.errors import DataWarning
-from fedwad.tables import dropping
+from fedwad.tables import drop_hint
 
 __all__ = ["dominance", "warn_dominant"]
 
@@ -41,7 +41,7 @@ def dominance(evidence: Evidence | None) -> str | None:
     return (
         f"Column '{name}' makes {part} of the squared distances between these sites, so it decides"
         " the answer; drop it if it is not a measurement or means something else at one site"
-        f" ({dropping(name)}), or let the sites agree on a schema."
+        f" ({drop_hint(name)}), or let the sites agree on a schema."
     )
 
 

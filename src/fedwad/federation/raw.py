@@ -19,10 +19,10 @@ from fedwad.tables import (
     Schema,
     Table,
     encode_by_cell,
+    find_schema_conflicts,
     hide_rare,
     label_texts,
     label_values,
-    misfits,
     numbers_by_cell,
     plain_table,
     profile,
@@ -134,7 +134,9 @@ def checked_schema(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
     The conflicts may name levels, so only the holders of the tables may see them.
     """
     conflicts = tuple(
-        conflict for site, raw in tables.items() for conflict in misfits(schema, raw.table, site)
+        conflict
+        for site, raw in tables.items()
+        for conflict in find_schema_conflicts(schema, raw.table, site)
     )
     return replace(schema, conflicts=conflicts)
 

@@ -16,7 +16,6 @@ from fedwad.tables._by_cell import encode_by_cell, label_text, label_texts, numb
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import label_values
 from fedwad.tables._frames import is_frame
-from fedwad.tables._misfits import misfits
 from fedwad.tables._plain import plain_table
 from fedwad.tables._profile import ColumnStatistics, Profile, profile
 from fedwad.tables._profile_checks import check_profile, smallest_group
@@ -24,7 +23,8 @@ from fedwad.tables._rare import hide_rare
 from fedwad.tables._reading import FORMATS, check_file, file_suffix, read_table
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._table import Column, Table, dropping
+from fedwad.tables._schema_conflicts import find_schema_conflicts
+from fedwad.tables._table import Column, Table, drop_hint
 
 __all__ = [
     "FORMATS",
@@ -39,15 +39,15 @@ __all__ = [
     "agree",
     "check_file",
     "check_profile",
-    "dropping",
+    "drop_hint",
     "encode_by_cell",
     "file_suffix",
+    "find_schema_conflicts",
     "hide_rare",
     "is_frame",
     "label_text",
     "label_texts",
     "label_values",
-    "misfits",
     "numbers_by_cell",
     "plain_table",
     "profile",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
 from fedwad.errors import InputError
-from fedwad.tables._conflicts import Conflict, StatisticsBySite, conflicts_of, listed
-from fedwad.tables._decide import CompareKind, Ignored, decide, pooled_moments
+from fedwad.tables._conflicts import Conflict, StatisticsBySite, find_conflicts, join_names
+from fedwad.tables._decide import CompareKind, Ignored, decide_kind, pooled_moments
 from fedwad.tables._profile import Profile
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
@@ -39,32 +40,34 @@ def agree(profiles: Mapping[str, Profile]) -> Schema:
     for name in sorted({name for found in known.values() for name in found}):
         found = {site: columns_of[name] for site, columns_of in known.items() if name in columns_of}
         if any(statistics.kind == "label" for statistics in found.values()):
-            columns.append(_label(name, profiles, found))
+            columns.append(_label_column(name, profiles, found))
             continue
-        column, ignored = _column(name, profiles, found)
+        column, ignored = _decide_column(name, profiles, found)
         columns.append(column)
-        conflicts += [*ignored, *conflicts_of(name, found, column)]
+        conflicts += [*ignored, *find_conflicts(name, found, column)]
     schema = Schema(tuple(columns), conflicts=tuple(conflicts))
     if not schema.width:
-        raise InputError(_nothing_left(schema))
+        raise InputError(_nothing_to_compare(schema))
     return schema
 
 
-def _label(name: str, profiles: Mapping[str, Profile], found: StatisticsBySite) -> SchemaColumn:
+def _label_column(
+    name: str, profiles: Mapping[str, Profile], found: StatisticsBySite
+) -> SchemaColumn:
     for site in profiles:
         if site not in found:
             raise InputError(f"{site} has no label column '{name}'; add or rename it.")
     return SchemaColumn(name, "label")
 
 
-def _column(
+def _decide_column(
     name: str, profiles: Mapping[str, Profile], found: StatisticsBySite
 ) -> tuple[SchemaColumn, list[Conflict]]:
     """What a column becomes, and the conflict for which it is ignored, if there is one."""
     lacking = [site for site in profiles if site not in found]
-    decided = _absent(name, profiles, lacking) if lacking and name else decide(found)
+    decided = _ignore_absent(name, profiles, lacking) if lacking and name else decide_kind(found)
     if not isinstance(decided, Ignored):
-        return _make_column(name, decided, found), []
+        return _build_column(name, decided, found), []
     column = SchemaColumn(name, "ignored", reason=decided.reason)
     if not decided.problem:
         return column, []
@@ -72,31 +75,32 @@ def _column(
     return column, [Conflict(name, tuple(lacking or found), decided.problem, sentence)]
 
 
-def _absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> Ignored:
-    """A column that some sites do not have, perhaps under a different name; of two such, one is a
-    conflict."""
-    own = {n for site, p in profiles.items() if site not in lacking for n in p.names}
-    theirs = profiles[lacking[0]].names
-    near = nearest(name, [other for other in theirs if other not in own])
+def _ignore_absent(name: str, profiles: Mapping[str, Profile], lacking: list[str]) -> Ignored:
+    """Why a column that some sites lack is ignored, with a similar name that they have instead.
+
+    Of two names that are similar to each other, one alone gives a conflict.
+    """
+    present = {n for site, p in profiles.items() if site not in lacking for n in p.names}
+    lacking_names = profiles[lacking[0]].names
+    near = nearest(name, [other for other in lacking_names if other not in present])
     hint = "" if near is None else f" (but '{near}')"
-    second = (
+    second_of_pair = (
         near is not None
         and _by_length(near) < _by_length(name)
-        and nearest(near, [other for other in own if other not in theirs]) == name
+        and nearest(near, [other for other in present if other not in lacking_names]) == name
     )
-    reason = f"{listed(lacking)} {'have' if lacking[1:] else 'has'} no such column{hint}"
-    return Ignored(reason, "" if second else "column missing")
+    reason = f"{join_names(lacking)} {'have' if lacking[1:] else 'has'} no such column{hint}"
+    return Ignored(reason, "" if second_of_pair else "column missing")
 
 
 def _by_length(name: str) -> tuple[int, str]:
     return len(name), name.swapcase()
 
 
-def _make_column(name: str, kind: CompareKind, found: StatisticsBySite) -> SchemaColumn:
-    missing = any(s.missing for s in found.values())
+def _build_column(name: str, kind: CompareKind, found: StatisticsBySite) -> SchemaColumn:
     if kind == "category":
-        return _category(name, found)
-    rule = "indicator" if missing else "refuse"
+        return _category_column(name, found)
+    rule = "indicator" if any(s.missing for s in found.values()) else "refuse"
     if kind == "boolean":
         share = _true_share(found)
         scale = float(np.sqrt(share * (1.0 - share))) or 1.0
@@ -120,15 +124,11 @@ def _true_share(found: StatisticsBySite) -> float:
     return true / total if total else 0.5
 
 
-def _category(name: str, found: StatisticsBySite) -> SchemaColumn:
-    counts: dict[str, int] = {}
+def _category_column(name: str, found: StatisticsBySite) -> SchemaColumn:
+    counts: Counter[str] = Counter()
     for s in found.values():
-        for level, number in zip(s.levels, s.level_counts, strict=True):
-            counts[level] = counts.get(level, 0) + number
-    if all(is_code(level) for level in counts):
-        levels = sorted(counts, key=float)
-    else:
-        levels = sorted(counts)
+        counts.update(dict(zip(s.levels, s.level_counts, strict=True)))
+    levels = sorted(counts, key=float if all(map(is_code, counts)) else None)
     missing = sum(s.missing for s in found.values())
     other = sum(s.other for s in found.values())
     shares = np.array([*counts.values(), other, missing], dtype=np.float64)
@@ -139,6 +139,6 @@ def _category(name: str, found: StatisticsBySite) -> SchemaColumn:
     return SchemaColumn(name, "category", levels=(*levels, OTHER), weight=weight, missing=rule)
 
 
-def _nothing_left(schema: Schema) -> str:
+def _nothing_to_compare(schema: Schema) -> str:
     reasons = "; ".join(f"'{name}': {reason}" for name, reason in list(schema.ignored.items())[:3])
     return f"No column is left to compare ({reasons}); give a schema that says what they are."

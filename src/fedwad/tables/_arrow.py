@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad.tables._table import Column, level_of
+from fedwad.tables._table import Column, level_name
 from fedwad.tables._text import text_column
 
 if TYPE_CHECKING:
@@ -46,21 +46,22 @@ def arrow_column(
         texts = array if str(kind) != "string_view" else array.cast("string")
         return _text_column(name, texts, missing_texts, decimal, by_cell)
     if kinds.is_temporal(kind):
-        return _temporal(name, array)
+        return _temporal_column(name, array)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
         return _numeric_column(name, "number", _floats(array), missing_texts)
     return Column(name, "unusable", np.zeros(len(array), np.int8), detail=f"{kind} values")
 
 
 def _numeric_column(
-    name: str, kind: str, values: NDArray[np.float64], missing_texts: frozenset[str] = frozenset()
+    name: str,
+    kind: Literal["number", "date"],
+    values: NDArray[np.float64],
+    missing_texts: frozenset[str] = frozenset(),
 ) -> Column:
-    numbers = [float(marker) for marker in missing_texts if _is_float(marker)]
+    numbers = [float(text) for text in missing_texts if _is_float(text)]
     if numbers and np.isin(values, numbers).any():
         values = np.where(np.isin(values, numbers), np.nan, values)
-    if np.isnan(values).all():
-        return Column(name, "empty", values)
-    return Column(name, "date" if kind == "date" else "number", values)
+    return Column(name, "empty" if np.isnan(values).all() else kind, values)
 
 
 def _is_float(text: str) -> bool:
@@ -76,15 +77,15 @@ def _categorical_column(
     """A categorical type: its levels stay levels, also where they are numbers."""
     codes = _as_numpy(array.indices.cast("int64"), np.int64).copy()
     codes[_is_missing(array.indices)] = -1
-    levels = [_level(value) for value in array.dictionary.to_pylist()]
-    texts = ["" if level is None else level for level in levels]
+    texts = [_to_text(value) for value in array.dictionary.to_pylist()]
     return text_column(name, codes, texts, missing_texts, declared=True)
 
 
-def _level(value: Any) -> str | None:
+def _to_text(value: Any) -> str:
+    """The name of a level, or an empty text for a missing one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return level_of(value) if value == value else None
-    return None if value is None else str(value).strip()
+        return level_name(value) if value == value else ""
+    return "" if value is None else str(value)
 
 
 def _text_column(
@@ -98,21 +99,16 @@ def _text_column(
     return replace(column, detail=decimal) if by_cell else column
 
 
-def _temporal(name: str, array: pa.Array) -> Column:
-    """Moments in days since 1970, lengths of time in days, times of day in hours."""
+def _temporal_column(name: str, array: pa.Array) -> Column:
+    """Dates and timestamps in days since 1970, durations in days, times of day in hours."""
     import pyarrow.types as kinds
 
     kind = array.type
     if kinds.is_date(kind):
         return _numeric_column(name, "date", _floats(array.cast("date32").cast("int32")))
-    if kinds.is_timestamp(kind):
-        return _numeric_column(
-            name, "date", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
-        )
-    if kinds.is_duration(kind):
-        return _numeric_column(
-            name, "number", _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
-        )
+    if kinds.is_timestamp(kind) or kinds.is_duration(kind):
+        days = _floats(array.cast("int64")) / (_DAY * _UNITS[kind.unit])
+        return _numeric_column(name, "date" if kinds.is_timestamp(kind) else "number", days)
     if kinds.is_time(kind):
         plain = array.cast("int64") if kinds.is_time64(kind) else array.cast("int32")
         return _numeric_column(name, "number", _floats(plain) / (3600.0 * _UNITS[kind.unit]))

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from fedwad.tables._encode import TRUTH, encode
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._table import Column, Table, level_of
-from fedwad.tables._text import number_in, read_date
+from fedwad.tables._table import Column, Table, level_name
+from fedwad.tables._text import parse_date, parse_number
 
 __all__ = ["encode_by_cell", "label_text", "label_texts", "numbers_by_cell"]
 
@@ -33,21 +33,20 @@ _WHOLE = re.compile(r"[+-]?\d{1,30}")
 
 
 def encode_by_cell(schema: Schema, table: Table) -> NDArray[np.float64]:
-    """The matrix of `Schema.encode`, whatever the cells hold.
+    """The matrix of `Schema.encode`; no cell is refused, whatever it holds.
 
     >>> schema = Schema((SchemaColumn("age", "number", centre=50.0, scale=10.0),))
     >>> ages = Column("age", "category", np.array([0, 1]), ("60", "unknown"))
     >>> encode_by_cell(schema, Table("paris", (ages,), 2)).tolist()
     [[1.0], [0.0]]
     """
-    specs = [_lenient(spec) for spec in schema.columns]
-    columns = tuple(_fitted(table[spec.name], spec) if spec.width else None for spec in specs)
-    used = tuple(column for column in columns if column is not None)
-    points = encode(specs, Table(table.name, used, table.rows))
+    specs = [_accept_all_cells(spec) for spec in schema.columns]
+    columns = tuple(_read_as_kind(table[spec.name], spec) for spec in specs if spec.width)
+    points = encode(specs, Table(table.name, columns, table.rows))
     kept: list[int] = []
     start = 0
-    for own, spec in zip(schema.columns, specs, strict=True):
-        kept.extend(range(start, start + own.width))
+    for column, spec in zip(schema.columns, specs, strict=True):
+        kept.extend(range(start, start + column.width))
         start += spec.width
     return np.clip(points[:, kept], -_LARGEST, _LARGEST)
 
@@ -55,7 +54,7 @@ def encode_by_cell(schema: Schema, table: Table) -> NDArray[np.float64]:
 def numbers_by_cell(table: Table, label: str | None) -> Table:
     """The table with each column of texts but the label read as numbers, cell by cell."""
     columns = tuple(
-        Column(column.name, "number", _looked_up(column, _numbers(column)))
+        Column(column.name, "number", _look_up(column, _level_numbers(column)))
         if column.kind == "category" and column.name != label
         else column
         for column in table.columns
@@ -72,8 +71,8 @@ def label_texts(column: Column) -> NDArray[Any]:
     if column.kind in ("number", "date"):
         for row in np.flatnonzero(np.isfinite(column.values)):
             number = float(column.values[row])
-            moment = column.kind == "date"
-            found[row] = str(_EPOCH + timedelta(days=number)) if moment else level_of(number)
+            day = column.kind == "date"
+            found[row] = str(_EPOCH + timedelta(days=number)) if day else level_name(number)
     return found
 
 
@@ -92,23 +91,23 @@ def label_text(value: Any) -> str | None:
     if isinstance(value, int):
         return str(value) if abs(value) < 10**30 else None
     if isinstance(value, float):
-        return level_of(value) if math.isfinite(value) else None
+        return level_name(value) if math.isfinite(value) else None
     if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return None
-    return _text_of(str(value).strip())
+    return _normalise(str(value).strip())
 
 
-def _text_of(word: str) -> str:
+def _normalise(word: str) -> str:
     if _WHOLE.fullmatch(word):
         return str(int(word))
-    number = number_in(word)
+    number = parse_number(word)
     if math.isfinite(number):
-        return level_of(number)
+        return level_name(number)
     return word.lower() if word.lower() in ("true", "false") else word
 
 
-def _lenient(spec: SchemaColumn) -> SchemaColumn:
-    """The column with a rule for each cell: the centre, or a level of its own, added last."""
+def _accept_all_cells(spec: SchemaColumn) -> SchemaColumn:
+    """The column with a rule for every cell: the centre, or an added last level."""
     if spec.kind == "category" and OTHER not in spec.levels:
         # An unlisted level falls into the added one, whose encoded column is left out.
         missing = "other" if spec.missing == "refuse" else spec.missing
@@ -118,10 +117,10 @@ def _lenient(spec: SchemaColumn) -> SchemaColumn:
     return replace(spec, missing="other" if spec.kind == "category" else "mean")
 
 
-def _fitted(column: Column, spec: SchemaColumn) -> Column:
+def _read_as_kind(column: Column, spec: SchemaColumn) -> Column:
     """The column with texts read as the schema's kind."""
     if spec.kind == "category":
-        return _with_truth_codes(column, spec) if column.kind == "category" else column
+        return _rename_booleans(column, spec) if column.kind == "category" else column
     if column.kind != "category":
         values = column.values
         if column.kind in ("number", "date") and not np.isfinite(values).all():
@@ -130,31 +129,30 @@ def _fitted(column: Column, spec: SchemaColumn) -> Column:
             values = np.where(np.isin(values, (0.0, 1.0)), values, np.nan)
         return replace(column, values=values)
     readers: dict[str, Callable[[], Sequence[float]]] = {
-        "number": lambda: _numbers(column),
-        "date": lambda: [read_date(level) for level in column.levels],
+        "number": lambda: _level_numbers(column),
+        "date": lambda: [parse_date(level) for level in column.levels],
         "boolean": lambda: [TRUTH.get(level.lower(), math.nan) for level in column.levels],
     }
     kind = "number" if spec.kind == "boolean" else spec.kind
-    values = _looked_up(column, readers[spec.kind]())
+    values = _look_up(column, readers[spec.kind]())
     return Column(column.name, kind, values)  # type: ignore[arg-type]
 
 
-def _with_truth_codes(column: Column, spec: SchemaColumn) -> Column:
-    """Levels by the names that the schema has for booleans."""
+def _rename_booleans(column: Column, spec: SchemaColumn) -> Column:
+    """The column with 1 and 0 for true and false where the schema lists those."""
     codes = {"true": "1", "false": "0"}
     levels = []
     for level in column.levels:
-        text = level.lower()
-        other = codes.get(text, level)
-        levels.append(level if level in spec.levels or other not in spec.levels else other)
+        code = codes.get(level.lower(), level)
+        levels.append(level if level in spec.levels or code not in spec.levels else code)
     return replace(column, levels=tuple(levels))
 
 
-def _numbers(column: Column) -> list[float]:
-    return [number_in(level, column.detail) for level in column.levels]
+def _level_numbers(column: Column) -> list[float]:
+    return [parse_number(level, column.detail) for level in column.levels]
 
 
-def _looked_up(column: Column, values: Sequence[float]) -> NDArray[np.float64]:
+def _look_up(column: Column, values: Sequence[float]) -> NDArray[np.float64]:
     """The value of each row's level, NaN where it is missing or not finite."""
     numbers = np.array([*values, math.nan], dtype=np.float64)
     numbers[~np.isfinite(numbers)] = math.nan

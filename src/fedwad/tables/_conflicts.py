@@ -9,9 +9,9 @@ import numpy as np
 
 from fedwad.tables._profile import ColumnStatistics
 from fedwad.tables._schema_column import SchemaColumn
-from fedwad.tables._table import is_code, level_of
+from fedwad.tables._table import is_code, level_name
 
-__all__ = ["Conflict", "StatisticsBySite", "conflicts_of", "listed"]
+__all__ = ["Conflict", "StatisticsBySite", "find_conflicts", "join_names"]
 
 #: What each site says about a column.
 StatisticsBySite = Mapping[str, ColumnStatistics]
@@ -61,10 +61,10 @@ class Conflict:
         return self.sentence
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """'a', 'a and b', 'a, b and c'; the rest of a long list as a number.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_names(["a", "b", "c"])
     'a, b and c'
     """
     if len(names) > 4:
@@ -72,13 +72,15 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def conflicts_of(name: str, statistics: StatisticsBySite, column: SchemaColumn) -> list[Conflict]:
-    """What is odd about a column between the sites that have it."""
-    result = [*_all_missing(name, statistics, column), *_mostly_missing(name, statistics, column)]
+def find_conflicts(name: str, statistics: StatisticsBySite, column: SchemaColumn) -> list[Conflict]:
+    """The conflicts about a column between the sites that have it."""
+    if not column.width:  # ignored, or the label
+        return []
+    result = [*_all_missing(name, statistics), *_mostly_missing(name, statistics)]
     if column.kind == "number":
-        suspicious = [*_sentinels(name, statistics)]
-        result += suspicious
-        named = {site for conflict in suspicious for site in conflict.sites}
+        sentinels = [*_sentinels(name, statistics)]
+        result += sentinels
+        named = {site for conflict in sentinels for site in conflict.sites}
         others = {site: s for site, s in statistics.items() if site not in named}
         result += _constant(name, others, len(statistics))
         result += _different_units(name, others)
@@ -89,28 +91,19 @@ def conflicts_of(name: str, statistics: StatisticsBySite, column: SchemaColumn) 
     return result
 
 
-def _all_missing(
-    name: str, statistics: StatisticsBySite, column: SchemaColumn
-) -> Iterator[Conflict]:
-    if column.kind in ("ignored", "label"):
-        return
+def _all_missing(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
     for site, s in statistics.items():
         if s.count == 0:
             sentence = f"All {s.missing} values of column '{name}' at {site} are missing."
             yield Conflict(name, (site,), "all missing", sentence)
 
 
-def _mostly_missing(
-    name: str, statistics: StatisticsBySite, column: SchemaColumn
-) -> Iterator[Conflict]:
-    """A column missing in over 90% of the rows of some sites and in less than half of those of
-    another."""
-    if column.kind in ("ignored", "label"):
-        return
+def _mostly_missing(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
+    """A column missing in over 90% of the rows at some sites and in less than half at another."""
     missing = {site: s.missing / (s.count + s.missing) for site, s in statistics.items()}
     sites = [site for site, fraction in missing.items() if _MISSING_HERE < fraction < 1.0]
     if sites and min(missing.values()) < _MISSING_ELSEWHERE:
-        listing = listed([f"{missing[site]:.1%} of the rows of {site}" for site in sites])
+        listing = join_names([f"{missing[site]:.1%} of the rows of {site}" for site in sites])
         sentence = f"Column '{name}' is missing in {listing}."
         yield Conflict(name, tuple(sites), "mostly missing", sentence)
 
@@ -123,14 +116,14 @@ def _sentinels(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
             without = {o: v for o, v in statistics.items() if v.count and value not in v.sentinels}
             if number >= _MIN_SENTINEL * s.count and _outlying(value, without.values()):
                 what = f"All {number}" if number == s.count else f"{number} of {s.count}"
-                shown = level_of(value)
+                shown = level_name(value)
                 yield Conflict(
                     name,
                     (site,),
                     "suspicious value",
                     f"{what} values of column '{name}' at {site} are {shown}, which is not frequent"
-                    f" at {listed([*without])}; if {shown} stands for a missing value there, say so"
-                    f" (missing: {name}={shown}).",
+                    f" at {join_names([*without])}; if {shown} stands for a missing value there,"
+                    f" say so (missing: {name}={shown}).",
                 )
 
 
@@ -146,11 +139,11 @@ def _constant(name: str, statistics: StatisticsBySite, sites: int) -> Iterator[C
     constant: dict[str, list[str]] = {}
     for site, s in statistics.items():
         if s.count >= _MIN_CONSTANT and s.distinct == 1 and (s.levels or np.isfinite(s.mean)):
-            value = s.levels[0] if s.levels else level_of(s.mean)
+            value = s.levels[0] if s.levels else level_name(s.mean)
             constant.setdefault(value, []).append(site)
     for value, where in constant.items():
         count = sum(statistics[site].count for site in where)
-        sentence = f"All {count} values of column '{name}' at {listed(where)} are {value}."
+        sentence = f"All {count} values of column '{name}' at {join_names(where)} are {value}."
         yield Conflict(name, tuple(where), "constant", sentence)
 
 
@@ -163,7 +156,7 @@ def _different_units(name: str, statistics: StatisticsBySite) -> Iterator[Confli
     order = sorted(known, key=lambda site: known[site].std)
     middle = order[(len(order) - 1) // 2]
     for site in known:
-        factor = None if site == middle else _factor(known[site], known[middle])
+        factor = None if site == middle else _unit_factor(known[site], known[middle])
         if factor is not None:
             more, less = (site, middle) if factor > 1 else (middle, site)
             ratio = max(factor, 1 / factor)
@@ -174,7 +167,7 @@ def _different_units(name: str, statistics: StatisticsBySite) -> Iterator[Confli
                 f"Values of column '{name}' are about {ratio:.3g} times as large at {more} as at"
                 f" {less}; use the same unit at both.",
             )
-        elif site != middle and _temperatures(known[site], known[middle]):
+        elif site != middle and _are_temperatures(known[site], known[middle]):
             warmer = known[site].std > known[middle].std
             fahrenheit, celsius = (site, middle) if warmer else (middle, site)
             yield Conflict(
@@ -186,14 +179,12 @@ def _different_units(name: str, statistics: StatisticsBySite) -> Iterator[Confli
             )
 
 
-def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
+def _unit_factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
     """The factor between two columns in different units, if that is what they seem to be."""
     log_std_ratio = np.log(one.std / other.std)
     log_mean_ratio = None
-    if (
-        min(abs(one.mean) / one.std, abs(other.mean) / other.std) > 0.5
-        and one.mean * other.mean > 0
-    ):
+    far_from_zero = min(abs(one.mean) / one.std, abs(other.mean) / other.std) > 0.5
+    if far_from_zero and one.mean * other.mean > 0:
         log_mean_ratio = np.log(one.mean / other.mean)
     if log_mean_ratio is not None and _rescaled(
         log_std_ratio, log_std_ratio - log_mean_ratio, one.count == other.count
@@ -212,19 +203,19 @@ def _factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None:
     return None
 
 
-def _rescaled(log_std_ratio: float, apart: float, same_count: bool) -> bool:
+def _rescaled(log_std_ratio: float, log_difference: float, same_count: bool) -> bool:
     """Whether mean and standard deviation differ by one factor, as in rows in a different unit.
 
-    `apart` is by how much the logarithms of the two factors differ. Independent sites of some
-    hundred rows are a few percent apart, so a factor near 1 needs a closer match.
+    `log_difference` is that of the two factors' logarithms. Independent sites of some
+    hundred rows are a few percent log_difference, so a factor near 1 needs a closer match.
     """
     if abs(log_std_ratio) > _OTHER_SCALE:
-        return bool(abs(apart) < _SAME_SHAPE)
+        return bool(abs(log_difference) < _SAME_SHAPE)
     tolerance = _TOL_SAME_COUNT if same_count else _TOL_OTHER_COUNT
-    return bool(abs(log_std_ratio) > _SAME_SHAPE and abs(apart) < tolerance)
+    return bool(abs(log_std_ratio) > _SAME_SHAPE and abs(log_difference) < tolerance)
 
 
-def _temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
+def _are_temperatures(one: ColumnStatistics, other: ColumnStatistics) -> bool:
     fahrenheit, celsius = (one, other) if one.std > other.std else (other, one)
     return bool(
         abs(fahrenheit.std / celsius.std / 1.8 - 1.0) < 0.03
@@ -240,13 +231,13 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
         for level in s.levels:
             spelled.setdefault(" ".join(level.lower().split()), {}).setdefault(level, site)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for ways in spelled.values():
-        if len(ways) > 1:
-            (one, here), (two, there) = list(ways.items())[:2]
+    for spellings in spelled.values():
+        if len(spellings) > 1:
+            (one, here), (two, there) = list(spellings.items())[:2]
             pairs.setdefault((here, there), []).append((one, two))
     for (here, there), levels in pairs.items():
         ones, twos = (
-            listed([f"'{level}'" for level in side]) for side in zip(*levels, strict=True)
+            join_names([f"'{level}'" for level in side]) for side in zip(*levels, strict=True)
         )
         yield Conflict(
             name,
@@ -257,32 +248,32 @@ def _spellings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
 
 
 def _codings(name: str, statistics: StatisticsBySite) -> Iterator[Conflict]:
-    """Sites that share no level with the first site, or have its codes plus a constant."""
+    """Sites that share no level with the first site, or have its codes shifted by a constant."""
     full = {site: s for site, s in statistics.items() if len(s.levels) > 1}
     here = next(iter(full), "")
     groups: dict[str, list[str]] = {}
     for there in list(full)[1:]:
         one, two = set(full[here].levels), set(full[there].levels)
-        moved = not (full[here].other or full[there].other) and _moved(one, two)
-        if one.isdisjoint(two) or moved:
-            groups.setdefault(_shown(full[there]), []).append(there)
+        shifted = not (full[here].other or full[there].other) and _is_shifted(one, two)
+        if one.isdisjoint(two) or shifted:
+            groups.setdefault(_list_levels(full[there]), []).append(there)
     for levels, others in groups.items():
         where = "both" if len(others) == 1 else "all of them"
         yield Conflict(
             name,
             (here, *others),
             "coding",
-            f"Column '{name}' has {_shown(full[here])} at {here} and {levels} at"
-            f" {listed(others)}; code it the same way at {where}.",
+            f"Column '{name}' has {_list_levels(full[here])} at {here} and {levels} at"
+            f" {join_names(others)}; code it the same way at {where}.",
         )
 
 
-def _moved(one: set[str], two: set[str]) -> bool:
+def _is_shifted(one: set[str], two: set[str]) -> bool:
     if one == two or len(one) != len(two) or not all(is_code(v) for v in one | two):
         return False
     steps = {b - a for a, b in zip(sorted(map(float, one)), sorted(map(float, two)), strict=True)}
     return len(steps) == 1
 
 
-def _shown(s: ColumnStatistics) -> str:
+def _list_levels(s: ColumnStatistics) -> str:
     return ", ".join(s.levels[:4]) + (", ..." if len(s.levels) > 4 else "")

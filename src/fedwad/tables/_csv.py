@@ -13,7 +13,7 @@ from fedwad.errors import InputError
 from fedwad.tables._arrow import arrow_column
 from fedwad.tables._bytes import read_utf8
 from fedwad.tables._table import Column, Table, check_names, list_rows
-from fedwad.tables._text import MISSING, is_number, looks_missing
+from fedwad.tables._text import MISSING, is_missing, is_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,19 +41,19 @@ def read_csv(
     """
     data = read_utf8(path, encoding)
     _refuse_other_content(data, path)
-    separator = _separator(_first_line(data), path)
-    content = _parsed(data, separator, path, headerless=False)
+    separator = _find_separator(_first_line(data), path)
+    content = _parse(data, separator, path, headerless=False)
     names = [name.removeprefix("\ufeff") for name in content.column_names]
     headerless = _is_headerless(names, path, separator)
     column_names = [f"f{index}" for index in range(len(names))] if headerless else names
     if headerless:
-        content = _parsed(data, separator, path, headerless=True)
+        content = _parse(data, separator, path, headerless=True)
     _check_names(column_names, content, path, drop, headerless)
     decimal = "," if separator in ";\t|" else ""
     if by_cell:
-        content = _parsed(data, separator, path, headerless, content.column_names)
+        content = _parse(data, separator, path, headerless, content.column_names)
     columns = tuple(
-        arrow_column(name, _single_chunk(array), missing_texts, decimal, by_cell)
+        arrow_column(name, _combine_chunks(array), missing_texts, decimal, by_cell)
         for name, array in zip(column_names, content.columns, strict=True)
         if name not in drop and _has_content(name, array)
     )
@@ -61,7 +61,7 @@ def read_csv(
     if not by_cell:
         if decimal:
             _refuse_mixed_decimals(columns, content, path)
-        columns, rows, notes = _without_blank_end(columns, rows, path)
+        columns, rows, notes = _drop_blank_end(columns, rows, path)
     if rows == 0:
         without = f"has {content.num_rows} rows without a value" if content.num_rows else "is empty"
         raise InputError(f"{path} {without}; give at least one sample.")
@@ -85,7 +85,7 @@ def _first_line(data: bytes) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _separator(line: str, path: Path) -> str:
+def _find_separator(line: str, path: Path) -> str:
     """The separator that the first line has most of; decimal commas do not count."""
     unquoted = "".join(line.split('"')[::2])
     pieces = unquoted.split(";")
@@ -102,7 +102,7 @@ def _is_decimal_comma(piece: str) -> bool:
     return is_number(piece.replace(",", ".", 1))
 
 
-def _parsed(
+def _parse(
     data: bytes, separator: str, path: Path, headerless: bool, text_columns: Sequence[str] = ()
 ) -> pa.Table:
     """The table that PyArrow reads; columns named in `text_columns` stay texts."""
@@ -160,7 +160,7 @@ def _is_headerless(names: Sequence[str], path: Path, separator: str) -> bool:
             " leave that line out."
         )
     numeric = _is_decimal_comma if separator != "," else is_number
-    if not all(numeric(name) or looks_missing(name) for name in names):
+    if not all(numeric(name) or is_missing(name) for name in names):
         return False
     if "" in names and not _counts_rows(names):
         raise InputError(
@@ -179,9 +179,9 @@ def _check_names(
     names: Sequence[str], content: pa.Table, path: Path, drop: Sequence[str], headerless: bool
 ) -> None:
     pairs = zip(names, content.columns, strict=True)
-    filled = [name for name, array in pairs if _has_content(name, array)]
-    wanted = [name for name in drop if name or "" in filled or "" not in names]
-    check_names(filled, str(path), () if headerless else wanted)
+    with_content = [name for name, array in pairs if _has_content(name, array)]
+    wanted = [name for name in drop if name or "" in with_content or "" not in names]
+    check_names(with_content, str(path), () if headerless else wanted)
 
 
 def _has_content(name: str, array: pa.ChunkedArray) -> bool:
@@ -189,7 +189,7 @@ def _has_content(name: str, array: pa.ChunkedArray) -> bool:
     return name != "" or array.null_count < len(array)
 
 
-def _single_chunk(array: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(array: pa.ChunkedArray) -> pa.Array:
     whole = array.combine_chunks()
     return whole.combine_chunks() if hasattr(whole, "combine_chunks") else whole
 
@@ -211,7 +211,7 @@ def _refuse_mixed_decimals(columns: Sequence[Column], content: pa.Table, path: P
         )
 
 
-def _without_blank_end(
+def _drop_blank_end(
     columns: tuple[Column, ...], rows: int, path: Path
 ) -> tuple[tuple[Column, ...], int, tuple[str, ...]]:
     """Rows without any value at the end of a file are left out; others stay, and are counted."""

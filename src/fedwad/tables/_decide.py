@@ -1,4 +1,4 @@
-"""What a column is that all sites have: a kind that is compared, or ignored for a reason."""
+"""The kind by which a column that all sites have is compared, or why it is ignored."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from fedwad.tables._conflicts import StatisticsBySite, listed
+from fedwad.tables._conflicts import StatisticsBySite, join_names
 from fedwad.tables._profile import MAX_CODES, MAX_LEVELS, ColumnStatistics
 
-__all__ = ["CompareKind", "Ignored", "decide", "pooled_moments"]
+__all__ = ["CompareKind", "Ignored", "decide_kind", "pooled_moments"]
 
 _ROWS_PER_LEVEL = 3  # on average; measurements and free text repeat less
 _FEWEST_STEPS = 6  # values of a scale
@@ -30,8 +30,8 @@ class Ignored:
     problem: str = ""
 
 
-def decide(found: StatisticsBySite) -> CompareKind | Ignored:
-    """What a column is that all sites have."""
+def decide_kind(found: StatisticsBySite) -> CompareKind | Ignored:
+    """The kind by which a column that all sites have is compared, or why it is ignored."""
     kinds = {s.kind for s in found.values()} - {"empty"}
     if "" in {s.name for s in found.values()}:
         return Ignored("it has no name, as an index of rows")
@@ -48,10 +48,7 @@ def decide(found: StatisticsBySite) -> CompareKind | Ignored:
         return _decide_text(found)
     if kind == "number":
         return _decide_number(found)
-    constant = _constant(found)
-    if constant:
-        return constant
-    return "boolean" if kind == "boolean" else "date"
+    return _constant(found) or ("boolean" if kind == "boolean" else "date")
 
 
 def _decide_mixed(
@@ -64,21 +61,21 @@ def _decide_mixed(
         return "boolean"
     if kinds == {"category", "number"} and coded and levels & _levels_of(found, "category"):
         return "category"
-    return Ignored(f"it holds {_what_sites_hold(found)}{_numbers_in_text(found)}", "kinds differ")
+    return Ignored(f"it holds {_list_kinds(found)}{_numbers_hint(found)}", "kinds differ")
 
 
 def _levels_of(found: StatisticsBySite, kind: str) -> set[str]:
     return {level for s in found.values() if s.kind == kind for level in s.levels}
 
 
-def _what_sites_hold(found: StatisticsBySite) -> str:
+def _list_kinds(found: StatisticsBySite) -> str:
     """'numbers at paris and text at oslo'."""
     words = {"number": "numbers", "category": "text", "boolean": "true/false", "date": "dates"}
     sites = {kind: [site for site, s in found.items() if s.kind == kind] for kind in words}
-    return " and ".join(f"{words[kind]} at {listed(at)}" for kind, at in sites.items() if at)
+    return " and ".join(f"{words[kind]} at {join_names(at)}" for kind, at in sites.items() if at)
 
 
-def _numbers_in_text(found: StatisticsBySite) -> str:
+def _numbers_hint(found: StatisticsBySite) -> str:
     """A hint where text meets numbers: codes and words, a stray word, or a unit."""
     for site, s in found.items():
         if s.kind == "category" and s.numbers_in_text:
@@ -97,7 +94,7 @@ def _decide_text(found: StatisticsBySite) -> Literal["category"] | Ignored:
         return Ignored("all values are different, as in an identifier or free text")
     many = [site for site, s in found.items() if s.distinct > MAX_LEVELS]
     if many:
-        return Ignored(f"free text: more than {MAX_LEVELS} different values at {listed(many)}")
+        return Ignored(f"free text: more than {MAX_LEVELS} different values at {join_names(many)}")
     return _free_text(found) or _constant(found) or "category"
 
 

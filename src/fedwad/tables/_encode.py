@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fedwad.errors import InputError
 from fedwad.tables._schema_column import OTHER, SchemaColumn
-from fedwad.tables._table import Column, Table, count_rows, is_code, list_rows, small_type
-from fedwad.tables._text import is_number
+from fedwad.tables._table import Column, Table, count_rows, index_dtype, is_code, list_rows
+from fedwad.tables._text import locate_text
 
-__all__ = ["TRUTH", "encode", "label_values"]
+__all__ = ["TRUTH", "encode", "label_values", "refuse_infinite"]
 
 _BLOCK = 8192  # rows: a block of the result stays in the processor's cache
 _MISSING, _UNKNOWN = -1, -2  # instead of the index of a level
@@ -33,8 +33,8 @@ def encode(columns: Sequence[SchemaColumn], table: Table) -> NDArray[np.float64]
         if spec.width:
             column = table[spec.name].without(spec.missing_values)
             columns_slice = slice(width, width + spec.width)
-            make = _levels_writer if spec.kind == "category" else _number_writer
-            writers.append((columns_slice, make(spec, column, table.name)))
+            make_writer = _levels_writer if spec.kind == "category" else _number_writer
+            writers.append((columns_slice, make_writer(spec, column, table.name)))
             width = columns_slice.stop
     result = np.zeros((table.rows, width))
     for start in range(0, table.rows, _BLOCK):
@@ -69,51 +69,46 @@ def _refuse_missing(spec: SchemaColumn, missing: NDArray[np.bool_], name: str) -
 
 
 def _number_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
-    values = _numbers(spec, column, name)
-    _check_numbers(spec, values, name)
-    indicator = spec.missing == "indicator"
+    values = _read_numbers(spec, column, name)
+    _refuse_missing(spec, np.isnan(values), name)
+    refuse_infinite(values, f"Column '{spec.name}' of {name}")
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
         scaled = (values[rows] - spec.centre) / spec.scale
         missing = np.isnan(scaled)
         if missing.any():
             scaled[missing] = 0.0
-            if indicator:
+            if spec.missing == "indicator":
                 out[:, 1] = missing
         out[:, 0] = scaled
 
     return write
 
 
-def _check_numbers(spec: SchemaColumn, values: NDArray[np.float64], name: str) -> None:
-    missing = np.isnan(values)
-    _refuse_missing(spec, missing, name)
-    wrong = ~(np.isfinite(values) | missing)
-    if wrong.any():
-        raise InputError(
-            f"Column '{spec.name}' of {name} has {count_rows(wrong, 'infinite value')}; correct or"
-            " remove them first."
-        )
+def refuse_infinite(values: NDArray[Any], where: str) -> None:
+    """InputError if a value is infinite; `where` names the column and the table."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        wrong = count_rows(infinite, "infinite value")
+        raise InputError(f"{where} has {wrong}; correct or remove them first.")
 
 
-def _numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+def _read_numbers(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
     """The values of a column that the schema takes for numbers, dates or booleans."""
     if column.kind == "empty":
         return np.full(len(column), np.nan)
-    if column.kind == spec.kind:
+    if column.kind == spec.kind or (spec.kind, column.kind) == ("number", "boolean"):
         values = column.values
     elif spec.kind == "boolean" and column.kind in ("category", "number"):
-        values = _truths(spec, column, name)
-    elif spec.kind == "number" and column.kind == "boolean":
-        values = column.values
+        values = _read_booleans(spec, column, name)
     else:
-        raise _wrong_kind(spec, column, name)
+        raise _wrong_kind_error(spec, column, name)
     if column.kind == "boolean":
         values = np.where(values < 0, np.nan, values.astype(np.float64))
     return values.astype(np.float64, copy=False)
 
 
-def _truths(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
+def _read_booleans(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64]:
     """Booleans written as 0 and 1, or as texts such as yes and no."""
     if column.kind == "number":
         wrong = ~(np.isnan(column.values) | np.isin(column.values, (0.0, 1.0)))
@@ -131,14 +126,9 @@ def _truths(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.float64
     return values
 
 
-def _wrong_kind(spec: SchemaColumn, column: Column, name: str) -> InputError:
+def _wrong_kind_error(spec: SchemaColumn, column: Column, name: str) -> InputError:
     holds = {"category": "text", "unusable": column.detail}.get(column.kind, f"{column.kind}s")
-    where = ""
-    if column.kind == "category":
-        odd = [k for k, level in enumerate(column.levels) if not is_number(level)]
-        rows = np.flatnonzero(np.isin(column.values, odd)) + 1
-        if 0 < len(rows) < len(column) / 2:
-            where = f" in {list_rows(rows.tolist())}"
+    where = locate_text(column) if column.kind == "category" else ""
     return InputError(
         f"Column '{spec.name}' of {name} holds {holds}{where} where the schema has a {spec.kind};"
         " correct the table, or change the column's kind in the schema."
@@ -147,10 +137,9 @@ def _wrong_kind(spec: SchemaColumn, column: Column, name: str) -> InputError:
 
 def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
     level_indices = _level_indices(spec, column, name)
-    on_value = spec.on_value
 
     def write(rows: slice, out: NDArray[np.float64]) -> None:
-        out[np.arange(len(out)), level_indices[rows]] = on_value
+        out[np.arange(len(out)), level_indices[rows]] = spec.on_value
 
     return write
 
@@ -158,8 +147,8 @@ def _levels_writer(spec: SchemaColumn, column: Column, name: str) -> Writer:
 def _level_indices(spec: SchemaColumn, column: Column, name: str) -> NDArray[np.signedinteger]:
     """The encoded column of each row, counted within the category."""
     if column.kind == "unusable":
-        raise _wrong_kind(spec, column, name)
-    level_indices = _known_indices(spec, column)
+        raise _wrong_kind_error(spec, column, name)
+    level_indices = _look_up_levels(spec, column)
     missing = level_indices == _MISSING
     _refuse_missing(spec, missing, name)
     if missing.any():
@@ -186,15 +175,15 @@ def _index_of_other(spec: SchemaColumn) -> int:
     return spec.levels.index(OTHER)
 
 
-def _known_indices(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
-    """The index of each row's level in the schema, or that it is missing, or unknown."""
+def _look_up_levels(spec: SchemaColumn, column: Column) -> NDArray[np.signedinteger]:
+    """The index of each row's level in the schema, or _MISSING or _UNKNOWN."""
     known: dict[str, int] = {level: index for index, level in enumerate(spec.levels)}
     if column.kind in ("category", "boolean"):
         lookup = [known.get(level, _UNKNOWN) for level in column.levels]
         if column.kind == "boolean" and set(lookup) == {_UNKNOWN}:
             lookup = [known.get(level, _UNKNOWN) for level in ("0", "1")]
-        return np.asarray(np.array([*lookup, _MISSING], dtype=small_type(lookup))[column.values])
-    result = np.full(len(column), _MISSING, dtype=small_type(spec.levels))
+        return np.asarray(np.array([*lookup, _MISSING], dtype=index_dtype(lookup))[column.values])
+    result = np.full(len(column), _MISSING, dtype=index_dtype(spec.levels))
     if column.kind == "empty":
         return result
     result[~column.missing] = _UNKNOWN

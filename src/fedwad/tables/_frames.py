@@ -32,12 +32,12 @@ def read_frame(
     """A table of a data frame in memory; an index that pandas stored is a column only if wanted."""
     import narwhals as nw
 
-    frame = _without_index(frame, (*wanted, *drop))
+    frame = _drop_index(frame, wanted)
     _check_names(frame, name, drop)
     try:
-        known = nw.from_native(frame, eager_only=True)
-        names = [str(column) for column in known.columns]
-        rows = len(known)
+        data = nw.from_native(frame, eager_only=True)
+        names = [str(column) for column in data.columns]
+        rows = len(data)
     except Exception:  # each data frame library refuses in its own way
         raise InputError(
             f"{name} is a {type(frame).__name__} that cannot be used; give a table in memory."
@@ -45,62 +45,56 @@ def read_frame(
     if rows == 0:
         raise InputError(f"{name} is empty; give at least one sample.")
     columns = tuple(
-        _column(column, title, missing_texts, by_cell)
-        for title, column in zip(names, known.iter_columns(), strict=True)
+        _read_column(column, title, missing_texts, by_cell)
+        for title, column in zip(names, data.iter_columns(), strict=True)
         if title not in drop
     )
     return Table(name, columns, rows)
 
 
-def _column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
+def _read_column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
     native = series.to_native()
-    if isinstance(getattr(native, "dtype", None), np.dtype) and native.dtype == np.float64:
-        array = _pandas_floats(native)
-        if array is not None and not missing_texts:
-            empty = bool(np.isnan(array).all())
-            return Column(name, "empty" if empty else "number", array)
+    if _is_from(native, "pandas") and native.dtype == np.float64 and not missing_texts:
+        values = np.asarray(native)  # as they are in memory
+        return Column(name, "empty" if np.isnan(values).all() else "number", values)
     try:
         array = series.to_arrow()
     except Exception:  # a column of objects of several types
-        return _objects(series, name, missing_texts, by_cell)
+        return _object_column(series, name, missing_texts, by_cell)
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
     return arrow_column(name, array, missing_texts, by_cell=by_cell)
 
 
-def _pandas_floats(native: Any) -> Any:
-    """The values of a pandas column of floats as they are in memory."""
-    if type(native).__module__.partition(".")[0] != "pandas":
-        return None
-    return np.asarray(native)
+def _is_from(value: Any, library: str) -> bool:
+    return type(value).__module__.partition(".")[0] == library
 
 
-def _objects(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
+def _object_column(series: Any, name: str, missing_texts: frozenset[str], by_cell: bool) -> Column:
     values = series.to_list()
     plain = (str, bool, int, float, np.generic, type(None))
-    odd = next((v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None)
-    if odd is not None and not hasattr(odd, "__float__"):
-        kind = type(odd).__name__
+    unusable = next(
+        (v for v in values if not isinstance(v, plain) and not hasattr(v, "year")), None
+    )
+    if unusable is not None and not hasattr(unusable, "__float__"):
+        kind = type(unusable).__name__
         return Column(name, "unusable", np.zeros(len(values), np.int8), detail=f"{kind} values")
-    plain_values = [None if _is_na(value) else value for value in values]
-    return values_column(name, plain_values, missing_texts, by_cell)
+    missing_types = ("NAType", "NaTType")  # of pandas.NA and pandas.NaT
+    present = [None if type(value).__name__ in missing_types else value for value in values]
+    return values_column(name, present, missing_texts, by_cell)
 
 
-def _is_na(value: Any) -> bool:
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _without_index(table: Any, asked: Sequence[str]) -> Any:
+def _drop_index(table: Any, wanted: Sequence[str]) -> Any:
     """A PyArrow table without the columns in which pandas stored an index.
 
     The index of a frame in memory is not a feature either. The table's metadata say which columns
     hold one; an index that only counts is a start, a stop and a step instead of a column.
     """
-    if type(table).__module__.partition(".")[0] != "pyarrow":
+    if not _is_from(table, "pyarrow"):
         return table
     try:
         index = json.loads(table.schema.metadata[b"pandas"])["index_columns"]
-        stored = {column for column in index if isinstance(column, str) and column not in asked}
+        stored = {column for column in index if isinstance(column, str) and column not in wanted}
         kept = [number for number, name in enumerate(table.column_names) if name not in stored]
     except (AttributeError, KeyError, TypeError, ValueError):  # pandas did not write this table
         return table

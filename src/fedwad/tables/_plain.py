@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.tables._encode import label_values
-from fedwad.tables._table import Column, Table, count_rows, dropping, list_rows, unnamed_column
-from fedwad.tables._text import is_number
+from fedwad.tables._encode import label_values, refuse_infinite
+from fedwad.tables._table import Column, Table, count_rows, drop_hint, unnamed_column_error
+from fedwad.tables._text import locate_text
 
 __all__ = ["PlainTable", "plain_table"]
 
@@ -37,19 +37,19 @@ def plain_table(table: Table, label: str | None = None) -> PlainTable:
         _refuse_missing(column, f"Column '{label}' of {table.name}")
         labels = label_values(column, table.name)
     if "" in table:
-        raise unnamed_column(table.name, table.names.index(""))
+        raise unnamed_column_error(table.name, table.names.index(""))
     features = [column for column in table.columns if column.name != label]
     _refuse_text(features, table)
     if not features:
         raise InputError(f"{table.name} has no columns of numbers; give at least one.")
     points = np.empty((table.rows, len(features)))
     for index, column in enumerate(features):
-        what = f"'{column.name}'" if table.named else str(index + 1)
-        where = f"Column {what} of {table.name}"
-        otherwise = f", or drop the column ({dropping(column.name)})" if table.named else ""
+        column_name = f"'{column.name}'" if table.named else str(index + 1)
+        where = f"Column {column_name} of {table.name}"
+        otherwise = f", or drop the column ({drop_hint(column.name)})" if table.named else ""
         _refuse_missing(column, where, otherwise)
         points[:, index] = column.values
-        _refuse_infinite(points[:, index], where)
+        refuse_infinite(column.values, where)
     names = tuple(column.name for column in features) if table.named else None
     return PlainTable(points, labels, names)
 
@@ -59,23 +59,24 @@ def _refuse_text(columns: Sequence[Column], table: Table) -> None:
     wrong = [c for c in columns if c.kind in ("category", "date", "unusable")]
     if not wrong:
         return
+    first = wrong[0]
     if not table.named:
         raise InputError(
-            f"Column {columns.index(wrong[0]) + 1} of {table.name} holds {_what(wrong[0])}; encode"
-            " it as numbers, or name the columns in a first line of words, by which it can be"
-            " dropped or be the label column."
+            f"Column {columns.index(first) + 1} of {table.name} holds {_in_words(first)};"
+            " encode it as numbers, or name the columns in a first line of words, by which it can"
+            " be dropped or be the label column."
         )
     if len(wrong) == 1:
         raise InputError(
-            f"Column '{wrong[0].name}' of {table.name} holds {_what(wrong[0])}; encode it as"
-            f" numbers (a schema does), drop it ({dropping(wrong[0].name)}), or name it as the"
+            f"Column '{first.name}' of {table.name} holds {_in_words(first)}; encode"
+            f" it as numbers (a schema does), drop it ({drop_hint(first.name)}), or name it as the"
             " label column."
         )
     names = [column.name for column in wrong]
     raise InputError(
         f"Columns {', '.join(map(repr, names))} of {table.name} hold"
-        f" {' or '.join(sorted({_kind(c) for c in wrong}))}; encode them as numbers (a schema"
-        f" does), drop them ({dropping(*names)}), or name one as the label column."
+        f" {' or '.join(sorted({_kind(c) for c in wrong}))}; encode them as numbers"
+        f" (a schema does), drop them ({drop_hint(*names)}), or name one as the label column."
     )
 
 
@@ -83,24 +84,12 @@ def _kind(column: Column) -> str:
     return {"category": "string values", "date": "dates"}.get(column.kind, column.detail)
 
 
-def _what(column: Column) -> str:
+def _in_words(column: Column) -> str:
     """The kind of values of a column that is not numeric, and where if most are numbers."""
-    if column.kind != "category":
-        return _kind(column)
-    odd = [index for index, level in enumerate(column.levels) if not is_number(level)]
-    rows = (np.flatnonzero(np.isin(column.values, odd)) + 1).tolist()
-    few = 0 < len(rows) < len(column) / 2
-    return f"{_kind(column)} in {list_rows(rows)}" if few else _kind(column)
+    return _kind(column) + (locate_text(column) if column.kind == "category" else "")
 
 
 def _refuse_missing(column: Column, where: str, otherwise: str = "") -> None:
     if column.missing.any():
-        lost = count_rows(column.missing, "missing value")
-        raise InputError(f"{where} has {lost}; fill or remove them first{otherwise}.")
-
-
-def _refuse_infinite(values: NDArray[np.float64], where: str) -> None:
-    infinite = ~np.isfinite(values)
-    if infinite.any():
-        wrong = count_rows(infinite, "infinite value")
-        raise InputError(f"{where} has {wrong}; correct or remove them first.")
+        count = count_rows(column.missing, "missing value")
+        raise InputError(f"{where} has {count}; fill or remove them first{otherwise}.")

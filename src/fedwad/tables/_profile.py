@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedwad._checks import check_integer
 from fedwad.tables._reading import read_table
 from fedwad.tables._schema_column import OTHER
-from fedwad.tables._table import Column, ReadKind, Table, level_of
+from fedwad.tables._table import Column, ReadKind, Table, level_name
 from fedwad.tables._text import is_number
 
 __all__ = ["MAX_CODES", "MAX_LEVELS", "SENTINELS", "ColumnStatistics", "Profile", "profile"]
@@ -132,18 +132,18 @@ def profile(table: Any, min_cell_size: int = 10, label: str | None = None) -> Pr
     >>> profile(pa.table({"sex": sex}))["sex"].levels
     ('f', 'm')
     """
-    least = check_integer(min_cell_size, "min_cell_size")
+    min_cell_size = check_integer(min_cell_size, "min_cell_size")
     read = table if isinstance(table, Table) else read_table(table, label=label)
     if label is not None:
         read[label]
     columns = tuple(
-        ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, least)
+        ColumnStatistics(c.name, "label") if c.name == label else _statistics(c, min_cell_size)
         for c in read.columns
     )
-    return Profile(read.rows, columns, least)
+    return Profile(read.rows, columns, min_cell_size)
 
 
-def _statistics(column: Column, least: int) -> ColumnStatistics:
+def _statistics(column: Column, min_cell_size: int) -> ColumnStatistics:
     kind: ReadKind = column.kind
     missing = 0 if kind == "unusable" else int(column.missing.sum())
     count = len(column) - missing
@@ -156,18 +156,22 @@ def _statistics(column: Column, least: int) -> ColumnStatistics:
     }
     if kind in ("number", "date"):
         present = column.values[~np.isnan(column.values)] if missing else column.values
-        return ColumnStatistics(**common, **_of_numbers(present, kind, least, common["identifier"]))
+        return ColumnStatistics(
+            **common, **_number_statistics(present, kind, min_cell_size, common["identifier"])
+        )
     if kind in ("category", "boolean"):
-        return ColumnStatistics(**common, **_of_levels(column, least, common["identifier"]))
+        return ColumnStatistics(
+            **common, **_level_statistics(column, min_cell_size, common["identifier"])
+        )
     return ColumnStatistics(**common)
 
 
-def _of_numbers(
-    values: NDArray[np.float64], kind: str, least: int, identifier: bool
+def _number_statistics(
+    values: NDArray[np.float64], kind: str, min_cell_size: int, identifier: bool
 ) -> dict[str, Any]:
     finite = bool(np.isfinite(values).all())
     whole = finite and bool(np.all(values % 1.0 == 0.0))
-    distinct = _few_distinct(values)
+    distinct = _distinct_if_few(values)
     different = distinct is None and len(np.unique(values)) == len(values)
     found: dict[str, Any] = {
         "whole": whole,
@@ -175,14 +179,20 @@ def _of_numbers(
         "all_different": different if distinct is None else len(distinct) == len(values),
     }
     if kind == "number" and not identifier:
-        found |= _codes_and_sentinels(values, distinct if whole else None, least)
-    if finite and len(values) >= least and not _gives_away(values, found, least):
+        found |= _codes_and_sentinels(values, distinct if whole else None, min_cell_size)
+    if (
+        finite
+        and len(values) >= min_cell_size
+        and not _reveals_few_rows(values, found, min_cell_size)
+    ):
         found["moments"] = _moments(values)
     return found
 
 
-def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: int) -> bool:
-    """Whether sums would reveal values of fewer than `least` rows, given the rest of the profile.
+def _reveals_few_rows(
+    values: NDArray[np.float64], found: Mapping[str, Any], min_cell_size: int
+) -> bool:
+    """Whether sums and the rest of the profile reveal values of fewer than `min_cell_size` rows.
 
     The mean of 199 zeros and one other value is that value over 200. The sum over all rows minus
     the sum over named levels is the sum over the remaining rows. A single value that dominates the
@@ -190,12 +200,12 @@ def _gives_away(values: NDArray[np.float64], found: Mapping[str, Any], least: in
     """
     rest = len(values) - sum(found.get("sentinel_counts", ()))
     other = found.get("other", 0)
-    off_mode = least  # rows with another value than the most frequent one
-    if found["distinct"] <= MAX_LEVELS or least > MAX_LEVELS:
+    off_mode = min_cell_size  # rows with another value than the most frequent one
+    if found["distinct"] <= MAX_LEVELS or min_cell_size > MAX_LEVELS:
         largest_count = int(np.unique(values, return_counts=True)[1].max())
-        off_mode = len(values) - largest_count if largest_count >= least else least
-    few = any(0 < number < least for number in (rest, other, off_mode))
-    return few or (least > 1 and _is_dominated(values))
+        off_mode = len(values) - largest_count if largest_count >= min_cell_size else min_cell_size
+    few = any(0 < number < min_cell_size for number in (rest, other, off_mode))
+    return few or (min_cell_size > 1 and _is_dominated(values))
 
 
 def _is_dominated(values: NDArray[np.float64]) -> bool:
@@ -206,38 +216,38 @@ def _is_dominated(values: NDArray[np.float64]) -> bool:
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
     """Mean and sum of squared differences from it, from differences to one of the values."""
-    moved = values - values[0]
-    shift = float(np.mean(moved))
-    moved -= shift
-    rest = float(np.sum(moved))
-    return float(values[0]) + shift, max(0.0, float(moved @ moved) - rest * rest / len(values))
+    differences = values - values[0]
+    shift = float(np.mean(differences))
+    differences -= shift
+    rounding = float(np.sum(differences))
+    squares = float(differences @ differences) - rounding * rounding / len(values)
+    return float(values[0]) + shift, max(0.0, squares)
 
 
 def _codes_and_sentinels(
-    values: NDArray[np.float64], distinct: NDArray[np.float64] | None, least: int
+    values: NDArray[np.float64], distinct: NDArray[np.float64] | None, min_cell_size: int
 ) -> dict[str, Any]:
     counts = [int(np.count_nonzero(values == value)) for value in SENTINELS]
-    often = [(v, n) for v, n in zip(SENTINELS, counts, strict=True) if n >= least]
+    often = [(v, n) for v, n in zip(SENTINELS, counts, strict=True) if n >= min_cell_size]
     found: dict[str, Any] = {
         "sentinels": tuple(value for value, _ in often),
         "sentinel_counts": tuple(number for _, number in often),
     }
     if distinct is not None and len(distinct) <= MAX_CODES:
         numbers = [int(np.count_nonzero(values == value)) for value in distinct]
-        found |= _named([level_of(value) for value in distinct], numbers, least)
+        found |= _name_levels([level_name(value) for value in distinct], numbers, min_cell_size)
     return found
 
 
-def _few_distinct(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _distinct_if_few(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """The different values, if they are at most `MAX_LEVELS`; the first rows often have more."""
-    sample = np.unique(values[:1000])
-    if len(sample) > MAX_LEVELS:
+    if len(np.unique(values[:1000])) > MAX_LEVELS:
         return None
     found = np.unique(values)
     return found if len(found) <= MAX_LEVELS else None
 
 
-def _of_levels(column: Column, least: int, identifier: bool) -> dict[str, Any]:
+def _level_statistics(column: Column, min_cell_size: int, identifier: bool) -> dict[str, Any]:
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.levels))
     used = np.flatnonzero(counts)
     levels = [column.levels[code] for code in used]
@@ -245,19 +255,21 @@ def _of_levels(column: Column, least: int, identifier: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "distinct": min(len(used), MAX_LEVELS + 1),
         "all_different": bool(len(used) and counts.max() == 1),
-        "numbers_in_text": numeric if numeric >= least else 0,
+        "numbers_in_text": numeric if numeric >= min_cell_size else 0,
     }
     if identifier or len(used) > MAX_LEVELS:
         return {**found, "other": int(counts.sum())}
-    return found | _named(levels, counts[used].tolist(), least)
+    return found | _name_levels(levels, counts[used].tolist(), min_cell_size)
 
 
-def _named(levels: Sequence[str], counts: Sequence[int], least: int) -> dict[str, Any]:
+def _name_levels(
+    levels: Sequence[str], counts: Sequence[int], min_cell_size: int
+) -> dict[str, Any]:
     """Levels that enough rows have, by name; all others as a number of rows."""
     pairs = [
         (level, number)
         for level, number in zip(levels, counts, strict=True)
-        if number >= least and level != OTHER and len(level) <= _LONGEST_LEVEL
+        if number >= min_cell_size and level != OTHER and len(level) <= _LONGEST_LEVEL
     ]
     return {
         "levels": tuple(level for level, _ in pairs),

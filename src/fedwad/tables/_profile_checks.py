@@ -13,13 +13,8 @@ __all__ = ["check_profile", "smallest_group"]
 
 _KINDS = ("number", "category", "boolean", "date", "empty", "unusable")
 _LONGEST_NAME = 1000
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "bool": bool,
-    "float": (float, int),
-}
-_ITEMS: dict[str, type | tuple[type, ...]] = {
+_TYPES = {"str": str, "int": int, "bool": bool}
+_ITEM_TYPES: dict[str, type | tuple[type, ...]] = {
     "tuple[str, ...]": str,
     "tuple[int, ...]": int,
     "tuple[float, ...]": (float, int),
@@ -54,24 +49,25 @@ def check_profile(profile: Any) -> None:
 def _check_column(statistics: Any, rows: int) -> None:
     if type(statistics) is not ColumnStatistics:
         raise InputError("A profile arrived with an entry that is not the statistics of a column.")
-    if not (_typed(statistics) and _fits(statistics, rows)):
+    if not (_has_types(statistics) and _is_consistent(statistics, rows)):
         raise InputError("A profile arrived with a column whose numbers do not fit together.")
 
 
-def _typed(s: ColumnStatistics) -> bool:
+def _has_types(s: ColumnStatistics) -> bool:
     for field in fields(s):
         value: Any = getattr(s, field.name)
         kind = str(field.type)
-        if kind in _ITEMS:
-            typed = isinstance(value, tuple) and all(isinstance(v, _ITEMS[kind]) for v in value)
+        items = _ITEM_TYPES.get(kind)
+        if items is None:
+            right = isinstance(value, _TYPES[kind]) and (kind == "bool" or type(value) is not bool)
         else:
-            typed = isinstance(value, _TYPES[kind]) and (kind == "bool" or type(value) is not bool)
-        if not typed:
+            right = isinstance(value, tuple) and all(isinstance(item, items) for item in value)
+        if not right:
             return False
     return True
 
 
-def _fits(s: ColumnStatistics, rows: int) -> bool:
+def _is_consistent(s: ColumnStatistics, rows: int) -> bool:
     if len(s.name) > _LONGEST_NAME:
         return False
     if s.kind == "label":

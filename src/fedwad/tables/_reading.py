@@ -73,10 +73,10 @@ def read_table(
             f"A {type(source).__name__} arrived where a table is read; give the path of a file or a"
             " data frame of pandas, Polars or PyArrow."
         )
-    _check_names(table, named_columns)
+    _check_header(table, named_columns)
     if label is not None:
         table[label]  # InputError if there is none
-    return _without(table, dropped)
+    return _drop_columns(table, dropped)
 
 
 def _as_strings(strings: str | Iterable[str], option: str) -> tuple[str, ...]:
@@ -152,14 +152,14 @@ def _read_parquet(
     return read_frame(content, str(path), missing_texts, drop, named_columns, by_cell)
 
 
-def _check_names(table: Table, named_columns: Sequence[str]) -> None:
+def _check_header(table: Table, named_columns: Sequence[str]) -> None:
     """InputError if columns are named and the table has no header line."""
     if table.named or not named_columns:
         return
-    here = next((name for name in named_columns if name in table.first_line), None)
-    if here is not None:
+    found = next((name for name in named_columns if name in table.first_line), None)
+    if found is not None:
         raise InputError(
-            f"'{here}' is in the first line of {table.name}, which holds numbers only and is read"
+            f"'{found}' is in the first line of {table.name}, which holds numbers only and is read"
             " as data; to use it as a header, give the columns names that are not numbers."
         )
     raise InputError(
@@ -168,7 +168,7 @@ def _check_names(table: Table, named_columns: Sequence[str]) -> None:
     )
 
 
-def _without(table: Table, drop: Sequence[str]) -> Table:
+def _drop_columns(table: Table, drop: Sequence[str]) -> Table:
     kept = tuple(column for column in table.columns if column.name not in drop)
     if not kept:
         after = f" left after dropping {', '.join(map(repr, drop))}" if drop else " of values"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,9 @@ from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.tables._conflicts import Conflict
 from fedwad.tables._encode import encode, label_values
-from fedwad.tables._later import changes_for_new_data
 from fedwad.tables._reading import read_table
-from fedwad.tables._schema_column import MISSING_RULES, SchemaColumn
-from fedwad.tables._table import Table, nearest_name, unknown_column
+from fedwad.tables._schema_column import SchemaColumn, accept_new_data, edit_column
+from fedwad.tables._table import Table, first_repeated, unknown_column_error
 from fedwad.tables._toml import parse_schema, write_schema
 
 __all__ = ["Schema"]
@@ -71,9 +70,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        twice = [name for index, name in enumerate(names) if name in names[:index]]
-        if twice:
-            raise InputError(f"A schema has two columns '{twice[0]}'; keep one.")
+        repeated = first_repeated(names)
+        if repeated is not None:
+            raise InputError(f"A schema has two columns '{repeated}'; keep one.")
         labels = [column.name for column in self.columns if column.kind == "label"]
         if len(labels) > 1:
             raise InputError(
@@ -142,7 +141,7 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise unknown_column(name, [column.name for column in self.columns], "The schema")
+        raise unknown_column_error(name, [column.name for column in self.columns], "The schema")
 
     def __contains__(self, name: object) -> bool:
         return any(column.name == name for column in self.columns)
@@ -182,7 +181,7 @@ class Schema:
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        """A point near the mean of encoded rows that the schema alone says, for private releases.
+        """A point near the mean of encoded rows that follows from the schema alone.
 
         It is 0 for what is standardised, and the levels of a category count equally.
         """
@@ -201,7 +200,7 @@ class Schema:
         for column, columns_slice in self._layout():
             if column.name == name:
                 return columns_slice
-        raise unknown_column(name, [column.name for column in self.columns], "The schema")
+        raise unknown_column_error(name, [column.name for column in self.columns], "The schema")
 
     def _layout(self) -> Iterator[tuple[SchemaColumn, slice]]:
         start = 0
@@ -232,20 +231,18 @@ class Schema:
         """
         for name in changes:
             self[name]
-        return replace(
-            self, columns=tuple(_edited(c, changes.get(c.name, {})) for c in self.columns)
-        )
+        columns = tuple(edit_column(c, changes.get(c.name, {})) for c in self.columns)
+        return replace(self, columns=columns)
 
     def for_new_data(self) -> Schema:
         """The schema with a place for missing values and new levels in every compared column.
 
-        Values that go missing and levels that were never seen are differences to be found, and no
-        reason to refuse a table that comes later.
+        A later table with missing values or new levels is then compared instead of refused.
 
         >>> Schema((SchemaColumn("age", "number"),)).for_new_data()["age"].missing
         'indicator'
         """
-        return self.edited(changes_for_new_data(self.compared_columns))
+        return replace(self, columns=tuple(map(accept_new_data, self.columns)))
 
     def description_lines(self) -> tuple[str, ...]:
         """A few lines: what is compared, the label, what is ignored and why.
@@ -279,18 +276,3 @@ class Schema:
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows
         ]
         return "\n".join([head, *(line.rstrip() for line in lines)])
-
-
-def _edited(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColumn:
-    """A rule for missing values that the new kind does not have goes back to "refuse"."""
-    rules = MISSING_RULES.get(changes.get("kind", column.kind), ())
-    kept = {} if column.missing in rules else {"missing": "refuse"}
-    try:
-        return replace(column, **{**kept, **changes})
-    except TypeError:
-        keys = [field.name for field in fields(SchemaColumn)]
-        wrong = next(key for key in changes if key not in keys)
-        raise InputError(
-            f"A change of column '{column.name}' has an unknown key '{wrong}'"
-            f"{nearest_name(wrong, keys)}; its keys are {', '.join(keys)}."
-        ) from None

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
+from fedwad.tables._table import first_repeated, nearest_name
 
-__all__ = ["KINDS", "MISSING_RULES", "OTHER", "Kind", "SchemaColumn"]
+__all__ = [
+    "KINDS",
+    "MISSING_RULES",
+    "OTHER",
+    "Kind",
+    "SchemaColumn",
+    "accept_new_data",
+    "edit_column",
+]
 
 Kind = Literal["number", "category", "boolean", "date", "label", "ignored"]
 KINDS: tuple[str, ...] = ("number", "category", "boolean", "date", "label", "ignored")
@@ -70,8 +80,8 @@ class SchemaColumn:
             check_choice(self.missing, f"missing {what}", MISSING_RULES[self.kind])
         elif self.missing != "refuse":
             raise InputError(f"missing {what} is {self.missing!r}; leave it out of a {self.kind}.")
-        for key, value, least in (("scale", self.scale, 0.0), ("weight", self.weight, 0.0)):
-            if not math.isfinite(value) or value <= least:
+        for key, value in (("scale", self.scale), ("weight", self.weight)):
+            if not math.isfinite(value) or value <= 0.0:
                 raise InputError(f"{key} {what} is {value}; give a number above 0.")
         if not math.isfinite(self.centre):
             raise InputError(f"centre {what} is {self.centre}; give a finite number.")
@@ -81,9 +91,9 @@ class SchemaColumn:
     def _check_levels(self, what: str) -> None:
         if self.kind == "category" and not self.levels:
             raise InputError(f"levels {what} are missing; list them, or make it ignored.")
-        twice = [level for k, level in enumerate(self.levels) if level in self.levels[:k]]
-        if twice:
-            raise InputError(f"levels {what} have '{twice[0]}' twice; keep one.")
+        repeated = first_repeated(self.levels)
+        if repeated is not None:
+            raise InputError(f"levels {what} have '{repeated}' twice; keep one.")
 
     def _check_range(self, what: str) -> None:
         if not self.range:
@@ -139,7 +149,7 @@ class SchemaColumn:
             sign = "+" if self.centre < 0 else "-"
             return f"(x {sign} {abs(self.centre):.6g}) / {self.scale:.6g}{unit}"
         if self.kind == "category":
-            shown = ", ".join(_short(level) for level in self.levels[:6])
+            shown = ", ".join(map(_shorten, self.levels[:6]))
             more = ", ..." if len(self.levels) > 6 else ""
             return f"{len(self.levels)} levels ({shown}{more}), lambda {self.weight:.4g}"
         return self.reason
@@ -156,5 +166,34 @@ class SchemaColumn:
         return {"mean": value, **({_MISSING: missing} if self.missing == "indicator" else {})}
 
 
-def _short(level: str) -> str:
+def _shorten(level: str) -> str:
     return level if len(level) <= _SHOWN else f"{level[: _SHOWN - 3]}..."
+
+
+def edit_column(column: SchemaColumn, changes: Mapping[str, Any]) -> SchemaColumn:
+    """The column with some fields changed.
+
+    A rule for missing values that the new kind does not have goes back to "refuse".
+    """
+    rules = MISSING_RULES.get(changes.get("kind", column.kind), ())
+    reset = {} if column.missing in rules else {"missing": "refuse"}
+    try:
+        return replace(column, **{**reset, **changes})
+    except TypeError:
+        keys = [field.name for field in fields(SchemaColumn)]
+        wrong = next(key for key in changes if key not in keys)
+        raise InputError(
+            f"A change of column '{column.name}' has an unknown key '{wrong}'"
+            f"{nearest_name(wrong, keys)}; its keys are {', '.join(keys)}."
+        ) from None
+
+
+def accept_new_data(column: SchemaColumn) -> SchemaColumn:
+    """The column with a rule for missing values, and with the level "other" if it has levels."""
+    if not column.width:
+        return column
+    category = column.kind == "category"
+    added = (OTHER,) if category and OTHER not in column.levels else ()
+    rule = "level" if category else "indicator"
+    missing = rule if column.missing == "refuse" else column.missing
+    return replace(column, levels=(*column.levels, *added), missing=missing)

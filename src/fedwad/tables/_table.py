@@ -19,13 +19,13 @@ __all__ = [
     "Table",
     "check_names",
     "count_rows",
-    "dropping",
+    "drop_hint",
     "is_code",
-    "level_of",
+    "level_name",
     "list_rows",
     "nearest_name",
-    "unknown_column",
-    "unnamed_column",
+    "unknown_column_error",
+    "unnamed_column_error",
 ]
 
 #: What the values of a column are, as they were read.
@@ -55,15 +55,15 @@ class Column:
     def __repr__(self) -> str:  # no values: what is printed may end up anywhere
         return f"Column({self.name!r}, {self.kind}, {len(self)} rows)"
 
-    def without(self, marks: Sequence[str]) -> Column:
-        """The column with these values, by the names of their levels, missing."""
-        if not marks or self.kind in ("empty", "unusable"):
+    def without(self, missing_values: Sequence[str]) -> Column:
+        """The column with these values, given by the names of their levels, as missing ones."""
+        if not missing_values or self.kind in ("empty", "unusable"):
             return self
         if self.kind in ("number", "date"):
-            numbers = [float(mark) for mark in marks if is_code(mark)]
+            numbers = [float(value) for value in missing_values if is_code(value)]
             values = np.where(np.isin(self.values, numbers), np.nan, self.values)
             return Column(self.name, self.kind, values)
-        codes = [code for code, level in enumerate(self.levels) if level in marks]
+        codes = [code for code, level in enumerate(self.levels) if level in missing_values]
         values = np.where(np.isin(self.values, codes), self.values.dtype.type(-1), self.values)
         return Column(self.name, self.kind, values, self.levels)
 
@@ -94,7 +94,7 @@ class Table:
     rows: int
     named: bool = True
     notes: tuple[str, ...] = ()
-    first_line: tuple[str, ...] = ()
+    first_line: tuple[str, ...] = ()  # of a table without a header line
     _index_of: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._index_of:
-            raise unknown_column(name, self.names, self.name)
+            raise unknown_column_error(name, self.names, self.name)
         return self.columns[self._index_of[name]]
 
     def take(self, rows: Any) -> Table:
@@ -125,17 +125,17 @@ class Table:
         return replace(self, columns=columns, rows=len(np.arange(self.rows)[rows]))
 
 
-def level_of(number: float) -> str:
+def level_name(number: float) -> str:
     """The name of the level that a number stands for: 1 and 1.0 are both '1'.
 
-    >>> level_of(1.0), level_of(2.5)
+    >>> level_name(1.0), level_name(2.5)
     ('1', '2.5')
     """
     value = float(number)
     return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_EXACT else repr(value)
 
 
-def unknown_column(wanted: Any, names: Sequence[str], table: str) -> InputError:
+def unknown_column_error(wanted: Any, names: Sequence[str], table: str) -> InputError:
     """The error for a column that a table does not have, with the name that was nearly right."""
     return InputError(
         f"{table} has no column '{wanted}'{nearest_name(wanted, names)}; {_list_names(names)}."
@@ -143,29 +143,30 @@ def unknown_column(wanted: Any, names: Sequence[str], table: str) -> InputError:
 
 
 def check_names(names: Sequence[str], table: str, drop: Sequence[str] = ()) -> None:
-    """Every column has a name of its own; the first may have none, as an index of rows has."""
+    """InputError unless names are unique; the first may be empty, as an index of rows has it."""
     for wanted in drop:
         if wanted not in names:
-            raise unknown_column(wanted, names, table)
+            raise unknown_column_error(wanted, names, table)
     blank = [index for index, name in enumerate(names) if name == ""]
     if blank not in ([], [0]) and "" not in drop:
-        raise unnamed_column(table, blank[-1])
-    _refuse_repeated_names(names, table)
-
-
-def _refuse_repeated_names(names: Sequence[str], table: str) -> None:
-    twice = [name for index, name in enumerate(names) if name and name in names[:index]]
-    if twice:
+        raise unnamed_column_error(table, blank[-1])
+    repeated = first_repeated([name for name in names if name])
+    if repeated is not None:
         raise InputError(
-            f"{table} has more than one column '{twice[0]}'; rename or leave out all but one."
+            f"{table} has more than one column '{repeated}'; rename or leave out all but one."
         )
 
 
-def unnamed_column(table: str, index: int) -> InputError:
+def first_repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurs a second time, if there is one."""
+    return next((name for index, name in enumerate(names) if name in names[:index]), None)
+
+
+def unnamed_column_error(table: str, index: int) -> InputError:
     """The error for a column without a name."""
     return InputError(
         f"{table} has a column without a name, number {index + 1}; name it, or drop it"
-        f" ({dropping('')}); pandas writes the numbers of rows like that, unless index=False."
+        f" ({drop_hint('')}); pandas writes the numbers of rows like that, unless index=False."
     )
 
 
@@ -179,9 +180,9 @@ def nearest(wanted: Any, names: Sequence[str]) -> str | None:
     """The name that was nearly right, if one was."""
     plain = {name.strip().lower(): name for name in names}
     word = str(wanted).strip().lower()
-    close = difflib.get_close_matches(word, plain, 1)
-    close += [p for p in plain if min(len(p), len(word)) > 2 and (p in word or word in p)]
-    return plain[close[0]] if close else None
+    matches = difflib.get_close_matches(word, plain, 1)
+    matches += [p for p in plain if min(len(p), len(word)) > 2 and (p in word or word in p)]
+    return plain[matches[0]] if matches else None
 
 
 def list_rows(rows: Sequence[int]) -> str:
@@ -210,16 +211,16 @@ def count_rows(found: NDArray[np.bool_], what: str) -> str:
     return f"{len(rows)} {what}{'s' if len(rows) > 1 else ''} ({list_rows(rows)})"
 
 
-def dropping(*names: str) -> str:
-    """What drops these columns: the command line makes its options of it.
+def drop_hint(*names: str) -> str:
+    """How to drop these columns, in an error; the command line replaces it by its own options.
 
-    >>> dropping("age", "last name")
+    >>> drop_hint("age", "last name")
     "drop: age, 'last name'"
     """
     return f"drop: {', '.join(map(shlex.quote, names))}"
 
 
-def small_type(items: Sequence[Any]) -> type[np.signedinteger]:
+def index_dtype(items: Sequence[Any]) -> type[np.signedinteger]:
     """The smallest type of integers that holds the indices of so many items."""
     return np.int8 if len(items) < 120 else np.int16 if len(items) < 30_000 else np.int32
 
@@ -231,6 +232,6 @@ def is_code(level: str) -> bool:
     (True, False)
     """
     try:
-        return level_of(float(level)) == level
+        return level_name(float(level)) == level
     except (OverflowError, ValueError):
         return False

@@ -15,13 +15,13 @@ from fedwad.tables._table import nearest_name
 __all__ = ["VERSION", "parse_schema", "write_schema"]
 
 VERSION = 1
-_RANGE = "range = [0, 120], the smallest and the largest value that is possible"
+_RANGE_HINT = "range = [0, 120], the smallest and the largest value that is possible"
 _HEAD = """\
 # What each column of a table becomes when sites are compared.
 # kind: number, category, boolean, date, label or ignored.
 # Numbers, dates (in days since 1970) and booleans become (x - centre) / scale.
 # A category becomes one column per level; two different levels are `weight` apart in squares.
-# Levels that are not listed become "other"; without "other" among the levels they are refused.
+# Levels that are not join_names become "other"; without "other" among the levels they are refused.
 # missing: "indicator", "mean" or "refuse" for numbers; "level", "other" or "refuse" for categories.
 # missing_values: values that stand for a missing one, such as ["0"] or ["-9", "99"].
 # range: smallest and largest value that is possible; centre and scale follow if they are left out.
@@ -46,24 +46,24 @@ def write_schema(columns: Iterable[SchemaColumn]) -> str:
     """The columns as the text of a schema file."""
     parts = [_HEAD, f"version = {VERSION}\n"]
     for column in columns:
-        lines = [f"[columns.{_quoted(column.name)}]"]
+        lines = [f"[columns.{_quote(column.name)}]"]
         for key in _KEYS[column.kind]:
             value = getattr(column, key)
             if value not in ((), ""):
-                lines.append(f"{key} = {_value(value)}")
+                lines.append(f"{key} = {_to_toml(value)}")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def _value(value: Any) -> str:
+def _to_toml(value: Any) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_to_toml, value)) + "]"
     return repr(float(value))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A basic string of TOML; JSON escapes the same way but for one control character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -76,7 +76,7 @@ def parse_schema(text: str, name: str) -> tuple[SchemaColumn, ...]:
         where = " ".join(str(error).split())
         raise InputError(f"{name} is not valid TOML ({where}); correct that place.") from None
     _check_head(content, name)
-    return tuple(_column(key, value, name) for key, value in content["columns"].items())
+    return tuple(_parse_column(column, value, name) for column, value in content["columns"].items())
 
 
 def _check_head(content: Mapping[str, Any], name: str) -> None:
@@ -93,47 +93,48 @@ def _check_head(content: Mapping[str, Any], name: str) -> None:
         raise InputError(f"{name} describes no columns; add a section such as [columns.age].")
 
 
-def _column(key: str, content: Any, name: str) -> SchemaColumn:
-    what = f"Column '{key}' of {name}"
+def _parse_column(column: str, content: Any, name: str) -> SchemaColumn:
+    what = f"Column '{column}' of {name}"
     if not isinstance(content, dict):
-        raise InputError(f"{what} is not a section; write [columns.{_quoted(key)}] above its keys.")
+        raise InputError(
+            f"{what} is not a section; write [columns.{_quote(column)}] above its keys."
+        )
     kind = content.get("kind")
     if kind not in KINDS:
         near = nearest_name(kind, KINDS) if isinstance(kind, str) else ""
         shown = "has no kind" if kind is None else f"has the kind {kind!r}{near}"
         raise InputError(f"{what} {shown}; choose one of {', '.join(KINDS)}.")
     _check_keys(kind, content, what)
-    values = {word: _checked(word, value, what) for word, value in content.items()}
-    values = _implied(kind, values) | values
+    values = {key: _check_value(key, value, what) for key, value in content.items()}
+    values = _default_values(kind, values) | values
     if "missing" in values and values["missing"] not in MISSING_RULES[kind]:
         raise InputError(
             f"{what} has missing = {values['missing']!r}; choose one of"
             f" {', '.join(MISSING_RULES[kind])}."
         )
     try:
-        return SchemaColumn(name=key, **values)
+        return SchemaColumn(name=column, **values)
     except InputError as error:
         raise InputError(f"In {name}, {error}") from None
 
 
 def _check_keys(kind: str, content: Mapping[str, Any], what: str) -> None:
     allowed = _KEYS[kind]
-    for word in content:
-        if word not in allowed:
-            near = nearest_name(word, allowed)
+    for key in content:
+        if key not in allowed:
+            near = nearest_name(key, allowed)
             raise InputError(
-                f"{what} has a key '{word}'{near} that a {kind} does not have; its keys are"
+                f"{what} has a key '{key}'{near} that a {kind} does not have; its keys are"
                 f" {', '.join(allowed)}."
             )
-    for word in _REQUIRED.get(kind, ()):
-        if word not in content and "range" not in content:
-            either = f", or a range ({_RANGE})" if "range" in allowed else ""
-            raise InputError(f"{what} has no {word}; a {kind} needs one{either}.")
+    for key in _REQUIRED.get(kind, ()):
+        if key not in content and "range" not in content:
+            either = f", or a range ({_RANGE_HINT})" if "range" in allowed else ""
+            raise InputError(f"{what} has no {key}; a {kind} needs one{either}.")
 
 
-def _implied(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
-    """Centre and scale of values spread evenly over their range, weight of equally frequent
-    levels."""
+def _default_values(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
+    """Centre and scale of values uniform over their range; weight of equally frequent levels."""
     if kind == "boolean":
         return {"centre": 0.5, "scale": 0.5}
     if kind == "category":
@@ -145,14 +146,14 @@ def _implied(kind: str, values: Mapping[str, Any]) -> dict[str, float]:
     return {}
 
 
-def _checked(key: str, value: Any, what: str) -> Any:
+def _check_value(key: str, value: Any, what: str) -> Any:
     if key in ("centre", "scale", "weight"):
         if not _is_finite(value):
             raise InputError(f"{what} has {key} = {value!r}; give a finite number.")
         return float(value)
     if key == "range":
         if not isinstance(value, list) or len(value) != 2 or not all(map(_is_finite, value)):
-            raise InputError(f"{what} has range = {value!r}; write {_RANGE}.")
+            raise InputError(f"{what} has range = {value!r}; write {_RANGE_HINT}.")
         return tuple(map(float, value))
     if key in ("levels", "missing_values"):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

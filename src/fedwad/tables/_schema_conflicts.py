@@ -1,4 +1,4 @@
-"""Signs that a table does not fit a schema from a file: unknown levels, or a different unit."""
+"""Conflicts between a table and a schema from a file: unknown levels, or a different unit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedwad.tables._conflicts import Conflict, listed
+from fedwad.tables._conflicts import Conflict, join_names
 from fedwad.tables._schema import Schema
 from fedwad.tables._schema_column import OTHER, SchemaColumn
 from fedwad.tables._table import Column, Table
 
-__all__ = ["misfits"]
+__all__ = ["find_schema_conflicts"]
 
 _MIN_VALUES = 10  # fewer values, or fewer values with unknown levels, are not reported
 _MIN_UNKNOWN_SHARE = 0.05  # share of values with unknown levels from which they are reported
@@ -19,15 +19,15 @@ _MAX_SHIFT = 5.0  # distance of a column's mean from the schema's centre, in sca
 _MAX_SCALE_RATIO = 10.0  # of a column's standard deviation to the schema's scale, or its inverse
 
 
-def misfits(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
+def find_schema_conflicts(schema: Schema, table: Table, site: str) -> Iterator[Conflict]:
     """The columns of a site's table that do not fit the schema, for whoever holds the table.
 
     >>> import pyarrow as pa
     >>> from fedwad.tables import read_table
     >>> schema = Schema((SchemaColumn("weight", "number", centre=75.0, scale=12.0),))
     >>> pounds = read_table(pa.table({"weight": [150.0, 165, 180] * 9}))
-    >>> [(conflict.column, conflict.problem) for conflict in misfits(schema, pounds, "oslo")]
-    [('weight', 'units')]
+    >>> [conflict.problem for conflict in find_schema_conflicts(schema, pounds, "oslo")]
+    ['units']
     """
     for spec in schema.compared_columns:
         if spec.name not in table:
@@ -46,9 +46,8 @@ def _unknown_levels(spec: SchemaColumn, column: Column, site: str) -> Iterator[C
     unknown_values, present = int(counts[unknown].sum()), int(counts.sum())
     if unknown_values >= max(_MIN_VALUES, _MIN_UNKNOWN_SHARE * present):
         most_frequent = sorted(unknown, key=lambda k: -counts[k])
-        names = listed([f"'{column.levels[k]}'" for k in most_frequent[:4]])
-        all_unknown = unknown_values == present
-        what = f"All {present}" if all_unknown else f"{unknown_values} of {present}"
+        names = join_names([f"'{column.levels[k]}'" for k in most_frequent[:4]])
+        what = f"{unknown_values} of {present}" if unknown_values < present else f"All {present}"
         yield Conflict(
             spec.name,
             (site,),
