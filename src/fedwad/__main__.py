@@ -1,6 +1,6 @@
 """`python -m fedwad`, the same as `fedwad`."""
 
-from fedwad_command import main
+from fedwad_command import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -188,6 +188,42 @@ def test_ctrl_c_while_the_package_is_loaded_is_no_crash(loading, monkeypatch, ca
     assert capsys.readouterr().err == "Interrupted; no result was written.\n"
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "typer.main.get_command",  # before Typer's own handler
+        "typer.core.TyperCommand.make_context",  # inside it, before the command begins
+        "fedwad.cli.console.announce_compiling",
+        "fedwad.cli.matrix.find_several",  # in the command
+    ],
+)
+def test_ctrl_c_prints_one_sentence_wherever_it_comes(place, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    monkeypatch.setattr(sys, "argv", ["fedwad", "matrix", "a.csv", "b.csv"])
+    with pytest.raises(SystemExit) as left:
+        fedwad_command.main()
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "Interrupted; no result was written.\n"
+
+
+def test_ctrl_c_during_exec_ends_with_the_exit_code():
+    code = (
+        "import sys, fedwad_command\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'fedwad':\n"
+        "            exec('raise KeyboardInterrupt')\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "fedwad_command.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "Interrupted; no result was written.\n"
+
+
 @pytest.mark.slow  # starts interpreters
 def test_an_interrupted_experiment_says_that_it_can_go_on(tmp_path):
     command = [sys.executable, "-m", "fedwad", "reproduce", "toy", "--out", tmp_path]

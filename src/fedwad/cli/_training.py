@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Protocol, get_type_hints
 
 import typer
 
 import fedwad
-from fedwad.cli.console import Bar, errors
+from fedwad.cli.console import Bar
 from fedwad.cli.engine import Deployment
 from fedwad.cli.groups import Group, keyword_parameter
 from fedwad.cli.sites import read_sites
 from fedwad.federation import Columns
 from fedwad.learning import TrainingOptions, TrainingResult, train
 
-__all__ = ["EngineRunner", "LocalRunner", "Runner", "TrainingArguments", "clean_interrupt"]
+__all__ = ["EngineRunner", "LocalRunner", "Runner", "TrainingArguments"]
 
 
 _HELP = {
@@ -116,14 +113,3 @@ class EngineRunner:
         return self.deployment.run(
             algorithm, self.data, options, self.columns, self.bar.line, names=tuple(names)
         )
-
-
-@contextmanager
-def clean_interrupt() -> Iterator[None]:
-    """Leave at once on Ctrl-C: running threads of PyTorch would abort the process at exit."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        errors.print("Interrupted; no result was written.")
-        sys.stdout.flush()
-        os._exit(130)

@@ -6,7 +6,6 @@ import io
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,13 +15,7 @@ from rich.table import Table
 
 from fedwad._files import write_atomically
 from fedwad._words import format_bytes
-from fedwad.cli._training import (
-    EngineRunner,
-    LocalRunner,
-    Runner,
-    TrainingArguments,
-    clean_interrupt,
-)
+from fedwad.cli._training import EngineRunner, LocalRunner, Runner, TrainingArguments
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
 from fedwad.cli.engine import Deployment
@@ -76,8 +69,7 @@ def train(
     sources = _sources(files, data)
     wanted = _wanted(clusters)
     options, columns = training.options, tables.columns
-    stop = nullcontext() if deployment.used else clean_interrupt()
-    with progress_bar("Asking the sites") as bar, stop:
+    with progress_bar("Asking the sites") as bar:
         if deployment.used:
             runner: Runner = EngineRunner(sources, columns, bar, deployment)
         else:
