@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import rare_features
+from fedwad._audit._summaries import find_rare_records
 from fedwad.errors import FedwadError
 from fedwad.federation import (
     AtomsRequest,
@@ -263,7 +263,7 @@ def sampling(X: Floats) -> tuple[float, float]:
 
     def missed(rows: Floats) -> bool:
         session = AttackSession(Dataset(Measure(rows)), policy, {"summary"})
-        found = rare_features(session, np.random.default_rng(0))
+        found = find_rare_records(session, np.random.default_rng(0))
         return not any(np.abs(many[1234] - guess).max() < 1e-6 for guess in found)
 
     parts = [np.random.default_rng(seed).permutation(5000)[:1000] for seed in range(5)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import fedwad
 from fedwad._audit._score import ReconstructionScorer
 from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import one_summary
+from fedwad._audit._summaries import draw_from_summary
 from fedwad.federation import Dataset, Policy
 from fedwad.ot import Measure
 
@@ -52,7 +52,7 @@ def _by_class(policy: Policy) -> dict[str, Any]:
     scorer = ReconstructionScorer(data.measure.points)
     scores = [
         scorer.score(
-            one_summary(AttackSession(data, policy, {"summary"}), np.random.default_rng(seed))
+            draw_from_summary(AttackSession(data, policy, {"summary"}), np.random.default_rng(seed))
         )
         for seed in range(10)
     ]

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.attacks import without_floor_on_duals
+from fedwad._audit._attacks import ATTACKS, REQUEST_KINDS
 from fedwad._audit._score import ReconstructionScorer
 from fedwad._audit._session import AttackSession
-from fedwad._audit.api import _ATTACKS, _KINDS
 from fedwad.federation import Client, Dataset, Policy
 from fedwad.ot import Measure
 from fedwad.privacy import _mechanism, _release
@@ -127,10 +127,10 @@ def played(case: Case, switched_off: bool) -> int:
     rules = Policy.load(POLICIES / f"{case.policy}.toml")
     policy, broken = case.switch(rules) if switched_off else (rules, nullcontext())
     X = DATA[case.data]()
-    attack = next(a for a in _ATTACKS if a.name == case.attack and case.method in a.methods)
+    attack = next(a for a in ATTACKS if a.name == case.attack and case.method in a.methods)
     with broken:
         labels = np.arange(len(X)) % 2
-        session = AttackSession(Dataset(Measure(X), labels), policy, _KINDS[case.method])
+        session = AttackSession(Dataset(Measure(X), labels), policy, REQUEST_KINDS[case.method])
         found = attack.run(session, np.random.default_rng(0))
     return int(ReconstructionScorer(X).score(found).near)
 

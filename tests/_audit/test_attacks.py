@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from fedwad._audit import ReconstructionScorer
-from fedwad._audit._atoms import by_slabs
+from fedwad._audit._atoms import difference_slabs
 from fedwad._audit._curve import Curve
-from fedwad._audit._differencing import by_sizes, by_weights
-from fedwad._audit._exact import exact_known, exact_secret
-from fedwad._audit._permuted import permuted
-from fedwad._audit._private import averaged_releases, known_others
+from fedwad._audit._differencing import difference_by_sizes, difference_by_weights
+from fedwad._audit._exact import invert_with_known_t, invert_with_secret_t
+from fedwad._audit._private import average_releases, subtract_known_records
 from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import candidates, many_summaries, one_summary, rare_features
+from fedwad._audit._summaries import (
+    difference_cells,
+    difference_summaries,
+    draw_from_summary,
+    find_rare_records,
+)
 from fedwad._audit._tomography import tomography
+from fedwad._audit._two_rounds import invert_two_rounds
 from fedwad.federation import KINDS, Dataset, MomentsRequest, Policy
 from fedwad.ot import Measure
 
@@ -40,18 +45,20 @@ def rare(base=0.0):
 
 @pytest.mark.parametrize("base", [0.0, 7.0])
 def test_a_feature_that_one_record_has_gives_it_away_with_the_covariance(base):
-    _, score = attacked(rare_features, rare(base))
+    _, score = attacked(find_rare_records, rare(base))
     assert score.exact == 3
 
 
 def test_without_the_covariance_between_features_it_does_not():
     for covariance_type in ("diag", "spherical"):
         policy = Policy(allow=["summary"], covariance_type=covariance_type, min_cell_size=10)
-        _, score = attacked(rare_features, rare(), policy)
+        _, score = attacked(find_rare_records, rare(), policy)
         assert score.exact == 0
 
 
-@pytest.mark.parametrize("attack", [exact_known, exact_secret, permuted, by_weights])
+@pytest.mark.parametrize(
+    "attack", [invert_with_known_t, invert_with_secret_t, invert_two_rounds, difference_by_weights]
+)
 @pytest.mark.parametrize("shape", [(40, 1), (40, 2), (45, 7), (35, 3)])
 def test_the_published_protocol_gives_every_record_away(attack, shape):
     points = 3 + np.random.default_rng(1).standard_normal(shape)
@@ -66,9 +73,11 @@ def test_the_secret_t_is_not_used(monkeypatch):
     found = set()
     from fedwad._audit import _exact as module
 
-    original = module._found
-    monkeypatch.setattr(module, "_found", lambda *given: found.add(original(*given)) or max(found))
-    _, score = attacked(exact_secret, points)
+    original = module._infer_t
+    monkeypatch.setattr(
+        module, "_infer_t", lambda *given: found.add(original(*given)) or max(found)
+    )
+    _, score = attacked(invert_with_secret_t, points)
     assert score.exact == 40
     assert len(found) == 1
     assert 0.25 <= found.pop() <= 0.75
@@ -87,10 +96,10 @@ def test_tomography_with_two_records_in_a_cell(shape):
 def test_equal_weights_and_a_floor_do_not_stop_sizes():
     points = np.random.default_rng(3).standard_normal((200, 4))
     policy = Policy(["transport"], min_cell_size=10)
-    _, score = attacked(by_sizes, points, policy)
+    _, score = attacked(difference_by_sizes, points, policy)
     assert score.exact >= 30
     assert (
-        by_weights(
+        difference_by_weights(
             AttackSession(Dataset(Measure(points)), policy, EVERYTHING), np.random.default_rng(0)
         ).size
         == 0
@@ -100,7 +109,7 @@ def test_equal_weights_and_a_floor_do_not_stop_sizes():
 def test_a_floor_does_not_stop_chosen_weights():
     points = np.random.default_rng(4).standard_normal((200, 2))
     policy = Policy(["transport"], min_cell_size=20, uniform_support=False)
-    session, score = attacked(by_weights, points, policy)
+    session, score = attacked(difference_by_weights, points, policy)
     assert (
         score.exact >= 160
     )  # all but the floor at both ends of one line, and the rest by other lines
@@ -109,7 +118,7 @@ def test_a_floor_does_not_stop_chosen_weights():
 
 def test_slabs_of_a_coreset_give_records_away_above_any_floor():
     points = np.random.default_rng(5).standard_normal((200, 2))
-    _, score = attacked(by_slabs, points, Policy(["atoms", "moments"], min_cell_size=10))
+    _, score = attacked(difference_slabs, points, Policy(["atoms", "moments"], min_cell_size=10))
     assert score.exact >= 60
 
 
@@ -120,7 +129,7 @@ def test_labelled_records_are_drawn_class_by_class_from_one_message(calibration)
     points = rng.normal(size=(60, 2)) + 50 * labels[:, None]
     policy = Policy(["summary"], classes=True, calibration=calibration)
     session = AttackSession(Dataset(Measure(points), labels), policy, EVERYTHING)
-    guesses = one_summary(session, rng)
+    guesses = draw_from_summary(session, rng)
     assert session.answered == 1
     assert np.bincount((guesses[:, 0] > 25).astype(int)).tolist() == [30, 30]
 
@@ -129,19 +138,19 @@ def test_labels_that_a_policy_withholds_are_not_needed():
     points = np.random.default_rng(0).normal(size=(60, 2))
     data = Dataset(Measure(points), np.repeat([0, 1], 30))
     session = AttackSession(data, Policy(["summary"]), EVERYTHING)
-    assert one_summary(session, np.random.default_rng(1)).shape == (60, 2)
+    assert draw_from_summary(session, np.random.default_rng(1)).shape == (60, 2)
 
 
 def test_summaries_that_differ_by_a_record_tell_it():
     points = np.random.default_rng(6).standard_normal((200, 2))
-    _, score = attacked(many_summaries, points, Policy(["summary"], max_queries=20))
+    _, score = attacked(difference_summaries, points, Policy(["summary"], max_queries=20))
     assert score.exact >= 5
 
 
 def test_the_difference_of_two_cells():
     points = np.random.default_rng(7).standard_normal((12, 3))
     means = np.stack([points[:11].mean(axis=0), points.mean(axis=0)])
-    assert candidates(np.array([11, 12]), means, 1)[0] == pytest.approx(points[11])
+    assert difference_cells(np.array([11, 12]), means, 1)[0] == pytest.approx(points[11])
 
 
 def test_the_curve_knows_a_record_that_is_cut_twice():
@@ -162,11 +171,11 @@ def test_the_curve_knows_a_record_that_is_cut_twice():
 
 def test_a_budget_stops_the_averaging_of_releases():
     points = np.random.default_rng(9).standard_normal((100, 2))
-    session, score = attacked(averaged_releases, points, Policy(["private"], epsilon=1.0))
+    session, score = attacked(average_releases, points, Policy(["private"], epsilon=1.0))
     assert session.answered == 1
     assert "budget" in session.refusals[-1]
     assert score.near == 0
-    unlimited, _ = attacked(averaged_releases, points)
+    unlimited, _ = attacked(average_releases, points)
     assert unlimited.answered == 20
 
 
@@ -178,7 +187,7 @@ def test_without_noise_all_others_tell_the_last_record(monkeypatch):
 
     monkeypatch.setattr(module, "released", lambda sums, *_: (sums * _mechanism.UNIT, 1e-9))
     points = np.random.default_rng(9).standard_normal((100, 2))
-    _, score = attacked(known_others, points, Policy(["private"], epsilon=1.0))
+    _, score = attacked(subtract_known_records, points, Policy(["private"], epsilon=1.0))
     assert score.near == 100
 
 

@@ -65,5 +65,5 @@ def test_nothing_without_blocks():
     session = AttackSession(
         Dataset(Measure(np.ones((20, 2)))), Policy(["summary"]), frozenset({"blocks"})
     )
-    assert not attack.solved_blocks(session, np.random.default_rng(0)).size
-    assert not attack.repeated_blocks(session, np.random.default_rng(0)).size
+    assert not attack.solve_blocks(session, np.random.default_rng(0)).size
+    assert not attack.average_blocks(session, np.random.default_rng(0)).size

@@ -121,12 +121,14 @@ def test_differential_privacy_gives_no_records_away(records, epsilon):
 def test_a_rule_and_its_absence(attack, strict, loosened):
     points = np.random.default_rng(0).standard_normal((120, 3))
     policy = Policy(ROUNDS, **strict)
-    from fedwad._audit.api import _ATTACKS, _KINDS, AttackSession, ReconstructionScorer
+    from fedwad._audit._attacks import ATTACKS, REQUEST_KINDS
+    from fedwad._audit._score import ReconstructionScorer
+    from fedwad._audit._session import AttackSession
 
-    run = next(one.run for one in _ATTACKS if one.name == attack)
+    run = next(one.run for one in ATTACKS if one.name == attack)
     found = []
     for rules in (policy, replace(policy, **loosened)):
-        session = AttackSession(Dataset(Measure(points)), rules, _KINDS["fedwad"])
+        session = AttackSession(Dataset(Measure(points)), rules, REQUEST_KINDS["fedwad"])
         found.append(
             ReconstructionScorer(points).score(run(session, np.random.default_rng(0))).exact
         )

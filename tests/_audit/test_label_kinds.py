@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import fedwad
-from fedwad._audit._label_kinds import ODD_LABELS, moved_by_one_label
+from fedwad._audit._label_kinds import ODD_LABELS, count_moved_by_one_label
 from fedwad.federation import Dataset, Policy, PrivateRequest
 from fedwad.ot import Measure
 
@@ -15,7 +15,7 @@ DATA = Dataset(Measure(RNG.standard_normal((400, 3))), np.array(["ill", "well"] 
 
 
 def test_each_odd_label_moves_its_own_contribution_only():
-    assert moved_by_one_label(DATA, PRIVATE) == (0, len(ODD_LABELS), "")
+    assert count_moved_by_one_label(DATA, PRIVATE) == (0, len(ODD_LABELS), "")
     found = fedwad.audit((DATA.measure.points, DATA.labels), PRIVATE, method="private")
     row = next(row for row in found.rows if row.attack == "one odd label")
     assert not row.leaks
@@ -30,14 +30,14 @@ def test_the_audit_finds_a_kind_that_the_column_decides(monkeypatch):
         return np.full_like(codes, -1) if (codes == -1).any() else codes
 
     monkeypatch.setattr(PrivateRequest, "_classes", of_the_column)
-    moved, _, _ = moved_by_one_label(DATA, PRIVATE)
+    moved, _, _ = count_moved_by_one_label(DATA, PRIVATE)
     assert moved > 100
     found = fedwad.audit((DATA.measure.points, DATA.labels), PRIVATE, method="private")
     assert any(row.leaks for row in found.rows if row.attack == "one odd label")
 
 
 def test_without_private_releases_it_is_refused():
-    assert moved_by_one_label(DATA, replace(PRIVATE, allow=("describe",)))[1:] == (
+    assert count_moved_by_one_label(DATA, replace(PRIVATE, allow=("describe",)))[1:] == (
         0,
         "Requests of kind 'private' are not allowed by this site's policy.",
     )

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fedwad
-from fedwad._audit._profiles import rows_given_away, values_given_away
+from fedwad._audit._profiles import count_revealed_rows, infer_values
 from fedwad.errors import InputError
 from fedwad.federation import Policy, RawTable
 from fedwad.tables import profile, read_table
@@ -38,20 +38,20 @@ def policy(floor):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_floor_the_rows_come_back(seed):
-    found, replies, refused = rows_given_away(RawTable(read_table(table(seed))), policy(1))
+    found, replies, refused = count_revealed_rows(RawTable(read_table(table(seed))), policy(1))
     assert (found, replies, refused) == (6, 1, "")
 
 
 @pytest.mark.parametrize("floor", [5, 10, 20])
 @pytest.mark.parametrize("seed", range(3))
 def test_with_the_floor_none_does(seed, floor):
-    found, replies, _ = rows_given_away(RawTable(read_table(table(seed))), policy(floor))
+    found, replies, _ = count_revealed_rows(RawTable(read_table(table(seed))), policy(floor))
     assert (found, replies) == (0, 1)
 
 
 def test_sums_give_away_what_is_left_when_the_rest_is_known():
     values = pd.DataFrame({"dose": [0.0] * 98 + [3.25, 8.5]})
-    found = values_given_away(profile(values, 1)["dose"])
+    found = infer_values(profile(values, 1)["dose"])
     assert any(isinstance(v, float) and abs(v - 3.25) < 1e-9 for v in found)
     assert any(isinstance(v, float) and abs(v - 8.5) < 1e-9 for v in found)
 
@@ -70,5 +70,5 @@ def test_the_audit_has_the_attack_for_tables():
 
 def test_heart_gives_nothing_away_under_the_ready_policy():
     for name, frame in fedwad.datasets.load("heart").items():
-        found = rows_given_away(RawTable(read_table(frame, name), "num"), policy(10))
+        found = count_revealed_rows(RawTable(read_table(frame, name), "num"), policy(10))
         assert found == (0, 1, ""), name

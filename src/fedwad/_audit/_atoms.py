@@ -1,5 +1,4 @@
-"""Differencing of a coreset's rounds: atoms on a line cut the records into slabs, and the masses
-give their counts."""
+"""Attacks on a coreset's rounds: slabs of records between planes, and records far outside."""
 
 from __future__ import annotations
 
@@ -13,18 +12,19 @@ from fedwad._audit._session import AttackSession
 from fedwad.federation import AtomsRequest, CellSums
 from fedwad.ot import Floats
 
-__all__ = ["by_slabs", "outermost"]
+__all__ = ["difference_slabs", "find_outermost"]
 
 _LINES, _QUERIES = 2, 120
 _DIRECTIONS, _HALVINGS, _FAR = 5, 24, 50.0
 
 
-def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Slabs across a line, moved a little from query to query; see `_curve`.
+def difference_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """Atoms on a line cut the records into slabs, a little differently in each query; see `_curve`.
 
-    A minimum cell size does not help: two slabs that differ by one record reveal it.
+    The masses give their counts. A minimum cell size does not help: two slabs that differ by one
+    record reveal it.
     """
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     queries = session.queries(_QUERIES, reserved=1)
     found: list[Floats] = []
     for _ in range(_LINES):
@@ -33,63 +33,64 @@ def by_slabs(session: AttackSession, rng: np.random.Generator) -> Floats:
         width = 2.5 * float(np.sqrt((direction**2) @ scale**2))  # half the range of the slabs
         for _ in range(max(1, queries // _LINES)):
             atoms = max(2, min(session.max_support, max(2, (2 * session.max_support) // 3)))
-            places = width * (np.linspace(-1, 1, atoms) + rng.uniform(-1, 1) / atoms)
-            request = AtomsRequest(mean + np.outer(places, direction), np.zeros(atoms), 0.0)
+            along = width * (np.linspace(-1, 1, atoms) + rng.uniform(-1, 1) / atoms)
+            request = AtomsRequest(mean + np.outer(along, direction), np.zeros(atoms), 0.0)
             reply = session.ask(request)
             if not isinstance(reply, CellSums):
-                if session.is_hopeless:
+                if session.should_stop:
                     break
                 continue
             filled = reply.masses > 0
-            held = np.cumsum(np.rint(reply.masses[filled] * session.count).astype(np.int64))
+            ends = np.cumsum(np.rint(reply.masses[filled] * session.count).astype(np.int64))
             sums = reply.offsets + reply.masses[:, None] * (request.atoms - mean)
-            curve.add([Fraction(int(place)) for place in held], session.count * sums[filled])
+            curve.add([Fraction(int(end)) for end in ends], session.count * sums[filled])
         found += [mean + record for record in curve.records()]
     return np.array(found).reshape(-1, session.features)
 
 
-def outermost(session: AttackSession, rng: np.random.Generator) -> Floats:
+def find_outermost(session: AttackSession, rng: np.random.Generator) -> Floats:
     """The outermost records along some directions, from the dual value.
 
     A far atom receives the records beyond a threshold. Its cell is left out of the reply, because
     they are few. A dual value over all cells would still contain the sum over these records. If
     it is one record, directions that are turned a little give all its features.
     """
-    d, found = session.features, []
+    found = []
     for _ in range(_DIRECTIONS):
-        direction = rng.standard_normal(d)
-        guess = _outermost(session, direction / np.linalg.norm(direction))
+        guess = _find_along(session, random_direction(session.features, rng))
         if guess is not None:
             found.append(guess)
-        if session.is_hopeless:
+        if session.should_stop:
             break
-    return np.array(found) if found else session.nothing
+    return np.array(found) if found else session.no_guesses
 
 
-def _outermost(session: AttackSession, direction: Floats) -> Floats | None:
+def _find_along(session: AttackSession, direction: Floats) -> Floats | None:
     step = 1e-4 * session.clip_norm
     low, high = 0.0, session.clip_norm
     for _ in range(_HALVINGS):  # a threshold with one record beyond: there the slope is one
         middle = (low + high) / 2
-        there = _beyond(session, direction, middle), _beyond(session, direction, middle + step)
-        if there[0] is None or there[1] is None:
+        here, next_ = (_sum_beyond(session, direction, z) for z in (middle, middle + step))
+        if here is None or next_ is None:
             return None
-        slope = (there[0] - there[1]) / step
+        slope = (here - next_) / step
         if abs(slope - 1) < 1e-4:
             break
-        low, high = (middle, high) if not slope <= 1 else (low, middle)
+        low, high = (low, middle) if slope <= 1 else (middle, high)
     else:
         return None
     turned = direction + 1e-3 * np.eye(session.features)
-    sides = [_beyond(session, one, middle) for one in turned]
-    if any(side is None or not np.isfinite(side) for side in sides):
+    sums = [_sum_beyond(session, one, middle) for one in turned]
+    if any(one is None or not np.isfinite(one) for one in sums):
         return None
-    return np.asarray(np.linalg.solve(turned, np.array(sides, dtype=np.float64) + middle))
+    return np.asarray(np.linalg.solve(turned, np.array(sums, dtype=np.float64) + middle))
 
 
-def _beyond(session: AttackSession, direction: Floats, threshold: float) -> float | None:
-    """Sum of what lies beyond a threshold; infinite for more records than a cell needs, None if it
-    is withheld."""
+def _sum_beyond(session: AttackSession, direction: Floats, threshold: float) -> float | None:
+    """The sum over records of how far they lie beyond a threshold along a direction.
+
+    It is infinite for more records than a cell needs, and None if the client withholds it.
+    """
     far = _FAR * session.clip_norm
     size = max(2, session.policy.min_support)
     atoms = np.zeros((size, session.features))
@@ -104,5 +105,5 @@ def _beyond(session: AttackSession, direction: Floats, threshold: float) -> floa
         return math.inf
     if reply.dual is None:
         return None
-    whole = float(reply.squares.sum()) - float(reply.masses @ potentials)
-    return float(session.count * (whole - reply.dual) / (2 * far))
+    total = float(reply.squares.sum()) - float(reply.masses @ potentials)
+    return float(session.count * (total - reply.dual) / (2 * far))

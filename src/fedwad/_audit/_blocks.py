@@ -8,7 +8,7 @@ from fedwad._audit._session import AttackSession
 from fedwad.federation import BlocksReply, BlocksRequest
 from fedwad.ot import Floats, directions, segments_of
 
-__all__ = ["repeated_blocks", "rows_of_block", "solved_blocks"]
+__all__ = ["average_blocks", "solve_block", "solve_blocks"]
 
 _REPEATS = 20
 _STEPS, _STARTS = 40, 3
@@ -17,18 +17,18 @@ _LARGEST = 4e5  # equations times unknowns of a block; of larger ones two powers
 _SOLVED = 1e-9  # squared misfit
 
 
-def solved_blocks(session: AttackSession, rng: np.random.Generator) -> Floats:
+def solve_blocks(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Solve the means of each block for its rows: rows that agree with all of its numbers."""
     reply = session.ask(BlocksRequest())
-    return session.nothing if not isinstance(reply, BlocksReply) else _solve(reply, rng)
+    return session.no_guesses if not isinstance(reply, BlocksReply) else _solve(reply, rng)
 
 
-def repeated_blocks(session: AttackSession, rng: np.random.Generator) -> Floats:
+def average_blocks(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Ask twenty times, average what was rounded at random, and solve that."""
     replies = [session.ask(BlocksRequest()) for _ in range(_REPEATS)]
     found = [reply for reply in replies if isinstance(reply, BlocksReply)]
     if not found or len({reply.means.shape for reply in found}) > 1:
-        return session.nothing
+        return session.no_guesses
     first = found[0]
     means = np.mean([reply.means for reply in found], axis=0)
     return _solve(BlocksReply(first.rows, first.counts, means, first.centre, first.scale), rng)
@@ -41,7 +41,7 @@ def _solve(reply: BlocksReply, rng: np.random.Generator) -> Floats:
     work = float(numbers[0]) * reply.means.shape[1] * _STARTS * solvable
     steps = int(np.clip(_WORK / work, 4, _STEPS))
     guesses = [
-        rows_of_block(means, int(size), reply.scale, rng, steps)
+        solve_block(means, int(size), reply.scale, rng, steps)
         if number <= _LARGEST
         else _two_powers(means, int(size), len(reply.centre), rng)
         for size, number, means in zip(sizes, numbers, reply.means, strict=True)
@@ -57,7 +57,7 @@ def _two_powers(means: Floats, size: int, d: int, rng: np.random.Generator) -> F
     return np.asarray(means[:d] + spread * rows)
 
 
-def rows_of_block(
+def solve_block(
     means: Floats, size: int, scale: Floats, rng: np.random.Generator, steps: int = _STEPS
 ) -> Floats:
     """Standardised rows with these means, (size, d): the best of some starts.

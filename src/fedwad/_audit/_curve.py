@@ -33,13 +33,13 @@ class Curve:
     def records(self) -> list[Floats]:
         """Records that contain at least two known positions, from the two farthest apart."""
         positions = sorted(self._heights)
-        inside: dict[int, list[Fraction]] = {}
+        positions_in: dict[int, list[Fraction]] = {}
         for position in positions:
-            inside.setdefault(int(position), []).append(position)
+            positions_in.setdefault(int(position), []).append(position)
             if position.denominator == 1:  # an integer also ends the record before
-                inside.setdefault(int(position) - 1, []).append(position)
+                positions_in.setdefault(int(position) - 1, []).append(position)
         found = []
-        for record, ends in inside.items():
+        for record, ends in positions_in.items():
             if 0 <= record < self._count and len(ends) >= 2:
                 low, high = ends[0], ends[-1]
                 found.append((self._heights[high] - self._heights[low]) / float(high - low))

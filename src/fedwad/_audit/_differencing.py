@@ -12,14 +12,13 @@ from fedwad._audit._curve import Curve, random_direction
 from fedwad._audit._session import AttackSession
 from fedwad.ot import Floats, Measure
 
-__all__ = ["by_sizes", "by_weights"]
+__all__ = ["difference_by_sizes", "difference_by_weights"]
 
 _LINES, _QUERIES = 3, 200
 
 
-def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Cells of f samples, with f, f + 1, ..., 2 f - 1 in the first: their ends visit every
-    record."""
+def difference_by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """Cells of f samples, the first of f to 2 f, so that every record is the last of some cell."""
     min_size = max(1, session.policy.min_cell_size)
     count = session.count
 
@@ -36,9 +35,8 @@ def by_weights(session: AttackSession, rng: np.random.Generator) -> Floats:
     )
 
 
-def by_sizes(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """Equal weights, which a policy may require, but supports of many sizes S: their cells end at
-    k n / S."""
+def difference_by_sizes(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """Equal weights, as a policy may require, in supports of many sizes S: cells end at k n / S."""
     largest = min(session.max_support, max(1, session.count // 2))
     sizes = range(largest, max(1, session.policy.min_support - 1) - 1, -1)
     return _attack(session, rng, lambda: ([Fraction(session.count, size)] * size for size in sizes))
@@ -49,7 +47,7 @@ def _attack(
     rng: np.random.Generator,
     queries: Callable[[], Iterable[list[Fraction]]],
 ) -> Floats:
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     found: list[Floats] = []
     asked = 0
     for _ in range(_LINES):
@@ -66,6 +64,6 @@ def _attack(
             if means is not None:
                 curve.add(list(accumulate(cells)), weights[:, None] * (means - mean))
             elif not session.answered:  # the kind or the weights are refused: so will be all others
-                return session.nothing
+                return session.no_guesses
         found += [mean + record for record in curve.records()]
     return np.array(found).reshape(-1, session.features)

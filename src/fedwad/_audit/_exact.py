@@ -14,24 +14,24 @@ from fedwad._audit._session import AttackSession
 from fedwad.federation import TransportReply, TransportRequest
 from fedwad.ot import Floats, Measure, solve
 
-__all__ = ["exact_known", "exact_secret"]
+__all__ = ["invert_with_known_t", "invert_with_secret_t"]
 
-_POINTS = 7
-_SAME = 1e-8
+_POINTS = 7  # of the support
+_SAME = 1e-8  # relative error of equal numbers
 
 
-def exact_known(session: AttackSession, rng: np.random.Generator) -> Floats:
+def invert_with_known_t(session: AttackSession, rng: np.random.Generator) -> Floats:
     """One round; the server chose t."""
     return _attack(session, rng, secret=False)
 
 
-def exact_secret(session: AttackSession, rng: np.random.Generator) -> Floats:
+def invert_with_secret_t(session: AttackSession, rng: np.random.Generator) -> Floats:
     """One round; the client drew t and keeps it secret."""
     return _attack(session, rng, secret=True)
 
 
 def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> Floats:
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     size = _POINTS if session.count % _POINTS else _POINTS + 1  # so that samples are split
     support = Measure(
         mean + scale * rng.standard_normal((min(size, session.count), session.features))
@@ -39,7 +39,7 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
     t = float(rng.uniform(0.25, 0.75)) if secret else 0.5
     reply = session.ask(TransportRequest("audit", support, t, 2.0, "exact", False))
     if not isinstance(reply, TransportReply):
-        return session.nothing
+        return session.no_guesses
     atoms = reply.interpolant
     plan = solve(atoms, support)
     heavy = np.lexsort((plan.mass, plan.rows))[::-1]  # of each atom the entry with most mass
@@ -47,27 +47,27 @@ def _attack(session: AttackSession, rng: np.random.Generator, secret: bool) -> F
     ends = support.points[plan.cols[heavy][first]]
     points, masses = atoms.points[rows], atoms.weights[rows]
     if secret:  # from here on t is inferred, not used
-        found = _found(points, ends, masses)
-        if found is None:
-            return session.nothing
-        t = found
+        inferred = _infer_t(points, ends, masses)
+        if inferred is None:
+            return session.no_guesses
+        t = inferred
     return _distinct((points - t * ends) / (1 - t), masses)
 
 
-def _found(points: Floats, ends: Floats, masses: Floats) -> float | None:
+def _infer_t(points: Floats, ends: Floats, masses: Floats) -> float | None:
     """t from pairs of light atoms whose difference is a multiple of their ends' difference."""
     light = np.flatnonzero(masses < masses.max() * (1 - _SAME))
     votes = []
     for k, i in enumerate(light):
         for j in light[k + 1 :]:
-            apart, towards = points[i] - points[j], ends[i] - ends[j]
-            length = float(towards @ towards)
-            if length == 0:
+            difference, end_difference = points[i] - points[j], ends[i] - ends[j]
+            square = float(end_difference @ end_difference)
+            if square == 0:
                 continue
-            t = float(apart @ towards) / length
-            off = float(np.linalg.norm(apart - t * towards))
-            both = masses[i] + masses[j] <= masses.max() * (1 + _SAME)
-            if both and 0 < t < 1 and off <= _SAME * np.sqrt(length):
+            t = float(difference @ end_difference) / square
+            error = float(np.linalg.norm(difference - t * end_difference))
+            one_sample = masses[i] + masses[j] <= masses.max() * (1 + _SAME)
+            if one_sample and 0 < t < 1 and error <= _SAME * np.sqrt(square):
                 votes.append(t)
     if not votes:
         return None

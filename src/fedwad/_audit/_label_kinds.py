@@ -1,7 +1,7 @@
 """One record whose label is of another kind: does it change more than its own part of a release?
 
-If the kind of a label depended on the whole column, one odd label would move the contribution of
-every record, and the noise is made for one.
+If one odd label changed how the whole column is read, it would move the contribution of every
+record. The noise of a release covers that of one record.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fedwad.federation import (
 from fedwad.ot import Floats, Measure
 from fedwad.privacy import DP
 
-__all__ = ["ODD_LABELS", "moved_by_one_label"]
+__all__ = ["ODD_LABELS", "count_moved_by_one_label"]
 
 #: Labels that are of another kind than words and integers, or of one that is out of range.
 ODD_LABELS: tuple[object, ...] = ("?", "", None, float("nan"), 1.5, 10**30, "two\nlines")
 _DEVIATIONS = 8  # standard deviations of noise; a larger change is not chance
 
 
-def moved_by_one_label(data: Dataset, policy: Policy) -> tuple[int, int, str]:
+def count_moved_by_one_label(data: Dataset, policy: Policy) -> tuple[int, int, str]:
     """How many contributions to a release by class one odd label moves, beyond its own.
 
     Also the number of replies, and why there was none. All contributions count if the public
@@ -39,17 +39,17 @@ def moved_by_one_label(data: Dataset, policy: Policy) -> tuple[int, int, str]:
     answered, moved = 0, 0
     names: list[object] = [] if data.labels is None else data.labels.tolist()
     try:
-        plain = _asked(data.measure, names, policy)
+        unchanged = _ask_client(data.measure, names, policy)
         for odd in ODD_LABELS:
-            other = _asked(data.measure, [*names[:-1], odd], policy)
+            changed = _ask_client(data.measure, [*names[:-1], odd], policy)
             answered += 1
-            moved = max(moved, _moved(plain, other, len(names)))
+            moved = max(moved, _count_moved(unchanged, changed, len(names)))
     except FedwadError as error:
         return moved, answered, str(error)
     return moved, answered, ""
 
 
-def _asked(measure: Measure, names: Sequence[object], policy: Policy) -> tuple[Reply, Reply]:
+def _ask_client(measure: Measure, names: Sequence[object], policy: Policy) -> tuple[Reply, Reply]:
     """What a site with these labels says about itself, and its release by class."""
     labels = np.empty(len(names), dtype=object)
     labels[:] = names
@@ -64,12 +64,12 @@ def _asked(measure: Measure, names: Sequence[object], policy: Policy) -> tuple[R
     return client.answer(DescribeRequest()), client.answer(PrivateRequest.of(guarantee))
 
 
-def _moved(plain: tuple[Reply, Reply], other: tuple[Reply, Reply], count: int) -> int:
-    if plain[0] != other[0]:
+def _count_moved(unchanged: tuple[Reply, Reply], changed: tuple[Reply, Reply], count: int) -> int:
+    if unchanged[0] != changed[0]:
         return count
-    assert isinstance(plain[1], PrivateReply)  # noqa: S101
-    assert isinstance(other[1], PrivateReply)  # noqa: S101
-    change: Floats = np.abs(plain[1].masses - other[1].masses)
-    chance = _DEVIATIONS * np.sqrt(2.0) * float(plain[1].noise[2])
+    assert isinstance(unchanged[1], PrivateReply)  # noqa: S101
+    assert isinstance(changed[1], PrivateReply)  # noqa: S101
+    change: Floats = np.abs(unchanged[1].masses - changed[1].masses)
+    chance = _DEVIATIONS * np.sqrt(2.0) * float(unchanged[1].noise[2])
     beyond = float(np.maximum(change - chance, 0.0).sum()) - 2.0 / count
     return int(np.floor(count * max(0.0, beyond)))

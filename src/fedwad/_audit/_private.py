@@ -12,57 +12,47 @@ import math
 import numpy as np
 
 from fedwad._audit._session import AttackSession
+from fedwad._audit._summaries import draw_from_cells
 from fedwad.federation import PrivateReply, PrivateRequest
 from fedwad.ot import Floats
 from fedwad.privacy import DP, denoise
 
-__all__ = ["averaged_releases", "known_others", "one_release"]
+__all__ = ["average_releases", "draw_from_release", "subtract_known_records"]
 
 _REPEATS = 20
 _UNLIMITED = 100.0  # requested from a client without a limit
 
 
-def one_release(session: AttackSession, rng: np.random.Generator) -> Floats:
+def draw_from_release(session: AttackSession, rng: np.random.Generator) -> Floats:
     """n draws from a release that spends the whole budget."""
     reply = _release(session)
     if reply is None:
-        return session.nothing
-    summary = denoise(reply).summary
-    cells = rng.choice(len(summary.weights), size=session.count, p=summary.weights)
-    values, vectors = np.linalg.eigh(summary.covariance)
-    noise = (
-        rng.standard_normal((session.count, session.features))
-        @ (vectors * np.sqrt(np.maximum(values, 0))).T
-    )
-    return np.asarray(summary.means[cells] + noise)
+        return session.no_guesses
+    return draw_from_cells(session, denoise(reply).summary, rng)
 
 
-def known_others(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def subtract_known_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """Each record from one release and all other records."""
     reply = _release(session)
-    return session.nothing if reply is None else _from_others(session, [_mean(reply)])
+    return session.no_guesses if reply is None else _subtract_others(session, [_mean(reply)])
 
 
-def averaged_releases(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """The same from twenty releases, each with the whole budget if the client allows it; no two
-    requests are equal."""
+def average_releases(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """The same from twenty releases of different clip norms, each with the whole budget."""
     means = []
     for k in range(_REPEATS):
         reply = _release(session, 1 + 1e-6 * k)
         if reply is None:
             break
         means.append(_mean(reply))
-    return _from_others(session, means) if means else session.nothing
+    return _subtract_others(session, means) if means else session.no_guesses
 
 
 def _release(session: AttackSession, factor: float = 1.0) -> PrivateReply | None:
     granted = session.policy.epsilon
     epsilon = _UNLIMITED if granted is None or math.isinf(granted) else granted
-    reply = session.ask(
-        PrivateRequest.of(
-            DP(epsilon, delta=session.policy.delta, clip_norm=session.clip_norm * factor)
-        )
-    )
+    guarantee = DP(epsilon, delta=session.policy.delta, clip_norm=session.clip_norm * factor)
+    reply = session.ask(PrivateRequest.of(guarantee))
     return reply if isinstance(reply, PrivateReply) else None
 
 
@@ -70,6 +60,6 @@ def _mean(reply: PrivateReply) -> Floats:
     return np.asarray(reply.origin + reply.clip_norm * reply.first_mean)
 
 
-def _from_others(session: AttackSession, means: list[Floats]) -> Floats:
+def _subtract_others(session: AttackSession, means: list[Floats]) -> Floats:
     others = session.known.sum(axis=0) - session.known
     return np.asarray(session.count * np.mean(means, axis=0) - others)

@@ -1,4 +1,4 @@
-"""Which values of single rows can a server infer from the profile of a table?"""
+"""An attack on the profile of a table: values of single rows that follow from it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fedwad.errors import FedwadError
 from fedwad.federation import Client, Policy, ProfileReply, ProfileRequest, RawTable
 from fedwad.tables import Column, ColumnStatistics
 
-__all__ = ["rows_given_away", "values_given_away"]
+__all__ = ["count_revealed_rows", "infer_values"]
 
 _ENOUGH_ROWS = 10  # a value that so many rows share identifies none of them
 _EXACT = 1e-6  # largest error of an inferred value, in standard deviations of its column
 
 
-def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
-    """How many rows have a value that the profile gives away and that fewer than ten rows share.
+def count_revealed_rows(table: RawTable, policy: Policy) -> tuple[int, int, str]:
+    """How many rows have a value that the profile reveals and that fewer than ten rows share.
 
     The result is this number, the number of replies (0 or 1), and the reason if there was none.
     """
@@ -31,14 +31,14 @@ def rows_given_away(table: RawTable, policy: Policy) -> tuple[int, int, str]:
     if isinstance(reply, ProfileReply):
         for statistics in reply.profile.columns:
             column = table.table[statistics.name]
-            for value in values_given_away(statistics):
+            for value in infer_values(statistics):
                 rows = _rows_with(column, value)
                 if rows.sum() < _ENOUGH_ROWS:
                     found |= rows
     return int(found.sum()), 1, ""
 
 
-def values_given_away(s: ColumnStatistics) -> list[str | float]:
+def infer_values(s: ColumnStatistics) -> list[str | float]:
     """Values that the column may hold, judging by what a profile says about it.
 
     Some hold only under an assumption, for example that all other values are equal.

@@ -5,35 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from fedwad._audit._session import AttackSession
-from fedwad._audit._summaries import candidates
+from fedwad._audit._summaries import difference_cells
 from fedwad.federation import Prototypes, PrototypesRequest
 from fedwad.ot import Floats
 
-__all__ = ["many_prototypes"]
+__all__ = ["difference_prototypes"]
 
 _QUERIES = 60
 
 
-def many_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Ask for prototypes with different sizes and seeds: two cells of a class that differ by one
-    record reveal it."""
+def difference_prototypes(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """Records by which two cells of a class differ, from prototypes of many sizes and seeds."""
     max_atoms = max(1, min(session.max_support, session.count // 10))
     cells: dict[object, list[tuple[Floats, Floats]]] = {}
     for k in range(session.queries(_QUERIES)):
         reply = session.ask(PrototypesRequest(max(1, max_atoms - k // 20), "class", "free", k))
         if not isinstance(reply, Prototypes):
-            if session.is_hopeless:
+            if session.should_stop:
                 break
             continue
         for code, name in enumerate(reply.names):
-            own = reply.labels == code
-            cells.setdefault(name, []).append((reply.weights[own], reply.points[own]))
-    guesses = [_of_class(found, session.count) for found in cells.values()]
-    return np.concatenate(guesses) if guesses else session.nothing
+            in_class = reply.labels == code
+            cells.setdefault(name, []).append((reply.weights[in_class], reply.points[in_class]))
+    guesses = [_difference_class(found, session.count) for found in cells.values()]
+    return np.concatenate(guesses) if guesses else session.no_guesses
 
 
-def _of_class(found: list[tuple[Floats, Floats]], count: int) -> Floats:
+def _difference_class(found: list[tuple[Floats, Floats]], count: int) -> Floats:
     """Candidates from the weights and means of one class, at most as many as it has records."""
     weights, points = (np.concatenate(parts) for parts in zip(*found, strict=True))
     records = round(float(found[0][0].sum()) * count)
-    return candidates(np.rint(weights * count).astype(np.int64), points, records)
+    return difference_cells(np.rint(weights * count).astype(np.int64), points, records)

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Any
+
 import numpy as np
 
 from fedwad._audit._session import AttackSession
-from fedwad.federation import SummaryReply, SummaryRequest
-from fedwad.ot import Floats, Measure, Summary
+from fedwad.federation import SummaryRequest
+from fedwad.ot import Floats, Measure
 
-__all__ = ["repeated_rounds", "repeated_summaries"]
+__all__ = ["average_rounds", "average_summaries"]
 
 _REPEATS = 20
 
 
-def repeated_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
+def average_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Ask for one round twenty times and average the cell means."""
     size = max(min(session.max_support, session.count // 10 or 1), session.policy.min_support)
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     support = Measure(mean + scale * rng.standard_normal((size, session.features)))
-    replies = []
-    for _ in range(_REPEATS):
-        means = session.cell_means(support)
-        if means is None:
-            break
-        replies.append(means)
-    return np.mean(replies, axis=0) if replies else session.nothing
+    return _average(session, (session.cell_means(support) for _ in range(_REPEATS)))
 
 
-def repeated_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def average_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """Ask for one summary twenty times and average the cell means."""
-    replies = []
-    for _ in range(_REPEATS):
-        reply = session.ask(SummaryRequest(max(1, session.max_support), "spherical", 2.0, 0))
-        if not isinstance(reply, SummaryReply) or not isinstance(reply.summary, Summary):
-            break
-        replies.append(reply.summary.means)
-    return np.mean(replies, axis=0) if replies else session.nothing
+    request = SummaryRequest(session.max_support, "spherical", 2.0, 0)
+    summaries = (session.ask_summary(request) for _ in range(_REPEATS))
+    return _average(session, (None if one is None else one.means for one in summaries))
+
+
+def _average(session: AttackSession, replies: Iterable[Floats | None]) -> Floats:
+    """The mean of the replies before the first refusal."""
+    answered: list[Any] = list(takewhile(lambda means: means is not None, replies))
+    return np.mean(answered, axis=0) if answered else session.no_guesses

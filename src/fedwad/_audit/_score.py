@@ -1,5 +1,4 @@
-"""How much of the data a reconstruction contains, compared with a fresh sample from the same
-population."""
+"""Scores of reconstructions, compared with that of a fresh sample from the same population."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from fedwad.ot import Floats, ground_cost
 __all__ = ["ReconstructionScorer", "Score"]
 
 _EXACT, _NEAR = 1e-6, 0.1  # of the typical distance between nearest neighbours
-_ROWS = 512
+_ROWS = 512  # of a block of distances
 _MAX_RECORDS = 5000  # records whose nearest neighbours are found
 
 
@@ -46,58 +45,50 @@ class ReconstructionScorer:
         chosen = np.arange(len(points))
         if len(points) > _MAX_RECORDS:  # the baseline is estimated from a random part
             chosen = np.sort(np.random.default_rng(0).permutation(len(points))[:_MAX_RECORDS])
-        apart = np.sqrt(_closest(points[chosen], points, own=chosen)[0])
-        apart[apart <= 1e-9 * _size(points)] = 0.0  # copies
-        positive = apart[apart > 0]
+        distances = np.sqrt(_closest(points[chosen], points, indices=chosen)[0])
+        largest = float(np.abs(points - points.mean(axis=0)).max()) or 1.0
+        distances[distances <= 1e-9 * largest] = 0.0  # copies
+        positive = distances[distances > 0]
         self.typical = float(np.median(positive)) if len(positive) else 1.0
-        each, found = len(points) / len(chosen), self._score(apart)
-        self.baseline = Score(round(each * found.exact), round(each * found.near), found.closest)
+        ratio, score = len(points) / len(chosen), self._score(distances)
+        self.baseline = Score(round(ratio * score.exact), round(ratio * score.near), score.closest)
 
     def score(self, guesses: Floats) -> Score:
-        """The score of at most as many guesses as there are records; more would be no
-        reconstruction."""
-        guesses = (
-            guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)]
-            if len(guesses)
-            else guesses
-        )
-        if not len(guesses):
-            return Score()
-        return self._score(np.sqrt(_closest(self._points, guesses)[0]))
+        """The score of the first guesses, at most as many as there are records."""
+        guesses = self._usable(guesses)
+        return self._score(np.sqrt(_closest(self._points, guesses)[0])) if len(guesses) else Score()
 
     def nearest(self, records: Floats, guesses: Floats) -> Floats:
         """For each of these records the guess that is closest to it."""
-        guesses = guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)]
+        guesses = self._usable(guesses)
         return np.asarray(guesses[_closest(records, guesses)[1]])
 
+    def _usable(self, guesses: Floats) -> Floats:
+        return np.asarray(guesses[np.isfinite(guesses).all(axis=1)][: len(self._points)])
+
     def _score(self, distances: Floats) -> Score:
-        share = distances / self.typical
-        return Score(
-            int((share <= _EXACT).sum()), int((share <= _NEAR).sum()), float(np.median(share))
-        )
-
-
-def _size(points: Floats) -> float:
-    return float(np.abs(points - points.mean(axis=0)).max()) or 1.0
+        ratios = distances / self.typical
+        exact, near = int((ratios <= _EXACT).sum()), int((ratios <= _NEAR).sum())
+        return Score(exact, near, float(np.median(ratios)))
 
 
 def _closest(
-    points: Floats, others: Floats, own: np.ndarray | None = None
+    points: Floats, others: Floats, indices: np.ndarray | None = None
 ) -> tuple[Floats, np.ndarray]:
     """Squared distance to the closest of the others, and its index.
 
-    `own` gives the index of each point among the others, where it is not its own neighbour.
+    `indices` are those of the points themselves among the others, which do not count.
     """
     squares, which = np.empty(len(points)), np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), _ROWS):
         block = slice(start, start + _ROWS)
         cost = ground_cost(points[block], others)
-        if own is not None:
-            cost[np.arange(len(cost)), own[block]] = np.inf
+        if indices is not None:
+            cost[np.arange(len(cost)), indices[block]] = np.inf
         which[block] = cost.argmin(axis=1)
         # From the difference itself: |x|^2 - 2 x.y + |y|^2 loses all digits if guess and record
         # agree.
         squares[block] = ((points[block] - others[which[block]]) ** 2).sum(axis=1)
-    if own is not None and len(others) == 1:
+    if indices is not None and len(others) == 1:
         squares[:] = np.inf
     return squares, which

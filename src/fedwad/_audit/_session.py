@@ -26,7 +26,7 @@ from fedwad.ot import Floats, Measure, Summary
 
 __all__ = ["AttackSession"]
 
-_T = 0.5
+_T = 0.5  # the parameter t of FedWaD's interpolant
 
 
 class AttackSession:
@@ -51,9 +51,8 @@ class AttackSession:
         self.classes = tuple(self._client.data.names) or (0, 1)
         self.answered = 0
         self.refusals: list[str] = []
-        #: Reasons why requests do not fit the data. The policy has no part in them, so they protect
-        #: nothing.
-        self.unfit: list[str] = []
+        #: Why requests do not apply to the data; these are no refusals and protect nothing.
+        self.inapplicable: list[str] = []
 
     @property
     def has_labels(self) -> bool:
@@ -67,17 +66,17 @@ class AttackSession:
         return cap is not None and self._client.ledger.queries >= cap
 
     def queries(self, wanted: int, reserved: int = 0) -> int:
-        """Number of queries for an attack that wants `wanted`, with `reserved` ones put aside."""
+        """How many of `wanted` queries the policy's cap allows, with `reserved` ones put aside."""
         cap = self.policy.max_queries
         return wanted if cap is None else min(wanted, cap - reserved)
 
     @property
-    def is_hopeless(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether further requests of a refused kind would be refused too."""
         return not self.answered or self.is_spent
 
     @property
-    def nothing(self) -> Floats:
+    def no_guesses(self) -> Floats:
         """No guesses, (0, d)."""
         return np.empty((0, self.features))
 
@@ -85,72 +84,76 @@ class AttackSession:
     def max_support(self) -> int:
         """The largest support that the cell size and the policy allow."""
         largest = self.count // max(1, self.policy.min_cell_size)
-        return max(
-            1, largest if self.policy.max_support is None else min(largest, self.policy.max_support)
-        )
+        allowed = self.policy.max_support
+        return max(1, largest if allowed is None else min(largest, allowed))
+
+    def ask_summary(self, request: Request) -> Summary | None:
+        """The summary without labels that answers the request; None if there is none."""
+        reply = self.ask(request)
+        if isinstance(reply, SummaryReply) and isinstance(reply.summary, Summary):
+            return reply.summary
+        return None
 
     def uses(self, kind: str) -> bool:
         """Whether the method uses this kind of request."""
         return kind in self._kinds
 
-    def can(self, kind: str) -> bool:
+    def may_ask(self, kind: str) -> bool:
         """Whether the method uses this kind of request and the policy allows it."""
         return self.uses(kind) and kind in self.policy.allow
 
     def ask(self, request: Request) -> Reply | None:
         """The reply, or None if the request was refused; the reason is recorded."""
-        kind = type(request).kind
-        if kind not in self._kinds:
+        if not self.uses(type(request).kind):
             return None
         try:
             reply = self._client.answer(request)
         except FedwadError as error:
-            reasons = self.refusals if isinstance(error, PolicyError) else self.unfit
+            reasons = self.refusals if isinstance(error, PolicyError) else self.inapplicable
             if str(error) not in reasons:
                 reasons.append(str(error))
             return None
         self.answered += 1
         return reply
 
-    def before_and_after(self, record: int, request: Request) -> tuple[Reply | None, Reply | None]:
+    def ask_before_and_after(
+        self, record: int, request: Request
+    ) -> tuple[Reply | None, Reply | None]:
         """The replies on one ledger before this record joined the data, and after."""
         kept, labels = np.arange(self.count) != record, self._data.labels
         earlier = Dataset(Measure(self.known[kept]), None if labels is None else labels[kept])
-        ledger, found = Ledger(), []
+        ledger, replies = Ledger(), []
         for data in (earlier, self._data):
             try:
                 self._client = Client(data, self.policy, ledger)
             except FedwadError as error:
                 self.refusals.append(str(error))
                 return None, None
-            found.append(self.ask(request))
-            if found[0] is None:
+            replies.append(self.ask(request))
+            if replies[0] is None:
                 return None, None
-        return found[0], found[1]
+        return replies[0], replies[1]
 
     def cell_means(self, support: Measure) -> Floats | None:
         """Cell means (S, d) from a FedWaD round or a hub request, whichever is allowed."""
-        if "transport" in self._kinds and (self.can("transport") or not self.can("cells")):
+        if self.uses("transport") and (self.may_ask("transport") or not self.may_ask("cells")):
             reply = self.ask(TransportRequest("audit", support, _T, 2.0, "barycentric", False))
             if not isinstance(reply, TransportReply) or len(reply.interpolant) != len(support):
                 return None
             return np.asarray((reply.interpolant.points - _T * support.points) / (1 - _T))
-        answer = self.ask(CellsRequest("audit", support, 2.0, "spherical"))
-        if not isinstance(answer, SummaryReply) or not isinstance(answer.summary, Summary):
-            return None
-        if len(answer.summary.means) != len(support):  # a very light point may receive nothing
-            return None
-        return answer.summary.means
+        summary = self.ask_summary(CellsRequest("audit", support, 2.0, "spherical"))
+        # A very light point may receive nothing.
+        return summary.means if summary and len(summary.means) == len(support) else None
 
-    def rough_moments(self) -> tuple[Floats, Floats]:
+    def estimate_moments(self) -> tuple[Floats, Floats]:
         """Rough mean and scale of the data: from the moments, a summary, or one round."""
-        moments = self.ask(MomentsRequest()) if self.can("moments") else None
+        moments = self.ask(MomentsRequest()) if self.may_ask("moments") else None
         if isinstance(moments, Moments):
             return moments.mean, np.maximum(moments.scale, 1e-300)
-        whole = self.ask(SummaryRequest(max(1, self.policy.min_support), "diag", 2.0, 0))
-        if isinstance(whole, SummaryReply) and isinstance(whole.summary, Summary):
-            variances = np.broadcast_to(whole.summary.total_covariance(), self.features)
-            return whole.summary.mean, np.sqrt(np.maximum(variances, 1e-300))
+        summary = self.ask_summary(SummaryRequest(max(1, self.policy.min_support), "diag", 2.0, 0))
+        if summary is not None:
+            variances = np.broadcast_to(summary.total_covariance(), self.features)
+            return summary.mean, np.sqrt(np.maximum(variances, 1e-300))
         rng = np.random.default_rng(0)
         size = max(2, self.policy.min_support)
         means = self.cell_means(Measure(rng.standard_normal((size, self.features))))

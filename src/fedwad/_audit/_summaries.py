@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._audit._session import AttackSession
-from fedwad.federation import Reply, SummaryReply, SummaryRequest
+from fedwad.federation import SummaryReply, SummaryRequest
 from fedwad.ot import (
     Calibration,
     Floats,
@@ -17,77 +17,82 @@ from fedwad.ot import (
     calibrate,
 )
 
-__all__ = ["many_summaries", "one_summary", "rare_features"]
+__all__ = [
+    "difference_cells",
+    "difference_summaries",
+    "draw_from_cells",
+    "draw_from_summary",
+    "find_rare_records",
+]
 
 _QUERIES = 60
-_TRIALS = 5  # samples, of which the one with the most similar numbers of splits is taken
+_TRIALS = 5  # synthetic samples, of which one is taken
 _SINGLE = 1e-6  # relative error up to which a feature deviates in one record only
 
 
-def one_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
-    """n draws from the cells of one summary, each a Gaussian with its mean and the pooled
-    covariance; class by class, if there are labels and the site answers about them."""
-    by_class = _by_class(session, rng) if session.has_labels else None
+def draw_from_summary(session: AttackSession, rng: np.random.Generator) -> Floats:
+    """n draws from one summary; class by class, if the site has labels and answers about them."""
+    by_class = _draw_by_class(session, rng) if session.has_labels else None
     if by_class is not None:
         return by_class
-    summary = _summary(session.ask(SummaryRequest(min(10, session.max_support), "auto", 2.0, 0)))
-    if summary is None:
-        return session.nothing
+    request = SummaryRequest(min(10, session.max_support), "auto", 2.0, 0)
+    summary = session.ask_summary(request)
+    return session.no_guesses if summary is None else draw_from_cells(session, summary, rng)
+
+
+def draw_from_cells(session: AttackSession, summary: Summary, rng: np.random.Generator) -> Floats:
+    """n draws from Gaussians with the means of the cells and their pooled covariance."""
     cells = rng.choice(len(summary.weights), size=session.count, p=summary.weights)
-    within = summary.within
     noise = rng.standard_normal((session.count, session.features))
-    if within.ndim == 2:
-        values, vectors = np.linalg.eigh(within)
+    if summary.within.ndim == 2:
+        values, vectors = np.linalg.eigh(summary.within)
         noise = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
     else:
-        noise = noise * np.sqrt(within)
+        noise = noise * np.sqrt(summary.within)
     return np.asarray(summary.means[cells] + noise)
 
 
-def _by_class(session: AttackSession, rng: np.random.Generator) -> Floats | None:
-    """Draws class by class. Of several samples, the one whose numbers of splits are most similar
-    to those of the site is taken."""
+def _draw_by_class(session: AttackSession, rng: np.random.Generator) -> Floats | None:
+    """Draws class by class: of several, those whose calibration is most similar to the site's."""
     request = SummaryRequest(min(10, session.max_support), "auto", 2.0, 0, "diag")
     reply = session.ask(request)
     if not isinstance(reply, SummaryReply) or not isinstance(reply.summary, LabelledSummary):
         return None
     parts, known = reply.summary.parts, reply.calibration
-    drawings = [SyntheticSample.of(part) for part in parts]
+    samples = [SyntheticSample.of(part) for part in parts]
     codes = np.repeat(np.arange(len(parts)), [part.count for part in parts])
-    best, least = session.nothing, np.inf
+    best, smallest = session.no_guesses, np.inf
     for _ in range(1 if known is None else _TRIALS):
-        sizes = ((one, one.summary.count) for one in drawings)
-        drawn = np.concatenate([one.draw(size, rng).points for one, size in sizes])
-        misfit = 0.0
+        points = np.concatenate([one.draw(one.summary.count, rng).points for one in samples])
+        difference = 0.0
         if known is not None:
             kind = reply.summary.covariance_type
-            own = calibrate(Measure(drawn), request.cells, kind, codes=codes)
-            misfit = _misfit(own, known)
-        if misfit < least:
-            best, least = drawn, misfit
+            calibration = calibrate(Measure(points), request.cells, kind, codes=codes)
+            difference = _calibration_difference(calibration, known)
+        if difference < smallest:
+            best, smallest = points, difference
     return best
 
 
-def _misfit(own: Calibration, known: Calibration) -> float:
-    """How far the numbers of splits of a sample are from those of the site."""
-    pairs = ((own.noise, known.noise), (own.noise_quarter, known.noise_quarter))
-    misfit = sum(abs(np.log(max(a, 1e-300) / max(b, 1e-300))) for a, b in pairs)
-    if own.features is not None and known.features is not None:
-        misfit += float(np.abs(own.features - known.features).sum())
-    return float(misfit)
+def _calibration_difference(one: Calibration, other: Calibration) -> float:
+    pairs = ((one.noise, other.noise), (one.noise_quarter, other.noise_quarter))
+    difference = sum(abs(np.log(max(a, 1e-300) / max(b, 1e-300))) for a, b in pairs)
+    if one.features is not None and other.features is not None:
+        difference += float(np.abs(one.features - other.features).sum())
+    return float(difference)
 
 
-def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """One summary with a full covariance: a feature that is constant for all records but one
-    reveals that record.
+def find_rare_records(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """Records that alone differ in a feature from all others, from a full covariance.
 
     Let x_j = b for all records but one, x*. The total moments contain v = n E[x_j - b] = x*_j - b
     and n E[(x_j - b)^2], which is v^2 if there is only one such record. Then
     n E[(x_j - b) x] / v = x* in all features.
     """
-    summary = _summary(session.ask(SummaryRequest(min(10, session.max_support), "full", 2.0, 0)))
+    request = SummaryRequest(min(10, session.max_support), "full", 2.0, 0)
+    summary = session.ask_summary(request)
     if summary is None or (summary.within.ndim < 2 and summary.factors is None):
-        return session.nothing
+        return session.no_guesses
     within = (
         summary.covariance
         if summary.factors is None
@@ -101,12 +106,11 @@ def rare_features(session: AttackSession, rng: np.random.Generator) -> Floats:  
         square = n * (second[j, j] - 2 * base * mean[j] + base**2)
         if value != 0 and abs(square / value**2 - 1) < _SINGLE:
             found.append(n * (second[j] - base * mean) / value)
-    return np.array(found[:n]) if found else session.nothing
+    return np.array(found[:n]) if found else session.no_guesses
 
 
-def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    """Ask for summaries with different cells and seeds: two cells that differ by one record
-    reveal it.
+def difference_summaries(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    """Records by which two cells differ, from summaries with different cells and seeds.
 
     The weights give the number of records in a cell. For cells of c and c + 1 records, the
     candidate is the difference of their sums. If the cells are equal except for one record, the
@@ -120,35 +124,27 @@ def many_summaries(session: AttackSession, rng: np.random.Generator) -> Floats: 
         request = SummaryRequest(
             max(1, max_cells - k // 20), "spherical", 2.0, k, calibration=False
         )
-        summary = _summary(session.ask(request))
+        summary = session.ask_summary(request)
         if summary is None:
-            if session.is_hopeless:
+            if session.should_stop:
                 break
             continue
         counts.append(np.rint(summary.weights * session.count).astype(np.int64))
         means.append(summary.means)
     if not means:
-        return session.nothing
-    return candidates(np.concatenate(counts), np.concatenate(means), session.count)
+        return session.no_guesses
+    return difference_cells(np.concatenate(counts), np.concatenate(means), session.count)
 
 
-def candidates(counts: NDArray[np.int64], means: Floats, max_candidates: int) -> Floats:
-    """Distinct differences between sums of cells of c and c + 1 records, nearest to their cell
-    first."""
+def difference_cells(counts: NDArray[np.int64], means: Floats, max_candidates: int) -> Floats:
+    """Distinct differences of the sums of cells of c and c + 1 records, nearest to a cell first."""
     fewer, more = np.nonzero(counts[None, :] - counts[:, None] == 1)
     if not len(fewer):
         return np.asarray(means[:max_candidates])
     found = means[fewer] + counts[more][:, None] * (means[more] - means[fewer])
-    order = np.argsort(((found - means[fewer]) ** 2).sum(axis=1), kind="stable")[
-        : 20 * max_candidates
-    ]
+    squares = ((found - means[fewer]) ** 2).sum(axis=1)
+    order = np.argsort(squares, kind="stable")[: 20 * max_candidates]
     size = float(np.abs(means).max()) or 1.0
     rounded = np.round(found[order] / (1e-8 * size))
     _, first = np.unique(rounded, axis=0, return_index=True)
     return np.asarray(found[order][np.sort(first)][:max_candidates])
-
-
-def _summary(reply: Reply | None) -> Summary | None:
-    if isinstance(reply, SummaryReply) and isinstance(reply.summary, Summary):
-        return reply.summary
-    return None

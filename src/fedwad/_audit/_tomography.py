@@ -23,22 +23,22 @@ __all__ = ["tomography"]
 
 _MAX_QUERIES = 120
 _MOST_BLOCK = 40  # records; larger blocks were never reconstructed
-_STARTS, _AVERAGED, _NEWTON = 6, 300, 60
+_STARTS, _AVERAGING_STEPS, _NEWTON_STEPS = 6, 300, 60
 _SMALL_BLOCK = 6  # records; for larger blocks a second start never helped
 _DAMPING = 0.02
-_FITS = 1e-9
+_TOLERANCE = 1e-9
 _LARGEST = 1000  # records; beyond, the fit would take hours
 
 
 @dataclass(frozen=True)
-class _Views:
+class _Projections:
     """Directions (L, 2) in the plane, block means along them (L, S), and n."""
 
     directions: Floats
     means: Floats
     count: int
 
-    def members(self, points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def assign_blocks(self, points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Records in the order of each direction, and the block of each record: (L, n) both."""
         order = np.argsort(points @ self.directions.T, axis=0, kind="stable").T
         blocks = np.empty_like(order)
@@ -50,7 +50,7 @@ class _Views:
 
     def residuals(self, points: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Observed minus fitted block means (L, S), and the block of each record (L, n)."""
-        order, blocks = self.members(points)
+        order, blocks = self.assign_blocks(points)
         along = np.take_along_axis((points @ self.directions.T).T, order, axis=1)
         return self.means - along.reshape(*self.means.shape, -1).mean(axis=2), blocks
 
@@ -65,20 +65,22 @@ def tomography(session: AttackSession, rng: np.random.Generator) -> Floats:
     size = _largest_divisor(count, min(session.max_support, count // 2))
     if size < max(2, session.policy.min_support) or count // size > _MOST_BLOCK or count > _LARGEST:
         return _one_round(session)
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     plane = np.ones((1, 1))
     if session.features > 1:
         plane = np.linalg.qr(rng.standard_normal((session.features, 2)))[0].T
-    directions, replies = _queried(session, plane, mean, float(scale.mean()), size)
+    directions, replies = _query_lines(session, plane, mean, float(scale.mean()), size)
     if not len(replies):
-        return session.nothing
+        return session.no_guesses
     if session.features < 2 or len(replies) < 3:
         return np.asarray(mean + np.concatenate(replies))
-    views = _Views(directions, np.einsum("lsd,ld->ls", replies, directions @ plane), count)
-    points = _fitted(views, rng)
+    projections = _Projections(
+        directions, np.einsum("lsd,ld->ls", replies, directions @ plane), count
+    )
+    points = _fit_points(projections, rng)
     if session.features == 2:  # the plane contains all records
         return np.asarray(mean + points @ plane)
-    return np.asarray(mean + _all_features(views, points, replies))
+    return np.asarray(mean + _solve_records(projections, points, replies))
 
 
 def _one_round(session: AttackSession) -> Floats:
@@ -86,10 +88,10 @@ def _one_round(session: AttackSession) -> Floats:
     size = min(session.max_support, max(1, session.policy.min_support))
     support = np.random.default_rng(0).standard_normal((size, session.features))
     means = session.cell_means(Measure(support))
-    return session.nothing if means is None else means
+    return session.no_guesses if means is None else means
 
 
-def _queried(
+def _query_lines(
     session: AttackSession, plane: Floats, mean: Floats, scale: float, size: int
 ) -> tuple[Floats, Floats]:
     """Directions in the plane (L, 2) that were answered, and centred cell means (L, S, d)."""
@@ -106,40 +108,40 @@ def _queried(
     return directions[: len(replies)], np.array(replies)
 
 
-def _fitted(views: _Views, rng: np.random.Generator) -> Floats:
+def _fit_points(projections: _Projections, rng: np.random.Generator) -> Floats:
     """Points in the plane whose block means agree best with the replies, from a few starts."""
-    scale = float(views.means.std()) or 1.0
-    best, least = None, np.inf
-    small = views.count <= _SMALL_BLOCK * views.means.shape[1]
+    scale = float(projections.means.std()) or 1.0
+    best, smallest = None, np.inf
+    small = projections.count <= _SMALL_BLOCK * projections.means.shape[1]
     for _ in range(_STARTS if small else 1):
-        points = scale * rng.standard_normal((views.count, 2))
-        for _ in range(_AVERAGED):
-            residuals, blocks = views.residuals(points)
+        points = scale * rng.standard_normal((projections.count, 2))
+        for _ in range(_AVERAGING_STEPS):
+            residuals, blocks = projections.residuals(points)
             back = np.take_along_axis(residuals, blocks, axis=1)
-            points = points + 2 / len(views.directions) * back.T @ views.directions
-        for _ in range(_NEWTON):
-            residuals, blocks = views.residuals(points)
+            points = points + 2 / len(projections.directions) * back.T @ projections.directions
+        for _ in range(_NEWTON_STEPS):
+            residuals, blocks = projections.residuals(points)
             size = float(np.sqrt((residuals**2).mean()))
-            if size < least:
-                best, least = points, size
-            if size <= _FITS * scale:
+            if size < smallest:
+                best, smallest = points, size
+            if size <= _TOLERANCE * scale:
                 return points
-            points = points + _step(views, residuals, blocks)
+            points = points + _newton_step(projections, residuals, blocks)
     assert best is not None  # noqa: S101
     return best
 
 
-def _step(views: _Views, residuals: Floats, blocks: NDArray[np.int64]) -> Floats:
+def _newton_step(projections: _Projections, residuals: Floats, blocks: NDArray[np.int64]) -> Floats:
     """A damped Gauss-Newton step with the members of each block fixed."""
     from scipy import sparse
 
     rows, columns, n = (
-        _entries(blocks, views.means.shape[1]),
-        np.tile(np.arange(views.count), len(blocks)),
-        views.count,
+        _row_indices(blocks, projections.means.shape[1]),
+        np.tile(np.arange(projections.count), len(blocks)),
+        projections.count,
     )
-    share = views.means.shape[1] / n
-    values = [np.repeat(views.directions[:, axis], n) * share for axis in (0, 1)]
+    share = projections.means.shape[1] / n
+    values = [np.repeat(projections.directions[:, axis], n) * share for axis in (0, 1)]
     matrix = sparse.csr_matrix(
         (np.concatenate(values), (np.tile(rows, 2), np.concatenate([columns, columns + n]))),
         shape=(residuals.size, 2 * n),
@@ -149,15 +151,15 @@ def _step(views: _Views, residuals: Floats, blocks: NDArray[np.int64]) -> Floats
     return np.asarray(np.linalg.solve(normal, matrix.T @ residuals.ravel()).reshape(2, n).T)
 
 
-def _all_features(views: _Views, points: Floats, replies: Floats) -> Floats:
+def _solve_records(projections: _Projections, points: Floats, replies: Floats) -> Floats:
     """Records from the means of blocks whose members are known, by least squares."""
     from scipy import sparse
 
-    _, blocks = views.members(points)
-    n, blocks_each = views.count, views.means.shape[1]
+    _, blocks = projections.assign_blocks(points)
+    n, blocks_each = projections.count, projections.means.shape[1]
     columns = np.tile(np.arange(n), len(blocks))
     matrix = sparse.csr_matrix(
-        (np.full(blocks.size, blocks_each / n), (_entries(blocks, blocks_each), columns)),
+        (np.full(blocks.size, blocks_each / n), (_row_indices(blocks, blocks_each), columns)),
         shape=(len(blocks) * blocks_each, n),
     )
     right = replies.reshape(-1, replies.shape[2])
@@ -165,5 +167,5 @@ def _all_features(views: _Views, points: Floats, replies: Floats) -> Floats:
     return np.asarray(solved)
 
 
-def _entries(blocks: NDArray[np.int64], blocks_each: int) -> NDArray[np.int64]:
+def _row_indices(blocks: NDArray[np.int64], blocks_each: int) -> NDArray[np.int64]:
     return np.asarray((np.arange(len(blocks))[:, None] * blocks_each + blocks).ravel())

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from fedwad._audit._curve import random_direction
 from fedwad._audit._session import AttackSession
 from fedwad.federation import EvaluateRequest, Evaluation, TrainReply, TrainRequest
 from fedwad.ot import Floats
 
-__all__ = ["counted_tests", "inverted_updates"]
+__all__ = ["bisect_by_tests", "invert_update"]
 
 _SIZES = (512, 256, 64)  # of the built-in network
 _SMALL = 1e-3  # of weights, so that all units are in their linear part
@@ -25,17 +26,15 @@ _HALVINGS, _FAR, _TURN = 30, 50.0, 1e-2
 _MOST_FEATURES = 16  # of counting: each takes a message for every halving
 
 
-def inverted_updates(session: AttackSession, rng: np.random.Generator) -> Floats:
+def invert_update(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Records from one round of training on all samples at once."""
-    d = session.features
-    direction = rng.standard_normal(d)
-    direction /= np.linalg.norm(direction)
-    scale = session.clip_norm
+    d, scale = session.features, session.clip_norm
+    direction = random_direction(d, rng)
     thresholds = np.linspace(-1.0, 1.0, _SIZES[0]) * scale / 1.01
     first = np.tile(_SMALL * direction / scale, (_SIZES[0], 1))
-    weights = _network(session, first, -_SMALL * thresholds / scale, (1.0, 0.0), (0.0, 0.0))
+    weights = _build_weights(session, first, -_SMALL * thresholds / scale, (1.0, 0.0), (0.0, 0.0))
     request = TrainRequest(
-        **_fields(session, weights),
+        **_request_fields(session, weights),
         epochs=(1,),
         layers=("all",),
         batch_size=session.count,
@@ -46,55 +45,55 @@ def inverted_updates(session: AttackSession, rng: np.random.Generator) -> Floats
     )
     reply = session.ask(request)
     if not isinstance(reply, TrainReply) or len(reply.weights) != len(weights):
-        return session.nothing
+        return session.no_guesses
     change = (weights - reply.weights).astype(np.float64)
     slopes = change[: _SIZES[0] * d].reshape(_SIZES[0], d)
     sides = change[_SIZES[0] * d : _SIZES[0] * (d + 1)]
     sums, shares = -np.diff(slopes, axis=0), -np.diff(sides)
     filled = np.abs(shares) > _FILLED * np.abs(shares).max()
     if not filled.any():
-        return session.nothing
+        return session.no_guesses
     found = sums[filled] / shares[filled][:, None]
     return np.asarray(found[np.isfinite(found).all(axis=1)])
 
 
-def counted_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def bisect_by_tests(session: AttackSession, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     """The outermost record along one direction, from how many records a network classifies right.
 
     Directions that are turned a little find the same record, and give all its features.
     """
     d = session.features
     if d > _MOST_FEATURES:
-        return session.nothing
+        return session.no_guesses
     turned = np.eye(d)[0] + _TURN * np.eye(d)
-    farthest = [_farthest(session, direction) for direction in turned]
+    farthest = [_find_farthest(session, direction) for direction in turned]
     if None in farthest:
-        return session.nothing
+        return session.no_guesses
     return np.asarray(np.linalg.solve(turned, np.array(farthest, dtype=np.float64)))[None]
 
 
-def _farthest(session: AttackSession, direction: Floats) -> float | None:
+def _find_farthest(session: AttackSession, direction: Floats) -> float | None:
     """The coordinate of the last record along a direction, by bisection."""
     ask = partial(_count_correct, session, direction)
-    none, low, high = ask(_FAR * session.clip_norm), 0.0, 2.0 * session.clip_norm
+    correct_beyond, low, high = ask(_FAR * session.clip_norm), 0.0, 2.0 * session.clip_norm
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        seen = ask(middle)
-        if seen is None or none is None:
+        correct = ask(middle)
+        if correct is None or correct_beyond is None:
             return None
-        low, high = (low, middle) if seen == none else (middle, high)
+        low, high = (low, middle) if correct == correct_beyond else (middle, high)
     return high
 
 
 def _count_correct(session: AttackSession, direction: Floats, threshold: float) -> int | None:
     first, bias = np.zeros((_SIZES[0], session.features)), np.zeros(_SIZES[0])
     first[0], bias[0] = direction, -threshold
-    weights = _network(session, first, bias, (0.0, 1e6), (1e-6, 0.0))
-    reply = session.ask(EvaluateRequest(**_fields(session, weights)))
+    weights = _build_weights(session, first, bias, (0.0, 1e6), (1e-6, 0.0))
+    reply = session.ask(EvaluateRequest(**_request_fields(session, weights)))
     return reply.correct if isinstance(reply, Evaluation) else None
 
 
-def _network(
+def _build_weights(
     session: AttackSession,
     first: Floats,
     bias: Floats,
@@ -111,7 +110,7 @@ def _network(
     return np.concatenate([np.ravel(part) for part in layers]).astype(np.float32)
 
 
-def _fields(session: AttackSession, weights: Any) -> dict[str, Any]:
+def _request_fields(session: AttackSession, weights: Any) -> dict[str, Any]:
     return {
         "run": "audit",
         "times_trained": 0,

@@ -21,18 +21,18 @@ from fedwad.federation import (
 )
 from fedwad.ot import Floats, Summary
 
-__all__ = ["differences"]
+__all__ = ["difference_versions"]
 
 
-def differences(session: AttackSession, rng: np.random.Generator) -> Floats:
+def difference_versions(session: AttackSession, rng: np.random.Generator) -> Floats:
     """The record that joined between two replies to the same request, on one ledger."""
     record, n = int(rng.integers(session.count)), session.count
     for request in _requests(session):
-        before, after = session.before_and_after(record, request)
+        before, after = session.ask_before_and_after(record, request)
         old, new = _mean(before), _mean(after)
         if old is not None and new is not None:
             return np.asarray(n * new - (n - 1) * old)[None]
-    return session.nothing
+    return session.no_guesses
 
 
 def _requests(session: AttackSession) -> list[Request]:
@@ -46,8 +46,8 @@ def _requests(session: AttackSession) -> list[Request]:
         BlocksRequest(),
         PrototypesRequest(1, "class", "free", 0),
     ]
-    own = [request for request in found if session.uses(type(request).kind)]
-    return [request for request in own if session.can(type(request).kind)] or own[:1]
+    used = [request for request in found if session.uses(type(request).kind)]
+    return [request for request in used if session.may_ask(type(request).kind)] or used[:1]
 
 
 def _mean(reply: Reply | None) -> Floats | None:

@@ -206,8 +206,8 @@ def _unit_factor(one: ColumnStatistics, other: ColumnStatistics) -> float | None
 def _rescaled(log_std_ratio: float, log_difference: float, same_count: bool) -> bool:
     """Whether mean and standard deviation differ by one factor, as in rows in a different unit.
 
-    `log_difference` is that of the two factors' logarithms. Independent sites of some
-    hundred rows are a few percent log_difference, so a factor near 1 needs a closer match.
+    `log_difference` is that of the two factors' logarithms. It is a few percent between independent
+    sites of some hundred rows, so a factor near 1 needs a closer match.
     """
     if abs(log_std_ratio) > _OTHER_SCALE:
         return bool(abs(log_difference) < _SAME_SHAPE)

@@ -18,12 +18,12 @@ from fedwad._audit._session import AttackSession
 from fedwad.federation import TransportReply, TransportRequest
 from fedwad.ot import Floats, Measure
 
-__all__ = ["permuted"]
+__all__ = ["invert_two_rounds"]
 
 
-def permuted(session: AttackSession, rng: np.random.Generator) -> Floats:
+def invert_two_rounds(session: AttackSession, rng: np.random.Generator) -> Floats:
     """Two rounds with S = n points, each with its own secret t."""
-    mean, scale = session.rough_moments()
+    mean, scale = session.estimate_moments()
     starts, moves = [], []
     for k in range(2):
         support = Measure(
@@ -32,7 +32,7 @@ def permuted(session: AttackSession, rng: np.random.Generator) -> Floats:
         t = float(rng.uniform(0.25, 0.75))  # drawn by the client; used nowhere below
         reply = session.ask(TransportRequest("audit", support, t, 2.0, "barycentric", False))
         if not isinstance(reply, TransportReply) or len(reply.interpolant) != session.count:
-            return session.nothing
+            return session.no_guesses
         starts.append(support.points)
         moves.append(reply.interpolant.points - support.points)
     if session.features == 1:
