@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwad.experiments.coresets import METHODS, measure_one
+from fedwad.experiments.coresets import METHODS, measure_method
 
 
 def measure(epochs: int = 3) -> list[dict[str, Any]]:
@@ -13,7 +13,7 @@ def measure(epochs: int = 3) -> list[dict[str, Any]]:
     as it needs."""
     rows: list[dict[str, Any]] = []
     for method in METHODS:
-        (row,) = measure_one("mnist", 2, method, clients=100, samples=200, epochs=epochs)
+        (row,) = measure_method("mnist", 2, method, clients=100, samples=200, epochs=epochs)
         plain = {key: value for key, value in row.items() if not isinstance(value, list)}
         exact = rows[0]["W2"] if rows else row["W2"]
         rows.append(

@@ -15,7 +15,7 @@ from fedwad.experiments import _boosting_setting, boosting, experiment
 from fedwad.experiments._authors_draws import authors_draws
 from fedwad.experiments._boosting_claims import draw, judge
 from fedwad.experiments._boosting_paper import PAPERS
-from fedwad.experiments._boosting_setting import Setting, divided
+from fedwad.experiments._boosting_setting import Setting, partitions
 
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="PyTorch (the extra learn) is not installed"
@@ -32,7 +32,7 @@ def digits():
         "train": (X[:half].astype(np.float32) / 16, y[:half]),
         "test": (X[half:].astype(np.float32) / 16, y[half:]),
     }
-    divided.cache_clear()
+    partitions.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_boosting_setting, "pixels", lambda _, split: parts[split])
         patch.setattr(_boosting_setting, "_codes", lambda _: parts["train"][0])
@@ -41,7 +41,7 @@ def digits():
 
             patch.setattr(_boosting_training, "pixels", lambda _, split: parts[split])
         yield parts
-    divided.cache_clear()
+    partitions.cache_clear()
 
 
 def made_up(accuracy, data=("mnist",), ari=1.0):
@@ -83,10 +83,10 @@ class TestTasks:
 
         full, quick = (boosting.EXPERIMENT.tasks(few) for few in (False, True))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        assert not any(boosting.EXPERIMENT.leaves_out(**task) for task in full + quick)
+        assert not any(boosting.EXPERIMENT.skip_reason(**task) for task in full + quick)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        assert not any(boosting.EXPERIMENT.leaves_out(**task) for task in quick)
-        kept = [task for task in full if boosting.EXPERIMENT.leaves_out(**task) is None]
+        assert not any(boosting.EXPERIMENT.skip_reason(**task) for task in quick)
+        kept = [task for task in full if boosting.EXPERIMENT.skip_reason(**task) is None]
         assert {(task["data"], task["clients"], task["training"]) for task in kept} == {
             ("mnist", 20, "ours")
         }
@@ -111,18 +111,18 @@ class TestTheAuthorsDraws:
         run = training.Run(setting, (0,) * 20, "fedavg", "draws")
         labels = digits["train"][1], digits["test"][1]
         drawn = authors_draws(*labels, 20, "groups", 1)
-        steps = list(training._steps(run, list(training.rows_of(run)[0]), 0))
+        steps = list(training._steps(run, list(training.client_rows(run)[0]), 0))
         assert [step.ranking[: step.count] for step in steps] == [
             tuple(f"client{client:03d}" for client in own) for own in drawn.rounds
         ]
-        for own, rows in zip((drawn.train, drawn.test), training.rows_of(run), strict=True):
+        for own, rows in zip((drawn.train, drawn.test), training.client_rows(run), strict=True):
             assert all(np.array_equal(own[int(name[6:])], rows[name]) for name in rows)
-        training._drawn.cache_clear()
+        training._authors_draws.cache_clear()
 
 
 class TestDealing:
     def test_as_the_authors_deal_two_portions_each_of_classes_in_equal_portions(self, digits):
-        train, test = divided(Setting("mnist", 20, "drawn", 0))
+        train, test = partitions(Setting("mnist", 20, "drawn", 0))
         classes = (train.counts > 0).sum(axis=1)
         assert set(classes.tolist()) == {
             1,
@@ -137,7 +137,7 @@ class TestDealing:
 
     @pytest.mark.usefixtures("digits")
     def test_samples_of_the_quick_version(self):
-        train, _ = divided(Setting("mnist", 10, "groups", 0, 60))
+        train, _ = partitions(Setting("mnist", 10, "groups", 0, 60))
         assert train.sizes.tolist() == [60] * 10
 
 

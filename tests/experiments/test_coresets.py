@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from fedwad._coreset.paper import _gradient, _on_support
 from fedwad._distance.rounds import FedWaDLoop
 from fedwad.experiments import coresets, experiment
-from fedwad.experiments.coresets import METHODS, centralised, covered
+from fedwad.experiments.coresets import METHODS, count_classes, pooled_coreset
 from fedwad.federation import TransportReply
 from fedwad.ot import Measure, solve
 
@@ -52,8 +52,8 @@ def test_pictures_and_verdicts_of_what_the_paper_saw(quick):
 
 def test_without_a_gpu_the_papers_epochs_are_left_out(monkeypatch):
     for there in (True, False):
-        monkeypatch.setattr(coresets, "_cuda", lambda there=there: there)
-        left = [task for task in CORESETS.tasks(False) if CORESETS.leaves_out(**task)]
+        monkeypatch.setattr(coresets, "cuda", lambda there=there: there)
+        left = [task for task in CORESETS.tasks(False) if CORESETS.skip_reason(**task)]
         assert [task["epochs"] for task in left] == ([] if there else [1000] * 8)
 
 
@@ -108,10 +108,10 @@ def test_each_verdict_can_turn(start, change):
     assert verdict(made_up(change=lambda row: long | change(row)), start) is False
 
 
-def test_centralised_is_where_lloyds_steps_end():
+def test_pooled_coreset_is_where_lloyds_steps_end():
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.normal(3 * k, 0.1, (50, 2)) for k in range(4)])
-    atoms, distance = centralised(points, 4, starts=6)
+    atoms, distance = pooled_coreset(points, 4, starts=6)
     means = np.array([points[50 * k : 50 * (k + 1)].mean(axis=0) for k in range(4)])
     np.testing.assert_allclose(atoms[np.argsort(atoms[:, 0])], means, atol=1e-9)
     assert distance == pytest.approx(solve(Measure(points), Measure(means)).distance)
@@ -123,4 +123,4 @@ def test_covered_counts_the_commonest_class_around_each_point():
     X = rng.normal(size=(600, 2)) + 10 * np.eye(3)[y][:, :2]
     atoms = np.array([[10.0, 0.0], [0.0, 10.0], [10.2, 0.1], [0.0, 0.1]])
     expected = {np.bincount(y[np.argsort(row)[:50]]).argmax() for row in cdist(atoms, X)}
-    assert covered(atoms, X, y) == len(expected) == 3
+    assert count_classes(atoms, X, y) == len(expected) == 3

@@ -10,7 +10,8 @@ import pytest
 import fedwad
 from fedwad.errors import InputError
 from fedwad.experiments import NAMES, Claim, Experiment, experiment, reproduce
-from fedwad.experiments._experiment import axes, mean_by, pick
+from fedwad.experiments._experiment import mean_by, pick
+from fedwad.experiments._plots import axes
 from fedwad.experiments._reproduce import run
 
 
@@ -25,7 +26,7 @@ def counting(calls, fail_at=None, too_large=99):
         return [{"square": float(number**2)}]
 
     def draw(rows):
-        figure, (panel,) = axes()
+        figure, (panel,) = axes(1, 1, 4.6, 3.4)
         panel.plot(*mean_by(rows, "number", "square"))
         return {"squares": figure}
 
@@ -36,11 +37,11 @@ def counting(calls, fail_at=None, too_large=99):
     def tasks(quick):
         return [{"number": number} for number in range(3 if quick else 5)]
 
-    def leaves_out(number):
+    def skip_reason(number):
         return f"numbers from {too_large} on are too large." if number >= too_large else None
 
     return Experiment(
-        "squares", "Squares of numbers", tasks, measure, draw, judge, leaves_out=leaves_out
+        "squares", "Squares of numbers", tasks, measure, draw, judge, skip_reason=skip_reason
     )
 
 

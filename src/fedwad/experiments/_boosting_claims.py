@@ -1,18 +1,19 @@
-"""The picture of the experiment `boosting`, and the paper's claims about it."""
+"""The figures of the experiment `boosting`, and the paper's claims about it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fedwad.experiments._boosting_paper import PAPERS
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Row, axes, mean_by, pick
+from fedwad.experiments._experiment import Claim, Figures, Row, mean_by, pick
+from fedwad.experiments._plots import EXACT, OURS, PAPER, axes, legend_below, plot_means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["ALGORITHMS", "DATA", "average_uplifts", "draw", "judge", "largest_uplift"]
 
@@ -20,6 +21,7 @@ ALGORITHMS = {"fedavg": "FedAvg", "fedrep": "FedRep", "fedper": "FedPer"}
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _STRUCTURES = {"groups": "in groups", "none": "random pairs of classes"}
 _AFFINITY = "paper 10 affinity"
+#: Label, colour, line and marker of each clustering.
 _WAYS = {
     "vanilla": ("vanilla", "#888888", "-", "o"),
     _AFFINITY: ("FedWaD, affinity", PAPER, "-", "s"),
@@ -28,50 +30,40 @@ _WAYS = {
     "ours": ("ours, one message", OURS, "-", "o"),
     "true groups": ("true groups", EXACT, ":", None),
 }
-_PRINTED = ("vanilla", _AFFINITY)  # those of the paper's numbers that the picture shows
+_PRINTED = ("vanilla", _AFFINITY)  # whose numbers in the paper the figure shows
 
 
-def draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+def draw(rows: Sequence[Row]) -> Figures:
     """One figure for each dataset: accuracy by number of clients, algorithm by algorithm, with and
     without groups."""
     figures = {}
     for data in [name for name in DATA if pick(rows, data=name)]:
         figure, panels = axes(2, 3, 3.5, 2.9)
-        for line, structure in enumerate(_STRUCTURES):
-            for column, algorithm in enumerate(ALGORITHMS):
-                chosen = pick(
-                    rows, data=data, structure=structure, algorithm=algorithm, training="ours"
-                )
-                panel = panels[3 * line + column]
-                _panel(panel, chosen, (data, structure, algorithm))
-                panel.set_title(f"{ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
-                panel.set_xlabel("clients" if line else "")
-                panel.set_ylabel("" if column else f"accuracy on {DATA[data]}, %")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False
-        )
+        for panel, (structure, algorithm) in zip(
+            panels, product(_STRUCTURES, ALGORITHMS), strict=True
+        ):
+            case = {"data": data, "structure": structure, "algorithm": algorithm}
+            _plot(panel, pick(rows, **case, training="ours"), tuple(case.values()))
+            panel.set_title(f"{ALGORITHMS[algorithm]}, {_STRUCTURES[structure]}", fontsize=9)
+        for panel in panels[3:]:
+            panel.set_xlabel("clients")
+        for panel in panels[::3]:
+            panel.set_ylabel(f"accuracy on {DATA[data]}, %")
+        legend_below(figure, panels[0].get_legend_handles_labels()[0], 4)
         figures[f"boosting-{data}"] = figure
     return figures
 
 
-def _panel(panel: Axes, rows: Sequence[Row], where: tuple[str, str, str]) -> None:
+def _plot(panel: Axes, rows: Sequence[Row], case: tuple[str, ...]) -> None:
     counts = sorted({row["clients"] for row in rows})
     for way, (label, colour, style, marker) in _WAYS.items():
-        xs, values = mean_by(pick(rows, way=way), "clients", "accuracy")
-        panel.plot(xs, values, style, marker=marker, markersize=3.5, color=colour, label=label)
+        marks = {"marker": marker, "markersize": 3.5, "color": colour, "label": label}
+        plot_means(panel, pick(rows, way=way), "clients", "accuracy", style, **marks)
     for way in _PRINTED:
-        printed = [PAPERS[(*where, count, way)] for count in counts]
-        panel.errorbar(
-            counts,
-            [number.mean for number in printed],
-            [number.deviation for number in printed],
-            fmt="x",
-            capsize=2,
-            linewidth=0.8,
-            color=_WAYS[way][1],
-            label=f"the paper's numbers, {_WAYS[way][0].removeprefix('FedWaD, ')}",
-        )
+        printed = np.array([PAPERS[(*case, count, way)] for count in counts]).reshape(-1, 2)
+        label = f"the paper's numbers, {_WAYS[way][0].removeprefix('FedWaD, ')}"
+        bars: dict[str, Any] = {"fmt": "x", "capsize": 2, "linewidth": 0.8, "color": _WAYS[way][1]}
+        panel.errorbar(counts, *printed.T, **bars, label=label)
     panel.set_xscale("log")
     panel.margins(x=0.08)
     panel.set_xticks(counts, [str(count) for count in counts])
@@ -98,16 +90,19 @@ class _Cell(NamedTuple):
 
 
 def _cells(rows: Sequence[Row], data: str, structure: str, way: str) -> list[_Cell]:
-    """All cells of a column: means over seeds, which are those of vanilla."""
+    """The cells of one column of the table, for all algorithms and numbers of clients."""
     cells = []
     for algorithm in ALGORITHMS:
-        own = pick(rows, data=data, structure=structure, training="ours", algorithm=algorithm)
-        plain = dict(zip(*mean_by(pick(own, way="vanilla"), "clients", "accuracy"), strict=True))
-        for clients, accuracy in zip(
-            *mean_by(pick(own, way=way), "clients", "accuracy"), strict=True
-        ):
-            cells.append(_Cell(algorithm, clients, accuracy, plain[clients]))
+        case = {"data": data, "structure": structure, "algorithm": algorithm}
+        found = _by_clients(pick(rows, **case, training="ours"), way)
+        vanilla = _by_clients(pick(rows, **case, training="ours"), "vanilla")
+        cells += [_Cell(algorithm, n, accuracy, vanilla[n]) for n, accuracy in found.items()]
     return cells
+
+
+def _by_clients(rows: Sequence[Row], way: str, what: str = "accuracy") -> dict[int, float]:
+    """The mean accuracy over seeds for each number of clients."""
+    return dict(zip(*mean_by(pick(rows, way=way), "clients", what), strict=True))
 
 
 def _average(cells: Sequence[_Cell]) -> float:
@@ -125,7 +120,7 @@ def _claims(rows: Sequence[Row], data: str) -> list[Claim]:
     uplift = {structure: _average(cells) for structure, cells in found.items()}
     ours = {structure: _average(_cells(rows, data, structure, "ours")) for structure in _STRUCTURES}
     return [
-        _recovers(rows, data),
+        _recovers_groups(rows, data),
         Claim(
             f"{name}: where clients are in groups, clustering always improves FedAvg, FedRep and"
             " FedPer.",
@@ -134,12 +129,12 @@ def _claims(rows: Sequence[Row], data: str) -> list[Claim]:
             f" smallest: {min(found['groups'], key=lambda cell: cell.uplift)}",
         ),
         _without_groups(name, found["none"], uplift["none"], ours["none"]),
-        _fedrep(rows, data, found),
+        _fedrep_gains(rows, data, found),
         _most_efficient(rows, data),
     ]
 
 
-def _recovers(rows: Sequence[Row], data: str) -> Claim:
+def _recovers_groups(rows: Sequence[Row], data: str) -> Claim:
     found, perfect = [], True
     for clients in sorted({row["clients"] for row in pick(rows, data=data, structure="groups")}):
         here = pick(rows, data=data, structure="groups", clients=clients, training="ours")
@@ -164,7 +159,7 @@ def _without_groups(name: str, cells: Sequence[_Cell], uplift: float, ours: floa
     )
 
 
-def _fedrep(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]) -> Claim:
+def _fedrep_gains(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]) -> Claim:
     """The largest uplifts of FedRep, judged where the paper's own largest was measured."""
     claimed = {"mnist": {"groups": 29, "none": 36}, "cifar10": {"groups": 9, "none": 19}}[data]
     most = {structure: largest_uplift(rows, data, structure, "fedrep") for structure in found}
@@ -184,7 +179,9 @@ def _fedrep(rows: Sequence[Row], data: str, found: Mapping[str, Sequence[_Cell]]
         for key in claimed
     )
     text = f"{DATA[data]}: FedRep gains up to {claimed['groups']} points in groups and"
-    return Claim(f"{text} {claimed['none']} without.", holds, sentence + _as_theirs(rows, data))
+    return Claim(
+        f"{text} {claimed['none']} without.", holds, sentence + _as_in_their_code(rows, data)
+    )
 
 
 def _all_of(parts: Iterable[bool | None]) -> bool | None:
@@ -206,15 +203,14 @@ def _printed_uplift(data: str, structure: str, clients: int) -> float:
     return affinity - vanilla
 
 
-def _as_theirs(rows: Sequence[Row], data: str) -> str:
+def _as_in_their_code(rows: Sequence[Row], data: str) -> str:
     """The largest uplifts of FedRep as in the authors' code, and their numbers of clients."""
     theirs = pick(rows, data=data, training="authors", algorithm="fedrep")
     found = []
     for structure, words in (("groups", "in groups"), ("drawn", "without")):
-        own = pick(theirs, structure=structure)
+        chosen = pick(theirs, structure=structure)
         vanilla, clustered = (
-            dict(zip(*mean_by(pick(own, way=way), "clients", "mean of clusters"), strict=True))
-            for way in ("vanilla", _AFFINITY)
+            _by_clients(chosen, way, "mean of clusters") for way in ("vanilla", _AFFINITY)
         )
         if clustered:
             most, clients = max((clustered[n] - vanilla[n], n) for n in clustered)
@@ -238,7 +234,7 @@ def average_uplifts(rows: Sequence[Row], data: str) -> dict[str, dict[str, float
     found = {}
     for structure in _STRUCTURES:
         columns = {
-            way: _cells(rows, data, structure, way) for way in (*_WAYS,) if way.startswith("paper")
+            way: _cells(rows, data, structure, way) for way in _WAYS if way.startswith("paper")
         }
         common = set.intersection(*({cell[:2] for cell in cells} for cells in columns.values()))
         found[structure] = {
@@ -253,10 +249,8 @@ def average_uplifts(rows: Sequence[Row], data: str) -> dict[str, dict[str, float
 def _most_efficient(rows: Sequence[Row], data: str) -> Claim:
     uplifts, first = [], True
     for structure, means in average_uplifts(rows, data).items():
-        words = _STRUCTURES[structure]
-        uplifts.append(
-            f"{words}: {', '.join(f'{way} {value:+.1f}' for way, value in means.items())}"
-        )
+        listed = ", ".join(f"{way} {value:+.1f}" for way, value in means.items())
+        uplifts.append(f"{_STRUCTURES[structure]}: {listed}")
         first &= means["affinity"] >= max(means.values()) - 0.05
     text = (
         f"{DATA[data]}: of the three ways to cluster, the affinity is the most efficient and"

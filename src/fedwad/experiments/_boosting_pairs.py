@@ -16,17 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedwad.experiments._coreset_epochs import cell_means, squared_distances
 from fedwad.ot import Floats
 
 __all__ = ["all_pairs"]
 
-_SMALLEST = 1e-3  # e as a part of the mean cost
-_FIRST, _LATER, _LAST = (
-    150,
-    40,
-    100,
-)  # iterations at a cold start, after a small move, and for the distance
-_NUMBERS = 2_000_000_000  # of float32 in one chunk of pairs
+_LAST_E = 1e-3  # e as a fraction of the mean cost
+_COLD_STEPS, _WARM_STEPS = 150, 40  # Sinkhorn iterations in the first round and in the others
+_FINAL_STEPS = 100  # for midpoints and for the distance
+_MEMORY = 2_000_000_000  # numbers of float32 in one chunk of pairs
 
 
 def all_pairs(
@@ -39,16 +37,12 @@ def all_pairs(
     """The paper's estimates d_mu + d_nu, (N, N); clients must hold equally many samples each."""
     points = torch.stack([_augmented(X, y, device) for X, y in clients.values()])
     pairs = np.array(list(combinations(range(len(points)), 2)))
-    chunk = max(1, _NUMBERS // (2 * points.shape[1] * (points.shape[2] + 4 * support)))
+    chunk = max(1, _MEMORY // (2 * points.shape[1] * (points.shape[2] + 4 * support)))
     found = np.zeros((len(points), len(points)))
     for number, some in enumerate(np.array_split(pairs, -(-len(pairs) // chunk))):
         rng = torch.Generator(device).manual_seed(seed * 1000 + number)
-        values = (
-            _lockstep(points, torch.as_tensor(some, device=device), support, rounds, rng)
-            .cpu()
-            .numpy()
-        )
-        found[some[:, 0], some[:, 1]] = found[some[:, 1], some[:, 0]] = values
+        values = _estimates(points, torch.as_tensor(some, device=device), support, rounds, rng)
+        found[some[:, 0], some[:, 1]] = found[some[:, 1], some[:, 0]] = values.cpu().numpy()
     return found
 
 
@@ -64,41 +58,35 @@ def _augmented(X: Floats, y: NDArray[np.int64], device: str) -> Tensor:
     return result
 
 
-def _lockstep(
+def _estimates(
     points: Tensor, pairs: Tensor, support: int, rounds: int, rng: torch.Generator
 ) -> Tensor:
+    """FedWaD's estimate for each of P pairs."""
     both = points[pairs]  # (P, 2, n, D)
     pooled = both.flatten(1, 2)
     noise = torch.randn((len(pairs), support, points.shape[2]), device=points.device, generator=rng)
     z = pooled.mean(1, keepdim=True) + pooled.std(1, correction=0, keepdim=True) * noise
     potentials = None
     for number in range(rounds):
-        plan, potentials = _transport(both, z, potentials, _FIRST if number == 0 else _LATER)
-        means = plan.transpose(2, 3) @ both / plan.sum(2)[..., None]  # (P, 2, S, D)
-        moved = (means + z[:, None]) / 2
-        z = _middle(moved[:, 0], moved[:, 1])
-    plan, _ = _transport(both, z, potentials, _LAST)
-    cost = _cost(both, z)
+        steps = _COLD_STEPS if number == 0 else _WARM_STEPS
+        plan, potentials = _transport(both, z, potentials, steps)
+        moved = (cell_means(plan, both) + z[:, None]) / 2  # (P, 2, S, D)
+        z = _midpoints(moved[:, 0], moved[:, 1])
+    plan, _ = _transport(both, z, potentials, _FINAL_STEPS)
+    cost = squared_distances(both, z[:, None])
     return (plan * cost).sum((2, 3)).clamp(min=0).sqrt().sum(1)
-
-
-def _cost(x: Tensor, z: Tensor) -> Tensor:
-    """Squared distances (P, 2, n, S)."""
-    cross = x @ z[:, None].transpose(2, 3)
-    return ((x**2).sum(3)[..., None] + (z**2).sum(2)[:, None, None, :] - 2 * cross).clamp(min=0)
 
 
 def _transport(x: Tensor, z: Tensor, g: Tensor | None, steps: int) -> tuple[Tensor, Tensor]:
     """An entropic plan (P, 2, n, S) between equal weights, and the potentials of its columns."""
-    cost = _cost(x, z)
+    cost = squared_distances(x, z[:, None])
     n, size = cost.shape[2:]
-    unit = cost.mean((2, 3), keepdim=True)
-    cost = cost / unit
+    cost = cost / cost.mean((2, 3), keepdim=True)
     cold = g is None
     potential = torch.zeros_like(cost[:, :, :1]) if g is None else g
-    f, e = torch.zeros_like(cost[:, :, :, :1]), _SMALLEST
+    f, e = torch.zeros_like(cost[:, :, :, :1]), _LAST_E
     for step in range(steps):
-        e = max(_SMALLEST, 0.3 * 0.93**step) if cold else _SMALLEST
+        e = max(_LAST_E, 0.3 * 0.93**step) if cold else _LAST_E
         f = -e * (torch.logsumexp((potential - cost) / e, 3, keepdim=True) - np.log(size))
         if step < steps - 1:
             potential = -e * (torch.logsumexp((f - cost) / e, 2, keepdim=True) - np.log(n))
@@ -106,8 +94,7 @@ def _transport(x: Tensor, z: Tensor, g: Tensor | None, steps: int) -> tuple[Tens
     return plan, potential
 
 
-def _middle(a: Tensor, b: Tensor) -> Tensor:
-    """Midpoints between two sets of points (P, S, D), each of `a` with where it is transported to
-    in `b`."""
-    plan, _ = _transport(a[:, None], b, None, _LAST)
+def _midpoints(a: Tensor, b: Tensor) -> Tensor:
+    """Midpoints (P, S, D) between each point of `a` and the mean of where its mass goes in `b`."""
+    plan, _ = _transport(a[:, None], b, None, _FINAL_STEPS)
     return (a + plan[:, 0] @ b / plan[:, 0].sum(2, keepdim=True)) / 2

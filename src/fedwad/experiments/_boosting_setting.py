@@ -21,25 +21,25 @@ __all__ = [
     "Distances",
     "Setting",
     "Structure",
-    "agreement",
     "clusterings",
     "distances",
-    "divided",
+    "partitions",
     "pixels",
+    "rand_index",
 ]
 
 Data = Literal["mnist", "cifar10"]
-#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes a client, each
+#: "groups": the class pairs (0, 1), (2, 3) ... (8, 9). "none": two random classes per client, each
 #: class held by equally many clients. "drawn": as in the authors' code, in which a client may draw
 #: one class twice.
 Structure = Literal["groups", "none", "drawn"]
 Distances = Literal["paper 10", "paper 100", "summary"]
 
-#: Clusters that are asked for, as in the authors' code.
+#: Number of clusters, as in the authors' code.
 CLUSTERS = 5
-#: Most samples of a client that distances are computed from, equally many for all; training uses
-#: all samples.
-_FOR_DISTANCES = 500
+#: Distances are computed from at most so many samples of a client, equally many for all; training
+#: uses all samples.
+_DISTANCE_SAMPLES = 500
 _ROUNDS = 10
 _AFFINITY = 5000.0  # the authors' constant c of the affinity on MNIST, see `clusterings`
 _CLASSES = 10
@@ -72,64 +72,55 @@ def _codes(data: Data) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=8)
-def divided(setting: Setting) -> tuple[Partition, Partition]:
+def partitions(setting: Setting) -> tuple[Partition, Partition]:
     """The training samples and all test samples, each divided among the clients."""
     X, y = pixels(setting.data, "train")
     if setting.structure == "drawn":
-        train = _drawn(X, y, setting.clients, setting.seed)
+        train = _draw_portions(X, y, setting.clients, setting.seed)
     else:
-        deal = partition.class_pairs if setting.structure == "groups" else partition.random_pairs
+        divide = partition.class_pairs if setting.structure == "groups" else partition.random_pairs
         balanced = setting.structure == "none"
-        train = deal(X, y, setting.clients, setting.samples, setting.seed, balanced=balanced)
+        train = divide(X, y, setting.clients, setting.samples, setting.seed, balanced=balanced)
     return train, train.apply(*pixels(setting.data, "test"), seed=setting.seed)
 
 
-def _drawn(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
-    """Each class is divided into equally many portions, and each client draws two of all
-    portions."""
+def _draw_portions(X: NDArray[Any], y: NDArray[Any], clients: int, seed: int) -> Partition:
+    """Divide each class into equally many portions, and let each client draw two of all."""
     data, rng = Labelled(X, y), np.random.default_rng(seed)
-    drawn = rng.permutation(np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)).reshape(
-        clients, 2
-    )
-    portions = np.array([np.bincount(pair, minlength=_CLASSES) for pair in drawn])
-    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply).astype(
-        np.int64
-    )
+    classes = np.repeat(np.arange(_CLASSES), 2 * clients // _CLASSES)
+    pairs = rng.permutation(classes).reshape(clients, 2)
+    portions = np.array([np.bincount(pair, minlength=_CLASSES) for pair in pairs])
+    ends = np.rint(np.cumsum(portions, axis=0) / portions.sum(axis=0) * data.supply)
     _, groups = np.unique(portions, axis=0, return_inverse=True)
-    return data.assign(np.diff(ends, axis=0, prepend=0), groups.reshape(-1), rng)
+    counts = np.diff(ends.astype(np.int64), axis=0, prepend=0)
+    return data.assign(counts, groups.reshape(-1), rng)
 
 
 def distance_data(setting: Setting) -> dict[str, tuple[Floats, NDArray[np.int64]]]:
     """The data of each client that distances are computed from."""
-    train, _ = divided(setting)
+    train, _ = partitions(setting)
     codes, labels = _codes(setting.data), pixels(setting.data, "train")[1]
-    count = min(_FOR_DISTANCES, int(train.sizes.min()))
+    count = min(_DISTANCE_SAMPLES, int(train.sizes.min()))
     rows = {name: index[:count] for name, index in train.indices.items()}
     return {name: (codes[index].astype(np.float64), labels[index]) for name, index in rows.items()}
 
 
-def distances(setting: Setting, method: Distances, at_once: bool = False) -> Floats:
+def distances(setting: Setting, method: Distances, on_gpu: bool = False) -> Floats:
     """Dataset distances between all clients: the paper's FedWaD with a support of 10 or 100, or our
     one message.
 
-    `at_once` computes the paper's for all pairs at once with an entropic solver, on a GPU.
+    `on_gpu` computes the paper's for all pairs at once, with an entropic solver.
     """
+    data, seed = distance_data(setting), setting.seed
     if method == "summary":
-        return fedwad.matrix(distance_data(setting), labels=True, seed=setting.seed).value
+        return fedwad.matrix(data, labels=True, seed=seed).value
     support = int(method.split()[1])
-    if at_once:
+    if on_gpu:
         from fedwad.experiments._boosting_pairs import all_pairs
 
-        return all_pairs(distance_data(setting), support, _ROUNDS, setting.seed)
-    result = fedwad.matrix(
-        distance_data(setting),
-        method="pairs",
-        support=support,
-        rounds=_ROUNDS,
-        labels=True,
-        seed=setting.seed,
-    )
-    return np.asarray(result.fedwad)
+        return all_pairs(data, support, _ROUNDS, seed)
+    options: dict[str, Any] = {"method": "pairs", "support": support, "rounds": _ROUNDS}
+    return np.asarray(fedwad.matrix(data, labels=True, seed=seed, **options).fedwad)
 
 
 def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str, NDArray[np.int64]]:
@@ -141,12 +132,11 @@ def clusterings(setting: Setting, method: Distances, table: Floats) -> dict[str,
     distances that is "ours".
     """
     kernel = cluster(table, CLUSTERS, "kernel", seed=setting.seed)
+    authors = _authors_clusterings(setting, table)
     if method == "summary":
-        return {"ours": kernel} | {
-            f"ours {way}": labels for way, labels in _authors_clusterings(setting, table).items()
-        }
-    ways = _authors_clusterings(setting, table) | {"kernel": kernel}
-    return {f"{method} {way}": labels for way, labels in ways.items()}
+        return {"ours": kernel} | {f"ours {name}": labels for name, labels in authors.items()}
+    named = authors | {"kernel": kernel}
+    return {f"{method} {name}": labels for name, labels in named.items()}
 
 
 def _authors_clusterings(setting: Setting, table: Floats) -> dict[str, NDArray[np.int64]]:
@@ -155,35 +145,27 @@ def _authors_clusterings(setting: Setting, table: Floats) -> dict[str, NDArray[n
 
     squares = table**2
     unit = _AFFINITY if setting.data == "mnist" else float(squares.max())
-    if (
-        setting.structure == "drawn"
-    ):  # their code puts a client of one class far from all clients before it
-        single = (divided(setting)[0].counts > 0).sum(axis=1) == 1
+    if setting.structure == "drawn":
+        # Their code puts a client of one class far from all clients before it.
+        single = (partitions(setting)[0].counts > 0).sum(axis=1) == 1
         far = np.triu(np.broadcast_to(single, squares.shape), 1)
         squares = np.where(far | far.T, unit, squares)
-    common = {
-        "n_clusters": CLUSTERS,
-        "assign_labels": "kmeans",
-        "n_init": 10,
-        "random_state": setting.seed,
-    }
-    ways = {}
+    common = {"n_clusters": CLUSTERS, "n_init": 10, "random_state": setting.seed}
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # graphs in several parts: scikit-learn goes on all the same
+        # scikit-learn warns of graphs in several parts, and clusters them all the same.
+        warnings.simplefilter("ignore", UserWarning)
         by_affinity = SpectralClustering(affinity="precomputed", **common)
-        ways["affinity"] = by_affinity.fit_predict(np.maximum((unit - squares) / unit, 0.0))
+        found = {"affinity": by_affinity.fit_predict(np.maximum((unit - squares) / unit, 0.0))}
         for n_neighbors in (3, 5):
             graph = SpectralClustering(
                 affinity="precomputed_nearest_neighbors", n_neighbors=n_neighbors, **common
             )
-            ways[f"sparse {n_neighbors}"] = graph.fit_predict(squares)
-    return ways
+            found[f"sparse {n_neighbors}"] = graph.fit_predict(squares)
+    return found
 
 
-def agreement(setting: Setting, labels: NDArray[np.int64]) -> float:
+def rand_index(setting: Setting, labels: NDArray[np.int64]) -> float:
     """The adjusted Rand index of a clustering to the true groups."""
     from sklearn.metrics import adjusted_rand_score
 
-    return round(float(adjusted_rand_score(divided(setting)[0].groups, labels)), 4)
+    return round(float(adjusted_rand_score(partitions(setting)[0].groups, labels)), 4)

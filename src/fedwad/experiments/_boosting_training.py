@@ -1,8 +1,7 @@
-"""All trainings of the experiment `boosting` in lockstep: a round of all runs is one stack of small
+"""All trainings of the experiment `boosting` at once: a round of all runs is one stack of small
 networks.
 
-The schedule of rounds is that of `fedwad.learning`. Clients are rows of one dataset instead
-of a federation.
+The schedule of rounds is that of `fedwad.learning`. A client is a set of rows of one dataset.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedwad.experiments._authors_draws import AuthorsDraws, authors_draws
-from fedwad.experiments._boosting_setting import Setting, divided, pixels
+from fedwad.experiments._boosting_setting import Setting, partitions, pixels
 from fedwad.learning import Algorithm, TrainingOptions
 from fedwad.learning._schedule import Step, client_seed, schedule
 from fedwad.learning.local.descent import (
@@ -33,7 +32,7 @@ from fedwad.learning.local.descent import (
 )
 from fedwad.learning.local.networks import Network, build, mlp
 
-__all__ = ["Run", "Training", "rows_of", "run_all", "softmax_mlp"]
+__all__ = ["Run", "Training", "client_rows", "run_all", "softmax_mlp"]
 
 Rows = dict[str, NDArray[np.int64]]
 
@@ -44,7 +43,7 @@ Rows = dict[str, NDArray[np.int64]]
 Training = Literal["ours", "softmax", "authors", "draws"]
 
 _IMAGE_SIDE, _PADDING = 32, 4
-_MOST = 5000  # networks at once
+_MAX_NETWORKS = 5000  # in one stack
 _SPLITS: tuple[Literal["train"], Literal["test"]] = ("train", "test")
 
 
@@ -62,45 +61,62 @@ class Run:
 
 @dataclass(eq=False)
 class _Group:
+    """The clients of one cluster in one run, and the weights of their model so far.
+
+    `indices` has the place of each client among all of the run, and `own_layers` the weights of the
+    layers that stay with each client, None for FedAvg.
+    """
+
     run: Run
-    names: dict[str, int]
+    indices: dict[str, int]
     steps: Iterator[Step]
     weights: Tensor
-    heads: dict[str, Tensor] | None  # the own layers of clients, where they have some
+    own_layers: dict[str, Tensor] | None
     train: Rows
+
+    def weights_of(self, name: str, personal: Tensor) -> Tensor:
+        """The model of a client; `personal` marks the weights of its own layers."""
+        if not self.own_layers or name not in self.own_layers:
+            return self.weights
+        weights = self.weights.clone()
+        weights[personal] = self.own_layers[name]
+        return weights
 
 
 def run_all(runs: Sequence[Run], device: torch.device) -> None:
     """Train all runs, of the same dataset and with the same network, and fill in their
     accuracies."""
-    data, word = runs[0].setting.data, _word(runs[0])
+    data, model = runs[0].setting.data, _model(runs[0])
     dataset, tests = (TensorDataset.of(*pixels(data, split), device) for split in _SPLITS)
-    network = build(word, dataset.X.shape[1], 10)
-    marks = torch.as_tensor(network.personal_mask, device=device)
-    groups = [group for run in runs for group in _groups(run, rows_of(run)[0], word, device, marks)]
-    augment = _cropped if data == "cifar10" else None
+    network = build(model, dataset.X.shape[1], 10)
+    personal = torch.as_tensor(network.personal_mask, device=device)
+    groups = [group for run in runs for group in _groups(run, model, device, personal)]
+    augment = _shift_and_mirror if data == "cifar10" else None
     while waiting := _next_steps(groups):
         for some in _portions(waiting):
-            _advance(network, dataset, marks, some, augment)
+            _advance(network, dataset, personal, some, augment)
     for group in groups:
-        _judge(group, network, tests, marks, rows_of(group.run)[1])
+        rows = client_rows(group.run)[1]
+        for name, index in group.indices.items():
+            weights = group.weights_of(name, personal)
+            group.run.accuracy[index] = correct(network, tests, weights, rows[name]).mean()
 
 
-def rows_of(run: Run) -> tuple[Rows, Rows]:
+def client_rows(run: Run) -> tuple[Rows, Rows]:
     """The training and test rows of each client."""
     if run.training == "draws":
-        drawn = _drawn(run.setting)
+        draws = _authors_draws(run.setting)
         train, test = (
-            {_name(client): rows for client, rows in own.items()}
-            for own in (drawn.train, drawn.test)
+            {_name(client): rows for client, rows in rows_of.items()}
+            for rows_of in (draws.train, draws.test)
         )
         return train, test
-    dealt = divided(run.setting)
-    return dealt[0].indices, dealt[1].indices
+    train_part, test_part = partitions(run.setting)
+    return train_part.indices, test_part.indices
 
 
 @lru_cache(maxsize=8)
-def _drawn(setting: Setting) -> AuthorsDraws:
+def _authors_draws(setting: Setting) -> AuthorsDraws:
     train, test = (pixels(setting.data, split)[1] for split in _SPLITS)
     structure: Literal["groups", "drawn"] = "groups" if setting.structure == "groups" else "drawn"
     return authors_draws(train, test, setting.clients, structure, setting.seed)
@@ -116,33 +132,31 @@ def _steps(run: Run, members: Sequence[str], label: int) -> Iterator[Step]:
     steps = schedule(options, members, label)
     if run.training != "draws":
         return steps
-    chosen = [tuple(map(_name, own)) for own in _drawn(run.setting).rounds]
+    chosen = [tuple(map(_name, clients)) for clients in _authors_draws(run.setting).rounds]
     return (
         step if step.closing else replace(step, ranking=chosen[step.number - 1]) for step in steps
     )
 
 
-def _word(run: Run) -> str:
+def _model(run: Run) -> str:
     if run.setting.data == "cifar10":
         return "cnn"
     return "mlp" if run.training == "ours" else f"{__name__}:softmax_mlp"
 
 
-def _groups(
-    run: Run, rows: Rows, word: str, device: torch.device, marks: Tensor
-) -> Iterator[_Group]:
+def _groups(run: Run, model: str, device: torch.device, personal: Tensor) -> Iterator[_Group]:
+    rows, _ = client_rows(run)
     names = list(rows)
     seed, features = run.setting.seed, pixels(run.setting.data, "train")[0].shape[1]
-    start = torch.as_tensor(build(word, features, 10, seed).initial(), device=device)
+    start = torch.as_tensor(build(model, features, 10, seed).initial(), device=device)
     run.accuracy = np.zeros(len(names))
     for label in sorted(set(run.labels)):
-        members = [name for name, own in zip(names, run.labels, strict=True) if own == label]
-        heads: dict[str, Tensor] | None = None
+        indices = {names[k]: k for k, other in enumerate(run.labels) if other == label}
+        own_layers: dict[str, Tensor] | None = None
         if run.algorithm != "fedavg":
             copied = run.training in ("ours", "softmax")
-            heads = dict.fromkeys(members, start[marks]) if copied else {}
-        places = {name: names.index(name) for name in members}
-        yield _Group(run, places, _steps(run, members, label), start, heads, rows)
+            own_layers = dict.fromkeys(indices, start[personal]) if copied else {}
+        yield _Group(run, indices, _steps(run, list(indices), label), start, own_layers, rows)
 
 
 def _next_steps(groups: Sequence[_Group]) -> list[tuple[_Group, Step]]:
@@ -155,10 +169,10 @@ def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Gr
     """Groups with the same phases whose weights fit into memory together, those with large clients
     first."""
     for phases in sorted({step.phases for _, step in waiting}):
-        own = [(group, step) for group, step in waiting if step.phases == phases]
+        same = [(group, step) for group, step in waiting if step.phases == phases]
         some: list[tuple[_Group, Step]] = []
-        for group, step in sorted(own, key=lambda pair: pair[0].run.setting.clients):
-            if sum(other.count for _, other in some) + step.count > _MOST:
+        for group, step in sorted(same, key=lambda pair: pair[0].run.setting.clients):
+            if sum(other.count for _, other in some) + step.count > _MAX_NETWORKS:
                 yield some
                 some = []
             some.append((group, step))
@@ -168,7 +182,7 @@ def _portions(waiting: Sequence[tuple[_Group, Step]]) -> Iterator[list[tuple[_Gr
 def _advance(
     network: Network,
     dataset: TensorDataset,
-    marks: Tensor,
+    personal: Tensor,
     waiting: Sequence[tuple[_Group, Step]],
     augment: Augment | None,
 ) -> None:
@@ -176,7 +190,14 @@ def _advance(
     trainers = [
         (group, name, step.number) for group, step in waiting for name in step.ranking[: step.count]
     ]
-    tasks = [_client_task(group, name, number, marks) for group, name, number in trainers]
+    tasks = [
+        Task(
+            group.weights_of(name, personal),
+            group.train[name],
+            client_seed(group.run.setting.seed, number, group.indices[name]),
+        )
+        for group, name, number in trainers
+    ]
     planned = waiting[0][1].phases
     phases = tuple(Phase(epochs, layers) for epochs, layers in planned)  # type: ignore[arg-type]
     # It saves half of the time of convolutions.
@@ -184,31 +205,12 @@ def _advance(
     trained = train(network, dataset, tasks, SGDOptions(phases), True, augment, half_precision)
     found: dict[int, list[Tensor]] = {}
     for (group, name, _), result in zip(trainers, trained, strict=True):
-        if group.heads is not None:
-            group.heads[name] = result.weights[marks]
+        if group.own_layers is not None:
+            group.own_layers[name] = result.weights[personal]
         found.setdefault(id(group), []).append(result.weights)
     for group, step in waiting:
         if not step.closing:  # all clients have the same weight, as in the authors' code
             group.weights = torch.stack(found.pop(id(group))).mean(0)
-
-
-def _client_task(group: _Group, name: str, number: int, marks: Tensor) -> Task:
-    weights = group.weights
-    if group.heads and name in group.heads:
-        weights = weights.clone()
-        weights[marks] = group.heads[name]
-    seed = client_seed(group.run.setting.seed, number, group.names[name])
-    return Task(weights, group.train[name], seed)
-
-
-def _judge(
-    group: _Group, network: Network, tests: TensorDataset, marks: Tensor, rows: Rows
-) -> None:
-    for name, place in group.names.items():
-        weights = group.weights.clone()
-        if group.heads is not None:
-            weights[marks] = group.heads[name]
-        group.run.accuracy[place] = correct(network, tests, weights, rows[name]).mean()
 
 
 def softmax_mlp(features: int, classes: int) -> nn.Module:
@@ -219,7 +221,7 @@ def softmax_mlp(features: int, classes: int) -> nn.Module:
     )
 
 
-def _cropped(x: Tensor, rng: torch.Generator) -> Tensor:
+def _shift_and_mirror(x: Tensor, rng: torch.Generator) -> Tensor:
     """Images (M, batch, pixels) moved by up to four pixels either way, zeros moving in, and half of
     them mirrored."""
     side, wide = _IMAGE_SIDE, _IMAGE_SIDE + 2 * _PADDING

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedwad.experiments._experiment import EXACT, OURS, PAPER, Claim, Row, pick
+from fedwad.experiments._experiment import Claim, Row, pick
+from fedwad.experiments._plots import EXACT, OURS, PAPER
 
 __all__ = [
     "COLOURS",
@@ -86,10 +87,7 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
     """The paper's claims about coresets, by the rows with the most epochs."""
     found = _Comparison(longest(rows))
     where = f"classes of 10 that are covered ({', '.join(found.names)}), "
-    few, many = (
-        found.values(2, PAPER_METHODS[0], "classes"),
-        found.values(8, PAPER_METHODS[0], "classes"),
-    )
+    few, many = (found.values(K, PAPER_METHODS[0], "classes") for K in (2, 8))
     return [
         Claim(
             "With 8 classes at each client FedWaD captures the 10 modes of the data.",

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fedwad.ot import Floats
 
-__all__ = ["Epochs", "gradient", "run_epochs"]
+__all__ = ["Epochs", "cell_means", "gradient", "run_epochs", "squared_distances"]
 
 _FIRST_E, _LAST_E = 0.3, 3e-4  # as fractions of the mean cost
 _E_FACTOR = 0.45  # from one e to the next
@@ -100,27 +100,27 @@ def gradient(x: Tensor, atoms: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """
     g_site = g_server = g_both = None  # potentials of the last round, to start the next from
     for _ in range(_ROUNDS):
-        site_plan, g_site = _transport(_cost(x, z), g_site)
-        server_plan, g_server = _transport(_cost(atoms, z), g_server)
+        site_plan, g_site = _transport(squared_distances(x, z), g_site)
+        server_plan, g_server = _transport(squared_distances(atoms, z), g_server)
         # Midpoints between z and the site's samples, and between z and the atoms.
-        site, server = (_means(site_plan, x) + z) / 2, (_means(server_plan, atoms) + z) / 2
-        cost = _cost(server, site)
+        site, server = (cell_means(site_plan, x) + z) / 2, (cell_means(server_plan, atoms) + z) / 2
+        cost = squared_distances(server, site)
         plan, g_both = _transport(cost, g_both)
         z = (server + plan @ site / plan.sum(-1, keepdim=True)) / 2
     estimates = 2 * (plan * cost).sum((-1, -2)).sqrt()
-    cost = _cost(z, atoms)
+    cost = squared_distances(z, atoms)
     plan, _ = _transport(cost, None)
     distance = (plan * cost).sum((-1, -2)).sqrt().clamp(min=1e-9)[:, None, None]
-    return (atoms - _means(plan, z)) / (atoms.shape[1] * distance), estimates
+    return (atoms - cell_means(plan, z)) / (atoms.shape[1] * distance), estimates
 
 
-def _means(plan: Tensor, x: Tensor) -> Tensor:
+def cell_means(plan: Tensor, x: Tensor) -> Tensor:
     """For each column of the plan, the mean of the points x of which it receives mass."""
     return plan.transpose(-1, -2) @ x / plan.sum(-2)[..., None]
 
 
-def _cost(x: Tensor, z: Tensor) -> Tensor:
-    """Squared distances (B, n, S) between points (B, n, d) and (B, S, d)."""
+def squared_distances(x: Tensor, z: Tensor) -> Tensor:
+    """Squared distances (..., n, S) between points (..., n, d) and (..., S, d)."""
     cross = x @ z.transpose(-1, -2)
     return ((x**2).sum(-1)[..., None] + (z**2).sum(-1)[..., None, :] - 2 * cross).clamp(min=0)
 

@@ -1,5 +1,4 @@
-"""What an experiment is: settings to go through, rows that are measured, pictures and judgements
-made of them."""
+"""What an experiment is: settings to measure, and figures and judged claims made of the rows."""
 
 from __future__ import annotations
 
@@ -10,27 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "EXACT",
-    "OURS",
-    "PAPER",
-    "Claim",
-    "Experiment",
-    "Row",
-    "Settings",
-    "axes",
-    "mean_by",
-    "pick",
-]
+__all__ = ["Claim", "Experiment", "Figures", "Row", "Settings", "cuda", "mean_by", "pick"]
 
 Settings = dict[str, Any]
 Row = dict[str, Any]
-
-#: The same colours in all pictures: the paper's method, ours, the exact reference.
-PAPER, OURS, EXACT = "#c1440e", "#1f6f8b", "#222222"
+#: Figures by file name without ending.
+Figures = Mapping[str, "Figure"]
 
 
 @dataclass(frozen=True)
@@ -49,24 +35,23 @@ class Experiment:
 
     Parameters
     ----------
-    name, title : the word for the command line, and what it shows
-    tasks : the settings to go through, fewer and smaller ones when quick; each is measured by
-        itself and kept
-    measure : rows of one task
-    draw : pictures of all rows, by file name without ending
-    judge : what the paper claims, held against all rows
+    name, title : the name on the command line, and what the experiment shows
+    tasks : the settings to measure, fewer and smaller ones when quick
+    measure : the rows of one task, whose settings it takes as keywords
+    draw : figures of all rows
+    judge : the paper's claims, judged by all rows
     data : names of the datasets that it needs, for `fedwad.datasets.load`
-    leaves_out : why a task is not measured on this machine; None where it is
+    skip_reason : why a task is not measured on this machine; None where it is
     """
 
     name: str
     title: str
     tasks: Callable[[bool], Sequence[Settings]]
     measure: Callable[..., list[Row]]
-    draw: Callable[[Sequence[Row]], Mapping[str, Figure]]
+    draw: Callable[[Sequence[Row]], Figures]
     judge: Callable[[Sequence[Row]], list[Claim]]
     data: tuple[str, ...] = ()
-    leaves_out: Callable[..., str | None] = lambda **_: None
+    skip_reason: Callable[..., str | None] = lambda **_: None
 
 
 def pick(rows: Sequence[Row], **wanted: Any) -> list[Row]:
@@ -81,15 +66,10 @@ def mean_by(rows: Sequence[Row], x: str, y: str) -> tuple[list[Any], list[float]
     return xs, [float(np.mean([row[y] for row in known if row[x] == at])) for at in xs]
 
 
-def axes(
-    rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3.4
-) -> tuple[Figure, list[Axes]]:
-    """A figure with tidy axes, row by row."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    panels = list(np.ravel(figure.subplots(rows, columns)))
-    for panel in panels:
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(True, alpha=0.2)
-    return figure, panels
+def cuda() -> bool:
+    """Whether there are PyTorch and a CUDA device."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()

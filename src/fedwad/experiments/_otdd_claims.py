@@ -15,8 +15,8 @@ from fedwad.experiments._otdd_rows import (
     compared_settings,
     exact_beside,
     over_pairs,
-    square_matrix,
 )
+from fedwad.experiments._plots import square_matrix
 from fedwad.ot import Floats
 
 __all__ = ["judge", "orders"]
@@ -25,7 +25,7 @@ __all__ = ["judge", "orders"]
 def orders(exact: Floats, found: Floats) -> tuple[int, int, list[str]]:
     """How many comparisons "is b or c closer to a?" are right, how many there are, and the datasets
     a at which they are wrong."""
-    truth, other = square_matrix(exact), square_matrix(found)
+    truth, other = square_matrix(exact, 4), square_matrix(found, 4)
     kept, wrong = 0, []
     for a in range(4):
         for b, c in combinations([k for k in range(4) if k != a], 2):
@@ -40,24 +40,21 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _over_datasets(rows: Sequence[Row]) -> list[Claim]:
-    ways = dict(compared_settings(rows)[1:])
-    exact = {title: exact_beside(rows, wanted) for title, wanted in ways.items()}
-    found = {title: over_pairs(rows, wanted) for title, wanted in ways.items()}
-    errors = {title: float(np.mean(found[title] / exact[title] - 1)) for title in ways}
+    methods = dict(compared_settings(rows)[1:])
+    exact = {title: exact_beside(rows, wanted) for title, wanted in methods.items()}
+    found = {title: over_pairs(rows, wanted) for title, wanted in methods.items()}
+    errors = {title: float(np.mean(found[title] / exact[title] - 1)) for title in methods}
     lines = []
-    for title in ways:
+    for title in methods:
         kept, of, wrong = orders(exact[title], found[title])
         words = f" (wrong from {', '.join(wrong)})" if wrong else ""
         lines.append(f"{title}: {kept} of {of} orders{words}, error {100 * errors[title]:+.1f}%")
-    few, many, large = (title for title in ways if title.startswith("FedWaD"))
+    few, many, large = (title for title in methods if title.startswith("FedWaD"))
     kept, of, _ = orders(exact[few], found[few])
-    same = {"seed": 0}  # the draw that all settings have
-    early = float(
-        np.mean(
-            over_pairs(rows, ways[few] | same) / over_pairs(rows, {"method": "exact"} | same) - 1
-        )
-    )
-    bound = float(np.mean(over_pairs(rows, ways[large], "upper") / exact[large] - 1))
+    drawn_by_all = pick(rows, seed=0)
+    exact_first = over_pairs(drawn_by_all, {"method": "exact"})
+    early = float(np.mean(over_pairs(drawn_by_all, methods[few]) / exact_first - 1))
+    bound = float(np.mean(over_pairs(rows, methods[large], "upper") / exact[large] - 1))
     return [
         Claim(
             "FedWaD keeps the order of most distances between datasets, except for two pairs in the"

@@ -14,16 +14,7 @@ import numpy as np
 from fedwad.experiments._experiment import Row, pick
 from fedwad.ot import Floats
 
-__all__ = [
-    "COMPARED",
-    "DRAWS",
-    "NAMES",
-    "PAIRS",
-    "compared_settings",
-    "exact_beside",
-    "over_pairs",
-    "square_matrix",
-]
+__all__ = ["COMPARED", "DRAWS", "NAMES", "PAIRS", "compared_settings", "exact_beside", "over_pairs"]
 
 NAMES = ("mnist", "kmnist", "usps", "fashion_mnist")
 PAIRS = [f"{a} {b}" for a, b in combinations(NAMES, 2)]
@@ -43,13 +34,14 @@ def compared_settings(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
     settings = dict.fromkeys(
         (row["support"], row["rounds"]) for row in pick(rows, part="datasets", method="fedwad")
     )
-    methods: list[tuple[str, dict[str, Any]]] = [("exact", {"method": "exact"})]
-    methods.append(("ours, one message", {"method": "summary"}))
-    methods += [
-        (f"FedWaD, S = {s}, {k} rounds", {"method": "fedwad", "support": s, "rounds": k})
-        for s, k in settings
+    return [
+        ("exact", {"method": "exact"}),
+        ("ours, one message", {"method": "summary"}),
+        *(
+            (f"FedWaD, S = {s}, {k} rounds", {"method": "fedwad", "support": s, "rounds": k})
+            for s, k in settings
+        ),
     ]
-    return methods
 
 
 def over_pairs(rows: Sequence[Row], wanted: dict[str, Any], what: str = "value") -> Floats:
@@ -62,11 +54,3 @@ def exact_beside(rows: Sequence[Row], wanted: dict[str, Any]) -> Floats:
     """The exact distance of each pair, averaged over the draws that the `wanted` rows have."""
     draws = {row["seed"] for row in pick(rows, part="datasets", **wanted)}
     return over_pairs([row for row in rows if row["seed"] in draws], {"method": "exact"})
-
-
-def square_matrix(values: Floats) -> Floats:
-    """The symmetric matrix of the six pairs; its diagonal is NaN, so figures leave it blank."""
-    square = np.full((4, 4), np.nan)
-    above = np.triu_indices(4, 1)
-    square[above] = square.T[above] = values
-    return square

@@ -1,5 +1,5 @@
-"""Runs an experiment task by task, keeps each result at once, and writes table, figures and
-claims."""
+"""Running an experiment: each task is measured and kept, then table, figures and claims are
+written."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _tasks_to_measure(
 ) -> tuple[list[Settings], tuple[str, ...]]:
     """The tasks to measure, and a sentence for each reason to leave others out."""
     missing = [task for task in tasks if _key(task) not in measured]
-    reasons = [experiment.leaves_out(**task) for task in missing]
+    reasons = [experiment.skip_reason(**task) for task in missing]
     waiting = [task for task, reason in zip(missing, reasons, strict=True) if reason is None]
     return waiting, tuple(
         f"{count} of {len(tasks)} tasks were left out: {reason}"
@@ -170,11 +170,8 @@ def _machines(results: Sequence[_Measured]) -> list[dict[str, Any]]:
 
 
 def _machine() -> dict[str, Any]:
-    machine = {
-        "system": platform.system(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-    }
+    machine: dict[str, Any] = {"system": platform.system(), "processor": platform.machine()}
+    machine["cores"] = os.cpu_count()
     torch = sys.modules.get("torch")  # where it was not needed, no GPU was either
     if torch is not None and torch.cuda.is_available():
         machine |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
@@ -182,23 +179,14 @@ def _machine() -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    columns = list(
-        dict.fromkeys(
-            key for row in rows for key, value in row.items() if not isinstance(value, list)
-        )
-    )
+    """The rows as CSV, without the lists, which are for the figures."""
+    plain = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
     text = io.StringIO()
-    writer = csv.DictWriter(
-        text, columns, lineterminator="\n", extrasaction="ignore"
-    )  # lists are for the pictures
+    columns = dict.fromkeys(key for row in plain for key in row)
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow(
-            {
-                key: f"{value:.6g}" if isinstance(value, float) else value
-                for key, value in row.items()
-            }
-        )
+    for row in plain:
+        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
     return text.getvalue()
 
 
@@ -244,15 +232,14 @@ def _read_measured(journal: Path) -> dict[str, _Measured]:
     for line in text.splitlines():
         try:
             record = json.loads(line)
-            written, task, rows, seconds = (
-                record[key] for key in ("version", "task", "rows", "seconds")
-            )
-            machine = dict(record.get("machine", _machine()))
+            written, machine = record["version"], dict(record.get("machine", _machine()))
+            result = _Measured(record["rows"], float(record["seconds"]), machine)
+            key = _key(record["task"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{journal} is damaged; start again with --fresh.") from None
         if written != fedwad.__version__:
             raise InputError(
                 f"{journal} was written by fedwad {written}; start again with --fresh."
             )
-        measured[_key(task)] = _Measured(rows, float(seconds), machine)
+        measured[key] = result
     return measured

@@ -177,8 +177,7 @@ def _high_dimensions_are_hard(mean: _Means) -> Claim:
     high = {method: mean("error", method, mean.shared, 50) for method in methods}
     return Claim(
         "In 50 dimensions no method is close to the populations' distance, FedWaD with S = 10 least"
-        " of"
-        " all.",
+        " of all.",
         high["FedWaD S=10"] > max(high["exact"], high["FedWaD exact"]) and high["exact"] > 0.05,
         f"errors at n = {mean.shared}: " + _percent(high),
     )

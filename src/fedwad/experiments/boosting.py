@@ -2,14 +2,15 @@
 
 One model for all sites ("vanilla") is compared with training inside five clusters: those of the
 paper's distances with its three ways to cluster, those of our one message per site, and the true
-groups where there are some. The trainings of a task run in lockstep. Without a CUDA device only
-MNIST with 20 clients is measured. With one, the paper's distances are computed for all pairs at
-once, with an entropic solver instead of an exact one.
+groups where there are some. The column "way" of a row has the name of the clustering. Without a
+CUDA device only MNIST with 20 clients is measured. With one, the paper's distances are computed for
+all pairs at once, with an entropic solver instead of an exact one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,12 @@ from fedwad.experiments._boosting_setting import (
     Distances,
     Setting,
     Structure,
-    agreement,
     clusterings,
     distances,
-    divided,
+    partitions,
+    rand_index,
 )
-from fedwad.experiments._experiment import Experiment, Row, Settings
+from fedwad.experiments._experiment import Experiment, Row, Settings, cuda
 from fedwad.learning import Algorithm
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _STRUCTURES: tuple[Structure, ...] = ("groups", "none")
 _SEEDS = {"mnist": 5, "cifar10": 3}
 _CLIENTS = (10, 20, 40, 100)
 _SUPPORTS = (10, 100)  # vanilla, true groups and ours are measured with the first
-#: Trained as the authors' code does: a dataset, its numbers of clients, how, and with which
-#: structure.
+#: Trainings as in the authors' code: a dataset, its numbers of clients, and the values of
+#: `Training` and `Structure`.
 _AS_THEIRS: tuple[tuple[str, tuple[int, ...], Training, Structure], ...] = (
     ("mnist", (20,), "softmax", "groups"),
     ("mnist", (10, 20), "authors", "groups"),
@@ -60,91 +61,78 @@ def _tasks(quick: bool) -> list[Settings]:
         small = {"data": "mnist", "clients": 10, "seed": 0, "support": 10}
         small |= {"samples": 200, "rounds": 3, "training": "ours"}
         return [small | {"structure": structure} for structure in _STRUCTURES]
-    table = [
-        _task(data, clients, structure, seed, support, "ours")
+    cases = [
+        (data, clients, structure, seed, support, "ours")
         for data, seeds in _SEEDS.items()
         for clients, support, structure in product(_CLIENTS, _SUPPORTS, _STRUCTURES)
         for seed in range(seeds)
     ]
-    theirs = [
-        _task(data, clients, structure, seed, 10, training)
+    cases += [
+        (data, clients, structure, seed, 10, training)
         for data, counts, training, structure in _AS_THEIRS
-        for clients, seed in product(
-            counts, range(_THEIR_SEEDS if training == "draws" else _SEEDS[data])
-        )
+        for clients in counts
+        for seed in range(_THEIR_SEEDS if training == "draws" else _SEEDS[data])
     ]
-    return table + theirs
+    fields = "data", "clients", "structure", "seed", "support", "training"
+    return [dict(zip(fields, case, strict=True)) for case in cases]
 
 
-def _task(
-    data: str, clients: int, structure: Structure, seed: int, support: int, training: Training
-) -> Settings:
-    return {
-        "data": data,
-        "clients": clients,
-        "structure": structure,
-        "seed": seed,
-        "support": support,
-        "training": training,
-    }
-
-
-def _measure(support: int, training: Training, rounds: int = 10, **setting_of: Any) -> list[Row]:
-    setting = Setting(**setting_of)
-    ways, others = _clusterings(setting, support, training, at_once=_cuda())
-    rows = _trained(setting, ways, training, rounds)
+def _measure(support: int, training: Training, rounds: int = 10, **fields: Any) -> list[Row]:
+    if find_spec("torch") is None:
+        raise InputError("The experiment boosting needs PyTorch; run: pip install 'fedwad[learn]'.")
+    setting = Setting(**fields)
+    trained, others = _clusterings(setting, support, training)
+    rows = _train(setting, trained, training, rounds)
     if setting.structure == "groups" and training == "ours":
-        rows += [{"way": way, "ARI": agreement(setting, labels)} for way, labels in others.items()]
+        rows += [{"way": way, "ARI": rand_index(setting, labels)} for way, labels in others.items()]
     return rows
 
 
 def _clusterings(
-    setting: Setting, support: int, training: Training, at_once: bool
+    setting: Setting, support: int, training: Training
 ) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.int64]]]:
-    """Labels of clients by the name of each way: those to train in, and others that are only held
-    against the truth."""
-    ways = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
+    """Labels of the clients, by the name of each clustering: those to train in, and those that are
+    only compared with the true groups."""
+    first = {"vanilla": np.zeros(setting.clients, dtype=np.int64)}
     if training in ("softmax", "draws"):
-        return ways, {}
+        return first, {}
     paper: Distances = "paper 10" if support == 10 else "paper 100"
-    found = clusterings(setting, paper, distances(setting, paper, at_once))
+    found = clusterings(setting, paper, distances(setting, paper, on_gpu=cuda()))
     if training == "authors":
-        return ways | {f"{paper} affinity": found[f"{paper} affinity"]}, {}
+        return first | {f"{paper} affinity": found[f"{paper} affinity"]}, {}
     others = {f"{paper} kernel": found.pop(f"{paper} kernel")}
     if support != 10:
         return found, others
     if setting.structure == "groups":
-        ways["true groups"] = divided(setting)[0].groups
+        first["true groups"] = partitions(setting)[0].groups
     ours = clusterings(setting, "summary", distances(setting, "summary"))
-    ways["ours"] = ours.pop("ours")
-    return ways | found, others | ours
+    first["ours"] = ours.pop("ours")
+    return first | found, others | ours
 
 
-def _trained(
+def _train(
     setting: Setting, ways: Mapping[str, NDArray[np.int64]], training: Training, rounds: int
 ) -> list[Row]:
-    """A row for each way and algorithm; equal clusterings are trained once."""
-    from fedwad.experiments._boosting_training import Run, rows_of, run_all
+    """A row for each clustering and algorithm; equal clusterings are trained once."""
+    from fedwad.experiments._boosting_training import Run, client_rows, run_all
     from fedwad.learning.local.networks import device
 
     runs: dict[tuple[tuple[int, ...], Algorithm], Run] = {}
     named = []
     for way, labels in ways.items():
-        same = tuple(np.unique(labels, return_inverse=True)[1].tolist())
+        codes = tuple(np.unique(labels, return_inverse=True)[1].tolist())
         for algorithm in ALGORITHMS:
-            run = runs.setdefault(
-                (same, algorithm), Run(setting, same, algorithm, training, rounds)
-            )
-            named.append((way, algorithm, run))
+            new = Run(setting, codes, algorithm, training, rounds)
+            named.append((way, algorithm, runs.setdefault((codes, algorithm), new)))
     run_all(list(runs.values()), device())
-    sizes = np.array([len(rows) for rows in rows_of(named[0][2])[1].values()])
+    sizes = np.array([len(rows) for rows in client_rows(named[0][2])[1].values()])
     grouped = setting.structure == "groups" and training != "draws"
     return [
         {
             "way": way,
             "algorithm": algorithm,
             **_accuracies(run.accuracy, sizes, np.array(run.labels)),
-            **({"ARI": agreement(setting, ways[way])} if grouped else {}),
+            **({"ARI": rand_index(setting, ways[way])} if grouped else {}),
         }
         for way, algorithm, run in named
     ]
@@ -153,12 +141,10 @@ def _trained(
 def _accuracies(
     accuracy: NDArray[np.float64], sizes: NDArray[np.int64], labels: NDArray[np.int64]
 ) -> Row:
-    """In percent: over all test samples, of the client that fares worst, and with each cluster
-    counting the same."""
-    by_cluster = [
-        np.average(accuracy[labels == one], weights=sizes[labels == one])
-        for one in np.unique(labels)
-    ]
+    """Accuracies in percent: over all test samples, the lowest of a client, and the mean over
+    clusters."""
+    clusters = [labels == label for label in np.unique(labels)]
+    by_cluster = [np.average(accuracy[chosen], weights=sizes[chosen]) for chosen in clusters]
     means = {
         "accuracy": np.average(accuracy, weights=sizes),
         "worst client": accuracy.min(),
@@ -167,21 +153,11 @@ def _accuracies(
     return {name: round(100 * float(value), 2) for name, value in means.items()}
 
 
-def _cuda() -> bool:
-    try:
-        import torch
-    except ImportError:
-        raise InputError(
-            "The experiment boosting needs PyTorch; run: pip install 'fedwad[learn]'."
-        ) from None
-    return torch.cuda.is_available()
-
-
-def _leaves_out(
+def _skip_reason(
     data: str, clients: int, training: Training, samples: int | None = None, **_: Any
 ) -> str | None:
     """A core would need weeks for all: a quarter of an hour and more for each task."""
-    if samples is not None or (data, clients, training) == ("mnist", 20, "ours") or _cuda():
+    if samples is not None or (data, clients, training) == ("mnist", 20, "ours") or cuda():
         return None
     return "without a CUDA device only MNIST with 20 clients is trained."
 
@@ -194,5 +170,5 @@ EXPERIMENT = Experiment(
     draw,
     judge,
     ("mnist", "cifar10"),
-    _leaves_out,
+    _skip_reason,
 )

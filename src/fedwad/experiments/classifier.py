@@ -8,39 +8,27 @@ only, which is what the personal layers of FedRep and FedPer learn.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fedwad.datasets import load, partition
-from fedwad.experiments._experiment import (
-    EXACT,
-    OURS,
-    PAPER,
-    Claim,
-    Experiment,
-    Row,
-    Settings,
-    axes,
-    mean_by,
-    pick,
-)
+from fedwad.experiments._experiment import Claim, Experiment, Figures, Row, Settings, mean_by, pick
+from fedwad.experiments._plots import EXACT, OURS, PAPER, axes, legend_below, plot_means
 from fedwad.learning import Algorithm, TrainingOptions, classifier_accuracy
 from fedwad.learning._train import train_with
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["EXPERIMENT", "codes"]
 
-_ROWS = {
-    "mnist": 60000,
-    "fashion_mnist": 30000,
-}  # of the training samples: all, and as many as small copies hold
+#: Training samples: all, and as many as small copies hold.
+_ROWS = {"mnist": 60000, "fashion_mnist": 30000}
 _COMPETITIVE = 0.02  # no more than this behind
 _NAMES = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 _METHODS = {"site": "coreset per client", "class": "coreset per class"}
@@ -50,23 +38,15 @@ def _tasks(quick: bool) -> list[Settings]:
     counts, sizes, seeds = (
         ((10, 40), (10, 50), 1) if quick else ((10, 20, 50, 100), (10, 20, 50, 100), 2)
     )
+    tasks: list[Settings] = [
+        {"data": data, "clients": clients, "seed": seed, "rows": 6000 if quick else _ROWS[data]}
+        for data, clients, seed in product(_ROWS, counts, range(seeds))
+    ]
+    algorithms = {"coresets": {"sizes": list(sizes)}, "fedrep": {}, "fedper": {}}
     return [
-        {
-            "data": data,
-            "clients": clients,
-            "seed": seed,
-            "rows": 6000 if quick else _ROWS[data],
-            "algorithm": algorithm,
-            **more,
-        }
-        for data in ("mnist", "fashion_mnist")
-        for clients in counts
-        for seed in range(seeds)
-        for algorithm, more in (
-            ("coresets", {"sizes": list(sizes)}),
-            ("fedrep", {}),
-            ("fedper", {}),
-        )
+        task | {"algorithm": algorithm} | options
+        for task in tasks
+        for algorithm, options in algorithms.items()
     ]
 
 
@@ -92,51 +72,37 @@ def _measure(
     sizes: Sequence[int] = (),
 ) -> list[Row]:
     Z, y, Z_test, y_test = codes(data, rows)
-    deal: dict[str, Any] = {
-        "classes": 2,
-        "clients": clients,
-        "samples": None,
-        "seed": seed,
-        "balanced": True,
-    }
-    parts = partition.classes_per_client(Z, y, **deal)
+    options: dict[str, Any] = {"classes": 2, "clients": clients, "samples": None}
+    options |= {"seed": seed, "balanced": True}
+    train = partition.classes_per_client(Z, y, **options)
     if algorithm != "coresets":
         start = time.perf_counter()
-        options = TrainingOptions(algorithm, seed=seed)
-        result = train_with(dict(parts), options, test_every_round=False)
+        training = TrainingOptions(algorithm, seed=seed)
+        result = train_with(dict(train), training, test_every_round=False)
         seconds = time.perf_counter() - start
-        return [
-            {
-                "method": algorithm,
-                "own": result.mean,
-                "bytes_up": result.traffic.up,
-                "seconds": seconds,
-            }
-        ]
-    test = partition.classes_per_client(
-        Z_test, y_test, **deal
-    )  # the same seed draws the same classes
-    measured = classifier_accuracy(parts, test, sizes, ("site", "class"), seed=seed)
+        row = {"method": algorithm, "own": result.mean, "bytes_up": result.traffic.up}
+        return [row | {"seconds": seconds}]
+    # The same seed draws the same classes.
+    test = partition.classes_per_client(Z_test, y_test, **options)
+    measured = classifier_accuracy(train, test, sizes, ("site", "class"), seed=seed)
     return [
         {"method": _METHODS[row.atoms_per], "own": row.own_classes_accuracy, **asdict(row)}
         for row in measured
     ]
 
 
-def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+def _draw(rows: Sequence[Row]) -> Figures:
     names = list(dict.fromkeys(row["data"] for row in rows))
     figure, panels = axes(1, len(names), 5.4, 3.8)
     sizes = sorted({row["size"] for row in rows if row.get("size")})
+    counts = sorted({row["clients"] for row in rows})
     for panel, data in zip(panels, names, strict=True):
         _plot(panel, pick(rows, data=data), sizes)
-        counts = sorted({row["clients"] for row in rows})
-        panel.set(
-            xscale="log", xlabel="clients", ylabel="accuracy on own classes", title=_NAMES[data]
-        )
+        panel.set(xscale="log", xlabel="clients", ylabel="accuracy on own classes")
+        panel.set_title(_NAMES[data])
         panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    legend_below(figure, panels[0].get_legend_handles_labels()[0], 3)
     return {"classifier": figure}
 
 
@@ -146,13 +112,15 @@ def _plot(panel: Axes, rows: Sequence[Row], sizes: Sequence[int]) -> None:
             ("coreset per client", "the paper's coresets", PAPER, "--"),
             ("coreset per class", "coresets by class", OURS, "-"),
         ):
-            xs, values = mean_by(pick(rows, method=method, size=size), "clients", "own")
             label = f"{words}, {size} atoms" if size in (sizes[0], sizes[-1]) else None
-            panel.plot(xs, values, style, marker=".", color=colour, alpha=shade, label=label)
+            marks = {"marker": ".", "color": colour, "alpha": shade, "label": label}
+            plot_means(
+                panel, pick(rows, method=method, size=size), "clients", "own", style, **marks
+            )
     for method, style in (("fedrep", "-"), ("fedper", ":")):
-        xs, values = mean_by(pick(rows, method=method), "clients", "own")
         label = f"Fed{method.removeprefix('fed').title()}"
-        panel.plot(xs, values, style, marker="s", color=EXACT, markersize=4, label=label)
+        marks = {"marker": "s", "color": EXACT, "markersize": 4, "label": label}
+        plot_means(panel, pick(rows, method=method), "clients", "own", style, **marks)
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:

@@ -10,8 +10,9 @@ clients instead of FedWaD, in five times as many epochs.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from fedwad.experiments._coreset_claims import (
     judge,
     longest,
 )
-from fedwad.experiments._experiment import Experiment, Row, Settings, axes, pick
+from fedwad.experiments._experiment import Experiment, Figures, Row, Settings, cuda, pick
+from fedwad.experiments._plots import axes
 from fedwad.ot import Floats, Measure, ground_cost, solve
 from fedwad.report.coresets import sheet
 
@@ -35,21 +37,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "METHODS", "centralised", "covered", "dealt", "measure_one"]
+__all__ = [
+    "EXPERIMENT",
+    "METHODS",
+    "count_classes",
+    "divide_images",
+    "measure_method",
+    "pooled_coreset",
+]
 
 _SIZE = 10  # points of a coreset
-_ON_THE_WAY = (40, *range(100, 1000, 100))  # epochs after which the distance is also computed
+_KEPT_EPOCHS = (40, *range(100, 1000, 100))  # epochs after which the distance is also computed
 _RATE = 0.06  # learning rate of FedWaD's epochs
 _NEIGHBOURS = 50  # samples whose most frequent class a point represents
 _SHOWN = [method for method in METHODS if "free" not in method]
 
 
 def _tasks(quick: bool) -> list[Settings]:
-    sizes = (
-        {"clients": 20, "samples": 100, "epochs": 15}
-        if quick
-        else {"clients": 100, "samples": 200, "epochs": 40}
-    )
+    clients, samples, epochs = (20, 100, 15) if quick else (100, 200, 40)
+    sizes = {"clients": clients, "samples": samples, "epochs": epochs}
     cases = [
         {"data": data, "K": K}
         for data in (("mnist",) if quick else ("mnist", "fashion_mnist"))
@@ -62,29 +68,21 @@ def _tasks(quick: bool) -> list[Settings]:
     return sorted(tasks, key=lambda task: task["method"] == METHODS[-1])  # the longest last
 
 
-def _leaves_out(epochs: int, **_: Any) -> str | None:
+def _skip_reason(epochs: int, **_: Any) -> str | None:
     """1000 epochs with an exact solver would take a core hours."""
-    if epochs < PAPER_EPOCHS or _cuda():
+    if epochs < PAPER_EPOCHS or cuda():
         return None
     return f"without a CUDA device {PAPER_EPOCHS} epochs are not made."
 
 
-def _cuda() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return torch.cuda.is_available()
-
-
 @cache
-def dealt(data: str, K: int, clients: int, samples: int, seed: int = 0) -> Partition:
+def divide_images(data: str, K: int, clients: int, samples: int, seed: int = 0) -> Partition:
     """Images with pixels in 0..1, divided among clients that hold K classes each."""
     X, y = load(data, pixels="unit")
     return partition.classes_per_client(X, y, K, clients, samples, seed)
 
 
-def centralised(
+def pooled_coreset(
     points: Floats, size: int, starts: int = 2, seed: int = 0, max_steps: int = 60
 ) -> tuple[Floats, float]:
     """The exact Wasserstein coreset of pooled data, and its distance.
@@ -110,146 +108,123 @@ def centralised(
     return atoms, distance
 
 
-def covered(points: Floats, X: Floats, y: Any) -> int:
+def count_classes(points: Floats, X: Floats, y: Any) -> int:
     """How many classes the points represent: each represents the most frequent class among its 50
     nearest samples."""
     nearest = np.argsort(ground_cost(np.asarray(points), X), axis=1)[:, :_NEIGHBOURS]
     return len({int(np.bincount(labels).argmax()) for labels in y[nearest]})
 
 
-def measure_one(
+def measure_method(
     data: str, K: int, method: str, clients: int, samples: int, epochs: int
 ) -> list[Row]:
-    parts = dealt(data, K, clients, samples)
-    own = {name: np.asarray(parts[name][0], dtype=np.float64) for name in parts}
-    X, y = np.concatenate(list(own.values())), np.concatenate([parts[name][1] for name in parts])
+    """The row of one method; a client holds K classes."""
+    parts = divide_images(data, K, clients, samples)
+    sites = {name: np.asarray(parts[name][0], dtype=np.float64) for name in parts}
+    X, y = np.concatenate(list(sites.values())), np.concatenate([parts[name][1] for name in parts])
     if epochs >= PAPER_EPOCHS:
-        return _measure_many(np.stack(list(own.values())), X, y, method, epochs)
-    options: dict[str, dict[str, Any]] = {
-        "union": {"method": "union"},
-        "union, free weights": {"method": "union", "weights": "free"},
-        "one summary each": {"method": "summary"},
-        "direct": {"method": "direct", "rounds": 5 * epochs},
-        PAPER_METHODS[0]: {
-            "method": "fedwad",
-            "support": 10,
-            "rounds": epochs,
-            "learning_rate": _RATE,
-        },
-        PAPER_METHODS[1]: {
-            "method": "fedwad",
-            "support": 100,
-            "rounds": epochs,
-            "learning_rate": _RATE,
-        },
-    }
+        return _measure_many_epochs(np.stack(list(sites.values())), X, y, method, epochs)
     start = time.process_time()
     extra: Row = {}
     if method == "pooled, exact":
-        points, value = centralised(X, _SIZE)
+        points, value = pooled_coreset(X, _SIZE)
         seconds = time.process_time() - start
     else:
-        result = fedwad.coreset(own, _SIZE, **options[method])
+        result = fedwad.coreset(sites, _SIZE, **_options(method, epochs))
         seconds = time.process_time() - start
         # The paper's method does not compute its distance to all data; here it is exact for all.
-        points, value = (
-            result.points,
-            solve(Measure(X), Measure(result.points, result.weights)).distance,
-        )
+        points = result.points
+        value = solve(Measure(X), Measure(points, result.weights)).distance
         extra = {
             "rounds": len(result.history),
             "MB up": result.traffic.up / 1e6,
             "curve": [round(float(record.loss), 5) for record in result.history],
         }
-    image = np.round(np.asarray(points, dtype=np.float64), 3).tolist()
-    return [
-        {
-            "W2": value,
-            "classes": covered(points, X, y),
-            "seconds": seconds,
-            **extra,
-            "points": image,
-        }
-    ]
+    row = {"W2": value, "classes": count_classes(points, X, y), "seconds": seconds, **extra}
+    return [row | {"points": np.round(np.asarray(points, dtype=np.float64), 3).tolist()}]
 
 
-def _measure_many(clients: Floats, X: Floats, y: Any, method: str, epochs: int) -> list[Row]:
+def _options(method: str, epochs: int) -> dict[str, Any]:
+    """The options of `fedwad.coreset`."""
+    if method in PAPER_METHODS:
+        support = int(method.split()[-1])
+        sizes = {"support": support, "rounds": epochs}
+        return {"method": "fedwad", **sizes, "learning_rate": _RATE}
+    options: dict[str, dict[str, Any]] = {
+        "union": {"method": "union"},
+        "union, free weights": {"method": "union", "weights": "free"},
+        "one summary each": {"method": "summary"},
+        "direct": {"method": "direct", "rounds": 5 * epochs},
+    }
+    return options[method]
+
+
+def _measure_many_epochs(clients: Floats, X: Floats, y: Any, method: str, epochs: int) -> list[Row]:
     """The paper's number of epochs, on a GPU, with the distance to all data on the way."""
     from fedwad.experiments._coreset_epochs import run_epochs
 
     start = time.process_time()
     support = int(method.split()[-1])
-    keep = tuple(epoch for epoch in _ON_THE_WAY if epoch < epochs)
+    keep = tuple(epoch for epoch in _KEPT_EPOCHS if epoch < epochs)
     found = run_epochs(clients.astype(np.float32), _SIZE, support, epochs, _RATE, keep)
     seconds = time.process_time() - start
     distances = {
         epoch: solve(Measure(X), Measure(points)).distance for epoch, points in found.points.items()
     }
-    return [many_epochs_row(found.points[epochs], found.curve, distances, X, y, seconds)]
+    points = found.points[epochs]
+    return [
+        {
+            "W2": distances[epochs],
+            "classes": count_classes(points, X, y),
+            "seconds": seconds,
+            "rounds": len(found.curve),
+            "curve": [round(float(loss), 5) for loss in found.curve],
+            "W2 by epoch": [[epoch, round(value, 5)] for epoch, value in sorted(distances.items())],
+            "points": np.round(points, 3).tolist(),
+        }
+    ]
 
 
-def many_epochs_row(
-    points: Floats,
-    curve: Sequence[float],
-    distances: Mapping[int, float],
-    X: Floats,
-    y: Any,
-    seconds: float,
-) -> Row:
-    """The row of a run of many epochs; `distances` has W2 to all data by epoch."""
-    return {
-        "W2": distances[max(distances)],
-        "classes": covered(points, X, y),
-        "seconds": seconds,
-        "rounds": len(curve),
-        "curve": [round(float(loss), 5) for loss in curve],
-        "W2 by epoch": [[epoch, round(value, 5)] for epoch, value in sorted(distances.items())],
-        "points": np.round(points, 3).tolist(),
-    }
-
-
-def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
-    from matplotlib.figure import Figure
-
-    rows = longest(rows)
+def _draw(rows: Sequence[Row]) -> Figures:
     figures: dict[str, Figure] = {}
     for data in dict.fromkeys(row["data"] for row in rows):
-        shown = pick(rows, data=data)
-        figure = Figure(figsize=(9.4, 4.4), layout="constrained")
-        panels = figure.subplots(len(_SHOWN), 2)
-        loss, curves = axes(1, 2, 5.0, 3.6)
-        for column, K in enumerate((8, 2)):
-            for panel, method in zip(panels[:, column], _SHOWN, strict=True):
-                panel.set_axis_off()
-                for row in pick(shown, K=K, method=method):
-                    images = sheet(np.array(row["points"]), (28, 28), _SIZE, 0.0, 1.0)
-                    panel.imshow(images, cmap="gray", vmin=0, vmax=1, interpolation="none")
-                    title = (
-                        f"K = {K}, {LABELS[method]}: W2 {row['W2']:.3f}, {row['classes']} classes"
-                    )
-                    panel.set_title(title, fontsize=7.5, loc="left", pad=2)
-            _plot_losses(curves[column], pick(shown, K=K))
-            curves[column].set_title(f"K = {K}")
-        curves[1].legend(fontsize=7, frameon=False)
-        figures[f"coresets-{data.replace('_', '-')}"] = figure
-        figures[f"coresets-{data.replace('_', '-')}-loss"] = loss
+        chosen = pick(longest(rows), data=data)
+        loss, panels = axes(1, 2, 5.0, 3.6)
+        for panel, K in zip(panels, (8, 2), strict=True):
+            _plot_losses(panel, pick(chosen, K=K))
+            panel.set_title(f"K = {K}")
+        panels[1].legend(fontsize=7, frameon=False)
+        name = f"coresets-{data.replace('_', '-')}"
+        figures |= {name: _draw_points(chosen), f"{name}-loss": loss}
     return figures
+
+
+def _draw_points(rows: Sequence[Row]) -> Figure:
+    """The points of each coreset as a row of images."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.4, 4.4), layout="constrained")
+    for panel, (method, K) in zip(
+        figure.subplots(len(_SHOWN), 2).flat, product(_SHOWN, (8, 2)), strict=True
+    ):
+        panel.set_axis_off()
+        for row in pick(rows, K=K, method=method):
+            images = sheet(np.array(row["points"]), (28, 28), _SIZE, 0.0, 1.0)
+            panel.imshow(images, cmap="gray", vmin=0, vmax=1, interpolation="none")
+            title = f"K = {K}, {LABELS[method]}: W2 {row['W2']:.3f}, {row['classes']} classes"
+            panel.set_title(title, fontsize=7.5, loc="left", pad=2)
+    return figure
 
 
 def _plot_losses(panel: Axes, rows: Sequence[Row]) -> None:
     for row in rows:
-        colour, curve = COLOURS[row["method"]], row.get("curve")
-        if not curve:
-            panel.axhline(row["W2"], color=colour, label=LABELS[row["method"]])
-            continue
-        marker = "o" if len(curve) == 1 else None
-        panel.plot(
-            range(1, len(curve) + 1),
-            curve,
-            color=colour,
-            marker=marker,
-            label=LABELS[row["method"]],
-        )
+        options: dict[str, Any] = {"color": COLOURS[row["method"]], "label": LABELS[row["method"]]}
+        curve = row.get("curve")
+        if curve:
+            marker = "o" if len(curve) == 1 else None
+            panel.plot(range(1, len(curve) + 1), curve, marker=marker, **options)
+        else:
+            panel.axhline(row["W2"], **options)
     panel.set(xscale="log", xlabel="round or epoch", ylabel="loss that the method minimises")
 
 
@@ -257,9 +232,9 @@ EXPERIMENT = Experiment(
     "coresets",
     "Ten points for 100 clients",
     _tasks,
-    measure_one,
+    measure_method,
     _draw,
     judge,
     ("mnist", "fashion_mnist"),
-    _leaves_out,
+    _skip_reason,
 )

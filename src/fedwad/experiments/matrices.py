@@ -4,20 +4,18 @@ CIFAR-10)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
 import fedwad
 from fedwad.datasets import Partition, load, partition, random_code
 from fedwad.experiments._boosting_setting import Data, Setting, clusterings
-from fedwad.experiments._experiment import Claim, Experiment, Row, Settings, axes, pick
+from fedwad.experiments._experiment import Claim, Experiment, Figures, Row, Settings, pick
+from fedwad.experiments._plots import axes, square_matrix
 from fedwad.ot import Floats, Measure, labelled, solve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["EXPERIMENT"]
 
@@ -26,9 +24,9 @@ _METHODS: dict[str, dict[str, Any]] = {
     "hub": {"method": "hub", "support": 10},
     "summary": {"method": "summary"},
 }
-#: The paper's ways to cluster, and ours.
-_PAPERS = "ARI affinity", "ARI sparse 3", "ARI sparse 5"
-_WAYS = (*_PAPERS, "ARI kernel")
+#: Columns with the adjusted Rand index of each clustering: the paper's, and all with ours.
+_PAPER_INDICES = "ARI affinity", "ARI sparse 3", "ARI sparse 5"
+_INDICES = (*_PAPER_INDICES, "ARI kernel")
 _DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _TITLES = {
     "exact": "exact",
@@ -47,7 +45,7 @@ def _tasks(quick: bool) -> list[Settings]:
     ]
 
 
-def _parts(data: str, groups: bool, clients: int, samples: int, seed: int) -> Partition:
+def _partition(data: str, groups: bool, clients: int, samples: int, seed: int) -> Partition:
     X, y = load(data)
     if data == "cifar10":
         chosen = np.random.default_rng(seed).permutation(len(X))[: 4 * clients * samples]
@@ -57,30 +55,29 @@ def _parts(data: str, groups: bool, clients: int, samples: int, seed: int) -> Pa
 
 
 def _measure(data: Data, groups: bool, clients: int, samples: int, seed: int) -> list[Row]:
-    parts = _parts(data, groups, clients, samples, seed)
+    parts = _partition(data, groups, clients, samples, seed)
     ranked = sorted(zip(parts.groups, parts, strict=True), key=lambda pair: pair[0])
     names = [name for _, name in ranked]  # by group, so that groups are blocks of the figure
     truth = [int(group) for group, _ in ranked]
     fed = fedwad.local({name: parts[name] for name in names})
     measures = {name: labelled(Measure(parts[name][0]), parts[name][1]) for name in names}
-    upper = np.triu_indices(clients, 1)
     start = time.process_time()
-    pairs = combinations(measures.values(), 2)
-    exact = np.array([solve(a, b).distance for a, b in pairs])
+    exact = np.array([solve(a, b).distance for a, b in combinations(measures.values(), 2)])
     rows = [_row("exact", exact, exact, time.process_time() - start, truth, {})]
     for method, options in _METHODS.items():
         start = time.process_time()
         m = fedwad.matrix(fed, labels=True, seed=seed, **options)
         table = m.fedwad if method == "pairs" and m.fedwad is not None else m.value
         setting = Setting(data, clients, "groups", seed)
-        scores = _rand_indices(setting, table, truth) if groups else {}
+        indices = _rand_indices(setting, table, truth) if groups else {}
         seconds = time.process_time() - start
-        rows.append(_row(method, exact, table[upper], seconds, truth, scores))
+        values = table[np.triu_indices(clients, 1)]
+        rows.append(_row(method, exact, values, seconds, truth, indices))
     return rows
 
 
 def _row(
-    method: str, exact: Floats, values: Floats, seconds: float, truth: list[int], scores: Row
+    method: str, exact: Floats, values: Floats, seconds: float, truth: list[int], indices: Row
 ) -> Row:
     from scipy.stats import spearmanr
 
@@ -89,40 +86,35 @@ def _row(
         "seconds": seconds,
         "rank correlation": float(spearmanr(exact, values).statistic),
         "mean error": float((values / exact - 1).mean()),
-        **scores,
+        **indices,
         "matrix": [round(float(value), 4) for value in values],
         "truth": truth,
     }
 
 
 def _rand_indices(setting: Setting, table: Floats, truth: list[int]) -> Row:
-    """The adjusted Rand index of each way to cluster."""
+    """The adjusted Rand index of each clustering."""
     from sklearn.metrics import adjusted_rand_score
 
     return {
-        f"ARI {way.removeprefix('paper 10 ')}": adjusted_rand_score(truth, found)
-        for way, found in clusterings(setting, "paper 10", table).items()
+        f"ARI {name.removeprefix('paper 10 ')}": adjusted_rand_score(truth, labels)
+        for name, labels in clusterings(setting, "paper 10", table).items()
     }
 
 
-def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+def _draw(rows: Sequence[Row]) -> Figures:
     figures = {}
     for data in dict.fromkeys(row["data"] for row in rows):
         figure, panels = axes(2, 4, 3.0, 2.9)
-        for line, groups in enumerate((True, False)):
-            for column, method in enumerate(_TITLES):
-                (row,) = pick(rows, data=data, groups=groups, method=method)
-                square = np.zeros((row["clients"], row["clients"]))
-                square[np.triu_indices(row["clients"], 1)] = row["matrix"]
-                panel = panels[4 * line + column]
-                panel.grid(False)
-                square += square.T
-                np.fill_diagonal(square, np.nan)  # always zero, so not drawn
-                figure.colorbar(panel.imshow(square, cmap="viridis"), ax=panel, shrink=0.8)
-                title = _TITLES[method] if line == 0 else ""
-                panel.set(xticks=[], yticks=[], title=title)
-                panel.set_ylabel("" if column else "groups" if groups else "no groups")
-                panel.set_xlabel(f"rank correlation {row['rank correlation']:.3f}")
+        for panel, (groups, method) in zip(panels, product((True, False), _TITLES), strict=True):
+            (row,) = pick(rows, data=data, groups=groups, method=method)
+            panel.grid(False)
+            image = panel.imshow(square_matrix(row["matrix"], row["clients"]), cmap="viridis")
+            figure.colorbar(image, ax=panel, shrink=0.8)
+            panel.set(xticks=[], yticks=[], title=_TITLES[method] if groups else "")
+            panel.set_xlabel(f"rank correlation {row['rank correlation']:.3f}")
+        panels[0].set_ylabel("groups")
+        panels[4].set_ylabel("no groups")
         figure.suptitle(
             f"Dataset distances among {row['clients']} clients of {_DATA[data]}, each with its own"
             " colours"
@@ -148,19 +140,19 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         values = np.array(chosen(data, "pairs", groups)["matrix"])
         return float(values.std() / values.mean())
 
-    def found(method: str, ways: Sequence[str]) -> str:
-        indices = (
-            f"{_DATA[data]} {' / '.join(f'{chosen(data, method)[way]:.2f}' for way in ways)}"
+    def indices_of(method: str, columns: Sequence[str]) -> str:
+        listed = (
+            f"{_DATA[data]} {' / '.join(f'{chosen(data, method)[name]:.2f}' for name in columns)}"
             for data in names
         )
-        return f"{_TITLES[method]} {', '.join(indices)}"
+        return f"{_TITLES[method]} {', '.join(listed)}"
 
-    def listed(ways: Sequence[str]) -> str:
-        return f"adjusted Rand index (1 is perfect), {' / '.join(way[4:] for way in ways)}: "
+    def heading(columns: Sequence[str]) -> str:
+        return f"adjusted Rand index (1 is perfect), {' / '.join(name[4:] for name in columns)}: "
 
     visible = {data: contrast(data, "pairs") for data in names}
     truly = {data: contrast(data, "exact") for data in names}
-    best = {data: {way: chosen(data, "pairs")[way] for way in _PAPERS} for data in names}
+    best = {data: {k: chosen(data, "pairs")[k] for k in _PAPER_INDICES} for data in names}
     uniform = {groups: spread("mnist", groups) for groups in (True, False)}
     return [
         Claim(
@@ -182,13 +174,12 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "FedWaD recovers a clear structure of clusters.",
             all(max(best[data].values()) > 0.99 for data in names),
-            listed(_WAYS)
-            + "; ".join(found(method, _WAYS) for method in ("pairs", "hub", "summary")),
+            heading(_INDICES) + "; ".join(indices_of(method, _INDICES) for method in _METHODS),
         ),
         Claim(
             "The affinity is the most efficient and robust way to cluster.",
             all(best[data]["ARI affinity"] >= max(best[data].values()) for data in names),
-            listed(_PAPERS) + found("pairs", _PAPERS),
+            heading(_PAPER_INDICES) + indices_of("pairs", _PAPER_INDICES),
         ),
     ]
 

@@ -77,25 +77,17 @@ def _measure(
     start = time.process_time()
     if method == "exact":
         value: float | None = fedwad.ot.dataset_distance(*first, *second)
-        extra: dict[str, Any] = {}
+        extra: Row = {}
     elif method == "summary":
         result = fedwad.distance(first, second, labels=True, seed=seed)
-        value, extra = (
-            result.value,
-            {"lower": result.lower, "upper": result.upper, "bytes": result.traffic.up},
-        )
+        value, extra = result.value, {"lower": result.lower}
     else:
-        result = fedwad.distance(
-            first,
-            second,
-            method="fedwad",
-            labels=True,
-            support=support,
-            rounds=rounds,
-            seed=seed,
-            covariance_type="spherical",
-        )
-        value, extra = result.fedwad, {"upper": result.upper, "bytes": result.traffic.up}
+        options: dict[str, Any] = {"support": support, "rounds": rounds}
+        options |= {"method": "fedwad", "covariance_type": "spherical"}
+        result = fedwad.distance(first, second, labels=True, seed=seed, **options)
+        value, extra = result.fedwad, {}
+    if method != "exact":
+        extra |= {"upper": result.upper, "bytes": result.traffic.up}
     return [{"value": value, "seconds": time.process_time() - start, **extra}]
 
 

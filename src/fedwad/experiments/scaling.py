@@ -9,35 +9,22 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import fedwad
-from fedwad.experiments._experiment import (
-    EXACT,
-    OURS,
-    PAPER,
-    Experiment,
-    Row,
-    Settings,
-    axes,
-    mean_by,
-    pick,
-)
+from fedwad.experiments._experiment import Experiment, Figures, Row, Settings, pick
+from fedwad.experiments._plots import EXACT, OURS, PAPER, axes, plot_means
 from fedwad.experiments._pot_rounds import pot_rounds
 from fedwad.experiments._scaling_claims import CAPPED, CAPPED_ROUNDS, LARGEST_EXACT, SUPPORTS, judge
 from fedwad.ot import Floats, Interpolant
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 __all__ = ["EXPERIMENT"]
 
 _PANELS = ("seconds", "processor seconds"), ("error", "relative error to the populations' distance")
-#: Rounds by POT, and the mass up to which points are left out.
-_BY_POT = ((3, 0.0), (6, 1e-5))
+#: Numbers of rounds of `pot_rounds`, and the mass up to which it leaves points out.
+_POT_ROUNDS = ((3, 0.0), (6, 1e-5))
 _METHODS = {
     CAPPED: (EXACT, ":"),
     "exact": (EXACT, "-"),
@@ -59,7 +46,7 @@ def _tasks(quick: bool) -> list[Settings]:
         for seed in range(1 if quick else 5 if n < 1000 else 2 if n < 5000 else 1)
     ]
     capped = {"d": 2, "ratio": 3, "n": LARGEST_EXACT, "seed": 0}
-    more = [capped | {"rounds": rounds, "least": least} for rounds, least in _BY_POT]
+    more = [capped | {"rounds": rounds, "least": least} for rounds, least in _POT_ROUNDS]
     return tasks if quick else tasks + more
 
 
@@ -79,59 +66,53 @@ def _measure(
 ) -> list[Row]:
     x, y, truth = clouds(d, ratio, n, seed)
     if rounds:
-        return list(_by_pot(x, y, truth, rounds, least))
-    _warm()
-    work: dict[str, Callable[[], tuple[float, float]]] = {
-        "exact": lambda: _timed(lambda: fedwad.wasserstein(x, y)),
-        CAPPED: lambda: _timed(lambda: _pot(x, y)),
-        "one message": lambda: _timed(
-            lambda: fedwad.distance(x, y, method="summary", seed=seed).value
-        ),
+        return _measure_pot_rounds(x, y, truth, rounds, least)
+    _compile()
+    found = {
+        "exact": _timed(lambda: fedwad.wasserstein(x, y)),
+        CAPPED: _timed(lambda: _pot(x, y)),
+        "one message": _timed(lambda: fedwad.distance(x, y, method="summary", seed=seed).value),
     }
     for support in SUPPORTS:
-        work[f"FedWaD S={support}"] = functools.partial(_rounds, x, y, support, "barycentric", seed)
+        found[f"FedWaD S={support}"] = _twenty_rounds(x, y, support, "barycentric", seed)
     if n < LARGEST_EXACT or (n == LARGEST_EXACT and seed == 0):
-        work["FedWaD exact"] = functools.partial(_rounds, x, y, 10, "exact", seed)
-    found = {method: run() for method, run in work.items()}
+        found["FedWaD exact"] = _twenty_rounds(x, y, 10, "exact", seed)
     sample = found["exact"][0]
     return [
-        {
-            "method": method,
-            "value": value,
-            "error": abs(value / truth - 1),
-            "to sample": value / sample - 1,
-            "seconds": seconds,
-        }
+        {"method": method, **_errors(value, truth, sample), "seconds": seconds}
         for method, (value, seconds) in found.items()
     ]
 
 
-def _by_pot(x: Floats, y: Floats, truth: float, rounds: int, least: float) -> Iterator[Row]:
+def _measure_pot_rounds(x: Floats, y: Floats, truth: float, rounds: int, least: float) -> list[Row]:
     """The paper's estimate round by round, from ten points between the samples."""
     sample = fedwad.wasserstein(x, y)
     z = (x.mean(axis=0) + y.mean(axis=0)) / 2 + x[:10] - x[:10].mean(axis=0)
-    start = time.process_time()
+    start, rows = time.process_time(), []
     for number, support, value in pot_rounds(x, y, z, rounds, least):
-        yield {
-            "method": CAPPED_ROUNDS,
-            "round": number,
-            "support": support,
-            "value": value,
-            "error": abs(value / truth - 1),
-            "to sample": value / sample - 1,
-            "seconds": time.process_time() - start,
-        }
+        seconds = time.process_time() - start
+        row = {"method": CAPPED_ROUNDS, "round": number, "support": support}
+        rows.append(row | _errors(value, truth, sample) | {"seconds": seconds})
+    return rows
 
 
-def _timed(work: Callable[[], float]) -> tuple[float, float]:
+def _errors(value: float, truth: float, sample: float) -> Row:
+    """An estimate, and its errors against the distances of the populations and of the samples."""
+    return {"value": value, "error": abs(value / truth - 1), "to sample": value / sample - 1}
+
+
+def _timed(compute: Callable[[], float]) -> tuple[float, float]:
     start = time.process_time()
-    return work(), time.process_time() - start
+    return compute(), time.process_time() - start
 
 
-def _rounds(
+def _twenty_rounds(
     x: Floats, y: Floats, support: int, interpolant: Interpolant, seed: int
 ) -> tuple[float, float]:
-    """The paper's estimate after 20 rounds, and the seconds they took; later work is ours."""
+    """The paper's estimate after 20 rounds, and the seconds they took.
+
+    What `fedwad.distance` computes after the last round is not the paper's, and is not timed.
+    """
     start, ends = time.process_time(), [0.0]
     result = fedwad.distance(
         x,
@@ -147,7 +128,7 @@ def _rounds(
 
 
 @functools.cache
-def _warm() -> None:
+def _compile() -> None:
     """Load and compile everything before times are taken."""
     x, y, _ = clouds(2, 1, 2000, 0)
     _pot(x[:10], y[:10])
@@ -156,36 +137,29 @@ def _warm() -> None:
 
 
 def _pot(x: Floats, y: Floats) -> float:
-    """As the paper's users would call it: POT stops at 100000 iterations and only warns."""
+    """W2 by POT with its defaults: it stops at 100000 iterations and only warns."""
     import ot
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(
-            np.sqrt(
-                ot.emd2(np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y)), ot.dist(x, y))
-            )
-        )
+        return float(np.sqrt(ot.emd2([], [], ot.dist(x, y))))  # empty: equal weights
 
 
-def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+def _draw(rows: Sequence[Row]) -> Figures:
     figures = {}
     for ratio in (1, 3):
         figure, panels = axes(2, 2, 5.0, 3.6)
-        for line, d in enumerate((2, 50)):
-            for column, (what, label) in enumerate(_PANELS):
-                panel = panels[2 * line + column]
-                for method, (colour, style) in _METHODS.items():
-                    chosen = pick(rows, d=d, ratio=ratio, method=method)
-                    panel.plot(
-                        *mean_by(chosen, "n", what), style, marker=".", color=colour, label=method
-                    )
-                panel.set(xscale="log", xlabel="samples n", ylabel=label)
-                if what == "error" and d == 50:
-                    panel.set_ylim(bottom=0)
-                else:
-                    panel.set_yscale("log")
-                panel.set_title(f"d = {d}, ratio 1:{ratio}")
+        cases = [(d, what, label) for d in (2, 50) for what, label in _PANELS]
+        for panel, (d, what, label) in zip(panels, cases, strict=True):
+            for method, (colour, style) in _METHODS.items():
+                chosen = pick(rows, d=d, ratio=ratio, method=method)
+                plot_means(panel, chosen, "n", what, style, marker=".", color=colour, label=method)
+            panel.set(xscale="log", xlabel="samples n", ylabel=label)
+            if what == "error" and d == 50:
+                panel.set_ylim(bottom=0)
+            else:
+                panel.set_yscale("log")
+            panel.set_title(f"d = {d}, ratio 1:{ratio}")
         panels[0].legend(fontsize=7, frameon=False)
         figures[f"scaling-1-{ratio}"] = figure
     return figures

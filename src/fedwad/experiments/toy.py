@@ -3,35 +3,22 @@ figure)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 import fedwad
-from fedwad.experiments._experiment import (
-    EXACT,
-    OURS,
-    PAPER,
-    Claim,
-    Experiment,
-    Row,
-    Settings,
-    axes,
-    mean_by,
-    pick,
-)
+from fedwad.experiments._experiment import Claim, Experiment, Figures, Row, Settings, mean_by, pick
+from fedwad.experiments._plots import EXACT, OURS, PAPER, axes, plot_means
 from fedwad.experiments._pot_rounds import pot_rounds
-from fedwad.ot import Floats, Interpolant
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from fedwad.ot import Floats
 
 __all__ = ["EXPERIMENT"]
 
-_KINDS = "barycentric", "exact"
-#: From a start of 30 points, which do not divide 200, so that the support grows: as POT comes, and
-#: with plans proved.
+_INTERPOLANTS = "barycentric", "exact"
+#: Exact interpolating measures from a first support of 30 points, which do not divide 200, so that
+#: the support grows: with POT and its default cap of iterations, and with plans proved optimal.
 _CAPPED, _PROVED = "exact, POT as it comes", "exact, from 30 points"
 _ROUNDS, _SUPPORT, _FEW_ROUNDS = 20, 100, 4
 
@@ -44,38 +31,28 @@ def clouds(seed: int, n: int = 200) -> tuple[Floats, Floats]:
 
 
 def _tasks(quick: bool) -> list[Settings]:
-    tasks: list[Settings] = [
-        {"interpolant": kind, "seed": seed} for kind in _KINDS for seed in range(2 if quick else 10)
+    kinds = dict.fromkeys(_INTERPOLANTS, 2 if quick else 10)
+    if not quick:
+        kinds |= {_CAPPED: 2, _PROVED: 2}
+    return [
+        {"interpolant": kind, "seed": seed}
+        for kind, draws in kinds.items()
+        for seed in range(draws)
     ]
-    return (
-        tasks
-        if quick
-        else tasks
-        + [{"interpolant": kind, "seed": s} for kind in (_CAPPED, _PROVED) for s in range(2)]
-    )
 
 
-def _measure(
-    interpolant: Interpolant | Literal["exact, POT as it comes", "exact, from 30 points"], seed: int
-) -> list[Row]:
+def _measure(interpolant: Any, seed: int) -> list[Row]:
     x, y = clouds(seed)
     exact = fedwad.wasserstein(x, y)
-    if interpolant == "exact, POT as it comes" or interpolant == "exact, from 30 points":
+    if interpolant in (_CAPPED, _PROVED):
         z = np.array([3.0, 1.5]) + np.random.default_rng(seed).standard_normal((30, 2))
-        found = _capped(x, y, z) if interpolant == _CAPPED else _proved(x, y, z)
+        rounds = pot_rounds if interpolant == _CAPPED else _proved_rounds
         return [
-            row | {"exact": exact, "paper error": row["paper error"] / exact - 1} for row in found
+            {"round": number, "support": support, "paper error": value / exact - 1, "exact": exact}
+            for number, support, value in rounds(x, y, z, _FEW_ROUNDS)
         ]
-    result = fedwad.distance(
-        x,
-        y,
-        method="fedwad",
-        support=_SUPPORT,
-        rounds=_ROUNDS,
-        interpolant=interpolant,
-        seed=seed,
-        reveal="every",
-    )
+    options: dict[str, Any] = {"support": _SUPPORT, "rounds": _ROUNDS, "interpolant": interpolant}
+    result = fedwad.distance(x, y, method="fedwad", seed=seed, reveal="every", **options)
     ours = fedwad.distance(x, y, method="summary", seed=seed)
     last = {"value error": result.value / exact - 1, "one message": ours.value / exact - 1}
     return [
@@ -91,29 +68,18 @@ def _measure(
     ]
 
 
-def _proved(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
-    """Exact interpolating measures by plans that are proved optimal."""
-    result = fedwad.distance(
-        x,
-        y,
-        method="fedwad",
-        init=z,
-        rounds=_FEW_ROUNDS,
-        interpolant="exact",
-        max_support=10**6,
-        reveal="every",
-    )
+def _proved_rounds(
+    x: Floats, y: Floats, z: Floats, rounds: int
+) -> Iterator[tuple[int, int, float]]:
+    """As `pot_rounds`, by plans that are proved optimal."""
+    options: dict[str, Any] = {"rounds": rounds, "interpolant": "exact", "max_support": 10**6}
+    result = fedwad.distance(x, y, method="fedwad", init=z, reveal="every", **options)
     for record in result.history:
-        yield {"round": record.number, "support": record.support, "paper error": record.fedwad}
+        if record.fedwad is not None:
+            yield record.number, record.support, record.fedwad
 
 
-def _capped(x: Floats, y: Floats, z: Floats) -> Iterator[Row]:
-    """Exact interpolating measures by POT as it comes."""
-    for number, support, value in pot_rounds(x, y, z, _FEW_ROUNDS):
-        yield {"round": number, "support": support, "paper error": value}
-
-
-def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
+def _draw(rows: Sequence[Row]) -> Figures:
     figure, (left, right) = axes(1, 2, 5.2, 3.8)
     x, y = clouds(0)
     left.plot(*x.T, ".", color="#bbbbbb", label="first client")
@@ -121,81 +87,48 @@ def _draw(rows: Sequence[Row]) -> Mapping[str, Figure]:
     for rounds, shade in ((1, 0.25), (3, 0.5), (_ROUNDS, 1.0)):
         support = fedwad.distance(x, y, method="fedwad", support=_SUPPORT, rounds=rounds).support
         if support is not None:
-            left.plot(
-                *support.points.T,
-                ".",
-                color=PAPER,
-                alpha=shade,
-                markersize=5,
-                label=f"support, round {rounds}",
-            )
+            marks: dict[str, Any] = {"color": PAPER, "alpha": shade, "markersize": 5}
+            left.plot(*support.points.T, ".", **marks, label=f"support, round {rounds}")
     left.set(title="What travels")
-    left.legend(fontsize=7, frameon=False)
     for kind, style in (("barycentric", "-"), ("exact", "--")):
         chosen = pick(rows, interpolant=kind)
-        right.plot(
-            *mean_by(chosen, "round", "paper error"),
-            style,
-            color=PAPER,
-            label=f"the paper's estimate, {kind}",
-        )
-        right.plot(
-            *mean_by(chosen, "round", "upper error"),
-            style,
-            color=OURS,
-            label=f"our upper bound, {kind}",
-        )
-    for kind, marker, words in (
+        for column, colour, words in (
+            ("paper error", PAPER, "the paper's estimate"),
+            ("upper error", OURS, "our upper bound"),
+        ):
+            label = f"{words}, {kind}"
+            plot_means(right, chosen, "round", column, style, color=colour, label=label)
+    for kind, style, words in (
         (_CAPPED, "x:", "exact, 30 points, POT as it comes"),
         (_PROVED, "+:", "the same, proved"),
     ):
-        chosen = pick(rows, interpolant=kind)
-        if chosen:
-            xs, values = mean_by(chosen, "round", "paper error")
-            right.plot(
-                xs,
-                values,
-                marker,
-                color=PAPER,
-                markersize=4,
-                label=f"the paper's estimate, {words}",
-            )
+        if chosen := pick(rows, interpolant=kind):
+            marks = {"color": PAPER, "markersize": 4, "label": f"the paper's estimate, {words}"}
+            plot_means(right, chosen, "round", "paper error", style, **marks)
     ours = np.mean([abs(row["one message"]) for row in rows if "one message" in row])
-    right.axhline(
-        ours, color=EXACT, linestyle=":", label="our estimate, one message (mean |error|)"
-    )
-    right.set(
-        yscale="log",
-        xlabel="round",
-        ylabel="relative error",
-        title="Error against the exact distance",
-    )
+    words = "our estimate, one message (mean |error|)"
+    right.axhline(ours, color=EXACT, linestyle=":", label=words)
+    title = "Error against the exact distance"
+    right.set(yscale="log", xlabel="round", ylabel="relative error", title=title)
     right.set_ylim(bottom=3e-5)
-    right.text(
-        _ROUNDS - 1.2,
-        3.3e-5,
-        "our bound, exact: 0 in the end",
-        ha="right",
-        va="bottom",
-        fontsize=7,
-        color=OURS,
-    )
+    place: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7, "color": OURS}
+    right.text(_ROUNDS - 1.2, 3.3e-5, "our bound, exact: 0 in the end", **place)
     right.set_xticks(range(0, _ROUNDS + 1, 5))
-    right.legend(fontsize=7, frameon=False)
+    for panel in (left, right):
+        panel.legend(fontsize=7, frameon=False)
     return {"toy": figure}
 
 
 def _judge(rows: Sequence[Row]) -> list[Claim]:
-    by_round = {
-        kind: mean_by(pick(rows, interpolant=kind), "round", "paper error")[1] for kind in _KINDS
-    }
-    barycentric, exact = by_round["barycentric"][-1], by_round["exact"]
+    def errors(kind: str) -> list[float]:
+        return mean_by(pick(rows, interpolant=kind), "round", "paper error")[1]
+
+    barycentric, exact, capped = errors("barycentric")[-1], errors("exact"), errors(_CAPPED)
     lowest = min(exact)
-    capped = mean_by(pick(rows, interpolant=_CAPPED), "round", "paper error")[1]
     grown = max((row["support"] for row in pick(rows, interpolant=_CAPPED)), default=0)
-    same = mean_by(pick(rows, interpolant=_PROVED), "round", "paper error")[1]
     proved = f"from {_SUPPORT} points {lowest:.1e} at best, {exact[-1]:.1e} after {_ROUNDS} rounds"
-    there = f"{same[-1]:.1e} there, and " if same else ""
+    from_30_points = errors(_PROVED)
+    there = f"{from_30_points[-1]:.1e} there, and " if from_30_points else ""
     proved = f"With plans that are proved optimal {there}{proved}"
     return [
         Claim(
@@ -207,17 +140,15 @@ def _judge(rows: Sequence[Row]) -> list[Claim]:
             "With the exact one it drops to 10^-4.",
             lowest < 1e-3,
             f"mean {lowest:.1e} at best. More rounds do not help: Theorem 2 does not hold, FedWaD"
-            " can"
-            " stop short of the exact distance",
+            " can stop short of the exact distance",
         ),
         Claim(
             "With the exact one the error increases again after its minimum, by numerical errors as"
             " the support grows.",
             capped[-1] > 1.05 * min(capped) if capped else None,
             f"with POT as it comes {min(capped):.1e} at best and {capped[-1]:.1e} after"
-            f" {len(capped)}"
-            f" rounds, when the support has {grown} points and POT stops at its cap of iterations"
-            f" with only a warning. {proved}"
+            f" {len(capped)} rounds, when the support has {grown} points and POT stops at its cap"
+            f" of iterations with only a warning. {proved}"
             if capped
             else f"POT as it comes is left out of a quick run. {proved}",
         ),
