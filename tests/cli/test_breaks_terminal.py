@@ -36,7 +36,7 @@ def printed(monkeypatch, sentence):
         console, "errors", Console(file=out, highlight=False, force_terminal=False, width=200)
     )
 
-    @console.guarded
+    @console.exit_on_error
     def command():
         raise error_of(Failure("federation", sentence), "paris")
 

@@ -16,6 +16,7 @@ from fedwad.ot import Measure
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Typer about Click
+    from fedwad.cli import console
     from fedwad.cli import matrix_table as page
 
 
@@ -78,7 +79,8 @@ def test_every_row_of_a_narrow_matrix_has_its_name(monkeypatch, width, columns):
     rng = np.random.default_rng(0)
     result = fedwad.matrix({name: rng.standard_normal((30, 2)) + k for k, name in enumerate(NAMES)})
     printed = io.StringIO()
-    monkeypatch.setattr(page, "screen", Console(file=printed, width=width))
+    for module in (page, console):
+        monkeypatch.setattr(module, "screen", Console(file=printed, width=width))
     page.show_matrix(result, np.array([0, 0, 1, 1]))
     lines = printed.getvalue().splitlines()
     lines = lines[next(k for k, line in enumerate(lines) if line.startswith("W2 distances")) :]

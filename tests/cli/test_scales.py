@@ -13,7 +13,7 @@ from fedwad.federation import read
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Typer about Click
-    from fedwad.cli import scales
+    from fedwad.cli import console, scales
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"age": RNG.normal(50, 9, 80), "dose": RNG.normal(3, 4, 80)})
@@ -22,7 +22,7 @@ TABLE = pd.DataFrame({"age": RNG.normal(50, 9, 80), "dose": RNG.normal(3, 4, 80)
 @pytest.fixture
 def printed(monkeypatch):
     text = io.StringIO()
-    monkeypatch.setattr(scales, "screen", Console(file=text, width=400))
+    monkeypatch.setattr(console, "screen", Console(file=text, width=400))
     return text
 
 

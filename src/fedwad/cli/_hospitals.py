@@ -63,21 +63,21 @@ class DemoResult:
         return float(np.mean(values[pairs] / self.exact[pairs] - 1))
 
 
-def run_demo(seed: int, stage: Callable[[str], None]) -> DemoResult:
-    """Compare the hospitals of UCI Heart Disease; `stage` is called with what happens next."""
+def run_demo(seed: int, on_progress: Callable[[str], None]) -> DemoResult:
+    """Compare the hospitals of UCI Heart Disease; `on_progress` is called before each step."""
     files = fedwad.datasets.load("heart")
-    stage("The hospitals agree on what their columns mean")
+    on_progress("The hospitals agree on what their columns mean")
     fed = _open(files)
-    stage("One summary from each hospital")
+    on_progress("One summary from each hospital")
     matrix = fedwad.matrix(fed, test=True, seed=seed)
     ledgers = {
         name: tuple(entry for entry in ledger.entries if entry.outcome == "answered")
         for name, ledger in fed.ledgers.items()
     }
-    stage("The paper's method, for comparison")
+    on_progress("The paper's method, for comparison")
     method = fedwad.methods.Pairs(support=PAPER_SUPPORT, rounds=PAPER_ROUNDS)
     paper = fedwad.matrix(_open(files), method=method, seed=seed)
-    stage("The exact distances, for comparison")
+    on_progress("The exact distances, for comparison")
     assert fed.schema is not None  # noqa: S101
     return DemoResult(
         matrix=matrix,

@@ -13,7 +13,7 @@ import fedwad
 from fedwad.cli.console import Bar
 from fedwad.cli.engine import Deployment
 from fedwad.cli.groups import Group, keyword_parameter
-from fedwad.cli.sites import read_sites
+from fedwad.cli.sites import find_files, read_files
 from fedwad.federation import Columns
 from fedwad.learning import TrainingOptions, TrainingResult, train
 
@@ -74,7 +74,7 @@ class LocalRunner:
     """Each file is a client of this process."""
 
     def __init__(self, data: Sequence[str], columns: Columns, bar: Bar) -> None:
-        self._federation = fedwad.local(read_sites(list(data), columns))
+        self._federation = fedwad.local(read_files(find_files(data), columns))
         self._bar = bar
 
     def train(

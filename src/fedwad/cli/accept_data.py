@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
-from fedwad.cli.console import guarded, screen
-from fedwad.cli.groups import grouped
+from fedwad.cli.console import exit_on_error, print_text
+from fedwad.cli.groups import expand_groups
 from fedwad.errors import InputError
 from fedwad.federation import FileLedger, Policy, accept_data, load_site_data
 
 __all__ = ["accept"]
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def accept(
     data: DataFile,
     policy: PolicyFile,
@@ -38,15 +38,13 @@ def accept(
         raise InputError(f"There is no ledger {path}, so any data can be asked about.")
     held = load_site_data(data, rules, tables.columns)
     site_ledger = FileLedger(path)
-    screen.print(
+    print_text(
         f"{site_ledger.queries} queries were answered about the data so far. Whoever has those"
         " replies and new ones can subtract them: the sum of the records that joined or left is"
         " then known, and a single one exactly. Under an epsilon the budget goes on over all"
-        " versions.",
-        soft_wrap=True,
-        markup=False,
+        " versions."
     )
     if not yes:
         typer.confirm("Let the data as they are now be asked about?", abort=True)
     new = accept_data(held, rules, site_ledger)
-    screen.print("Accepted." if new else "These are the data that the ledger is about already.")
+    print_text("Accepted." if new else "These are the data that the ledger is about already.")

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 import fedwad
 from fedwad._audit import AuditResult, Method, Row
 from fedwad._matrix.api import Progress
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_json, progress_bar, screen
-from fedwad.cli.groups import Json, Seed, grouped
+from fedwad.cli.console import (
+    command_line,
+    exit_on_error,
+    make_table,
+    print_json,
+    print_text,
+    progress_bar,
+    screen,
+)
+from fedwad.cli.groups import Json, Output, Seed, expand_groups
 from fedwad.cli.policy_check import UNTRIED_WARNING, untried
-from fedwad.errors import InputError
 from fedwad.federation import Policy
 
 __all__ = ["audit"]
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def audit(
     data: Annotated[
         Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)
@@ -62,17 +66,14 @@ def audit(
     is sent, and no ledger is written. The result counts the reconstructed records and compares
     them with a fresh sample of the same population.
     """
-    _check_files(data, save, report)
+    Output(save, report).check([str(data)])
     with progress_bar("Attacking") as bar:
         result = fedwad.audit(
             data,
             policy,
             method,
             seed,
-            label_column=tables.label_column,
-            drop=tables.drop or (),
-            missing=tables.missing or (),
-            schema=tables.schema,
+            **tables.columns.to_options(),
             callback=lambda name, done, total: bar.progress(Progress(name, done, total)),
         )
     if save is not None:
@@ -80,7 +81,7 @@ def audit(
     if report is not None:
         from fedwad.report.page import write_audit
 
-        write_audit(result, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
+        write_audit(result, report, command=command_line())
     if as_json:
         print_json(result.to_dict())
     else:
@@ -90,34 +91,23 @@ def audit(
         raise typer.Exit(1)
 
 
-def _check_files(data: Path, save: Path | None, report: Path | None) -> None:
-    if save is not None and (save.suffix != ".json" or save.resolve() == data.resolve()):
-        raise InputError(f"--save is {save}; give the name of a .json file.")
-    if report is not None and report.suffix != ".html":
-        raise InputError(f"--report is {report}; give the name of a .html file.")
-
-
 def _show(result: AuditResult, data: Path) -> None:
     """The attacks as a table, the reasons of refusals, and a verdict for each method."""
-    part = f", {result.n_attacked}"
+    count = str(result.n_attacked)
     if result.n_attacked < result.n_records:
-        part += f" of {result.n_records}"
-    screen.print(
-        f"Attacks on the records of {escape(str(data))}{part}, under {escape(result.policy)}",
-        soft_wrap=True,
-    )
+        count += f" of {result.n_records}"
+    print_text(f"Attacks on the records of {data}, {count}, under {result.policy}")
     screen.print(_attacks(result))
     for reason in dict.fromkeys(_reason(row) for row in result.rows):
         if reason:
-            screen.print(reason, soft_wrap=True, markup=False)
+            print_text(reason)
     screen.print()
     for method in result.methods:
-        screen.print(result.verdict(method), soft_wrap=True, markup=False)
-    screen.print(
+        print_text(result.verdict(method))
+    print_text(
         "Exactly: within a millionth of the typical distance between nearest neighbours. Closest:"
         " the median distance to a guess, in units of that distance. Failed attacks are no proof of"
-        " privacy; differential privacy is.",
-        soft_wrap=True,
+        " privacy; differential privacy is."
     )
 
 
@@ -125,16 +115,12 @@ def _warn_of_untried(policy: Path | None) -> None:
     """Name the request kinds that the policy allows and that no rule makes safe."""
     allowed = [] if policy is None else untried(Policy.load(policy))
     if allowed:
-        screen.print(
-            f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}", soft_wrap=True
-        )
+        print_text(f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}")
 
 
 def _attacks(result: AuditResult) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for title in ("method", "attack", "answers", "exactly", "within 10%", "closest"):
-        is_name = title in ("method", "attack")
-        table.add_column(title, justify="left" if is_name else "right", no_wrap=True)
+    titles = ("method", "attack", "answers", "exactly", "within 10%", "closest")
+    table = make_table(*titles, left=("method", "attack"), no_wrap=True)
     for row in result.rows:
         style = "bold red" if row.leaks else ""
         table.add_row(row.method, row.attack, str(row.answered), *_numbers(row), style=style)

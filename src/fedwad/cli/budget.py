@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.groups import Json
 from fedwad.federation import Ledger, Policy, read_ledger
 from fedwad.federation.ledger import Entry
@@ -18,7 +17,7 @@ from fedwad.privacy import check_budget, composed, epsilon_of, mu_of
 __all__ = ["show_budget"]
 
 
-@guarded
+@exit_on_error
 def show_budget(
     file: Annotated[
         Path, typer.Argument(help="A node's ledger, a .jsonl file.", show_default=False)
@@ -56,9 +55,8 @@ def _policy_of(ledger: Path, policy: Path | None) -> Policy | None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("data", "releases", "repeated", "mu", f"epsilon at delta {found['delta']:g}"):
-        table.add_column(title, justify="left" if title == "data" else "right")
+    titles = ("data", "releases", "repeated", "mu", f"epsilon at delta {found['delta']:g}")
+    table = make_table(*titles, left=("data",))
     for row in found["data"]:
         table.add_row(
             row["data"][:16],
@@ -69,7 +67,7 @@ def _show(found: dict[str, Any]) -> None:
         )
     if found["data"]:
         screen.print(table)
-    screen.print(_words(found), soft_wrap=True)
+    print_text(_words(found))
 
 
 def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:

@@ -6,9 +6,12 @@ import functools
 import inspect
 import json
 import re
+import shlex
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import typer
@@ -22,9 +25,9 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
-from fedwad import Round
 from fedwad._matrix.api import Progress as Step
 from fedwad._words import to_printable
 from fedwad.errors import DataWarning, FedwadError
@@ -32,15 +35,18 @@ from fedwad.ot import announce_compiling
 
 __all__ = [
     "Bar",
+    "command_line",
     "errors",
-    "guarded",
+    "exit_on_error",
+    "make_table",
     "print_failed",
     "print_json",
+    "print_path",
+    "print_text",
     "progress_bar",
-    "round_progress",
     "screen",
+    "use_option_names",
     "warn_small_cells",
-    "with_options",
 ]
 
 _FEW = 10
@@ -53,7 +59,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def guarded(command: Callable[P, T]) -> Callable[P, T]:
+def exit_on_error(command: Callable[P, T]) -> Callable[P, T]:
     """Print an error that a user can cause as one sentence and exit with 2; exit 130 on Ctrl-C."""
 
     @functools.wraps(command)
@@ -64,14 +70,14 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
                 warnings.simplefilter("ignore", DataWarning)
                 return command(*args, **kwargs)
         except FedwadError as error:
-            sentence = with_options(str(error))
+            sentence = use_option_names(str(error))
             errors.print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             errors.print("Interrupted; no result was written.")
             raise typer.Exit(130) from None
 
-    wrapper.__doc__ = _unwrapped(command.__doc__)
+    wrapper.__doc__ = _join_lines(command.__doc__)
     return wrapper
 
 
@@ -81,22 +87,22 @@ def _say_compiling() -> None:
         errors.print("Compiling for this machine: some seconds, once. (fedwad warm-up)")
 
 
-def with_options(sentence: str) -> str:
-    """A sentence of the library with the options that do on the command line what it advises.
+def use_option_names(sentence: str) -> str:
+    """Return advice of the library with the options of the command line that follow it.
 
-    >>> with_options("Column 'ca' has no values; drop it (drop: ca, 'last name').")
+    >>> use_option_names("Column 'ca' has no values; drop it (drop: ca, 'last name').")
     "Column 'ca' has no values; drop it (--drop ca --drop 'last name')."
-    >>> with_options("All values are 0; say so (missing: chol=0).")
+    >>> use_option_names("All values are 0; say so (missing: chol=0).")
     'All values are 0; say so (--missing chol=0).'
     """
 
-    def options(found: re.Match[str]) -> str:
-        return f"({' '.join(f'--{found[1]} {word}' for word in found[2].split(', '))})"
+    def to_options(match: re.Match[str]) -> str:
+        return f"({' '.join(f'--{match[1]} {word}' for word in match[2].split(', '))})"
 
-    return re.sub(r"\((drop|missing): (.*?)\)(?=[,.;]|$)", options, sentence)
+    return re.sub(r"\((drop|missing): (.*?)\)(?=[,.;]|$)", to_options, sentence)
 
 
-def _unwrapped(text: str | None) -> str:
+def _join_lines(text: str | None) -> str:
     """Return a docstring with each paragraph on one line, so that help fits any terminal."""
     paragraphs = inspect.cleandoc(text or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -108,31 +114,25 @@ def print_failed(name: str, reason: str) -> None:
     screen.print(line, soft_wrap=True)
 
 
+def print_text(text: str) -> None:
+    """Print text as it is; the terminal breaks its lines."""
+    screen.print(text, soft_wrap=True, markup=False)
+
+
+def print_path(title: str, path: Path | None) -> None:
+    """Say where a file was written, if one was."""
+    if path is not None:
+        print_text(f"{title}: {path}")
+
+
+def command_line() -> str:
+    """Return the command as it was typed, for reports."""
+    return shlex.join(["fedwad", *sys.argv[1:]])
+
+
 def print_json(content: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
     typer.echo(json.dumps(content))
-
-
-@contextmanager
-def round_progress(title: str, rounds: int | None) -> Iterator[Callable[[Round], None]]:
-    """Show the server's running estimate on standard error, or a spinner if there are no rounds."""
-    columns = [SpinnerColumn(), TextColumn("{task.description}")]
-    if rounds is not None:
-        columns += [
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rounds, running estimate {task.fields[running]}"),
-        ]
-    quiet = not errors.is_terminal
-    with Progress(
-        *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet
-    ) as progress:
-        task = progress.add_task(title, total=rounds, running="...")
-
-        def show(record: Round) -> None:
-            progress.update(task, completed=record.number, running=f"{record.running:.4g}")
-
-        yield show
 
 
 class Bar:
@@ -153,13 +153,25 @@ class Bar:
 @contextmanager
 def progress_bar(title: str) -> Iterator[Bar]:
     """Show a bar on standard error whose length becomes known on the way."""
-    title_column = TextColumn("{task.description}", markup=False)  # lines come from an engine
-    columns = [SpinnerColumn(), title_column, BarColumn(), MofNCompleteColumn()]
-    quiet = not errors.is_terminal
     with Progress(
-        *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),  # lines come from an engine
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
     ) as progress:
         yield Bar(progress, progress.add_task(title, total=None))
+
+
+def make_table(*titles: str, left: Collection[str] = (), no_wrap: bool = False) -> Table:
+    """Return a table without lines; its columns are flush right, those in `left` flush left."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="left" if title in left else "right", no_wrap=no_wrap)
+    return table
 
 
 def warn_small_cells(min_cell_size: int | None, method: str) -> None:
@@ -182,4 +194,4 @@ def warn_small_cells(min_cell_size: int | None, method: str) -> None:
             "With real sites take a smaller --support, or --method summary, which keeps at least"
             f" {_FEW} samples in a cell where a site has as many."
         )
-    screen.print(f"Warning: {what}. {advice}", soft_wrap=True)
+    print_text(f"Warning: {what}. {advice}")

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
-from rich.table import Table
 
 import fedwad
 from fedwad._checks import check_choice
 from fedwad._matrix.api import Progress
 from fedwad._words import format_bytes
-from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
 from fedwad.cli.console import (
     Bar,
-    guarded,
+    exit_on_error,
+    make_table,
     print_failed,
     print_json,
+    print_path,
+    print_text,
     progress_bar,
     screen,
     warn_small_cells,
 )
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.groups import ImageShape, MethodOptions, Output, Seed, Sources, grouped, image_shape
+from fedwad.cli.groups import (
+    ImageShape,
+    MethodOptions,
+    Output,
+    Seed,
+    Sources,
+    expand_groups,
+    image_shape,
+)
 from fedwad.cli.scales import warn_dominant_variance
-from fedwad.cli.sites import read_sites
+from fedwad.cli.sites import find_files, read_files
 from fedwad.errors import InputError
 from fedwad.federation import Dataset
 from fedwad.methods import CORESET_METHODS
@@ -44,19 +50,19 @@ class CoresetOptions(MethodOptions):
 
     methods: ClassVar[Any] = CORESET_METHODS
 
-    def instead(self, method: str) -> dict[str, Any]:
+    def keywords_of(self, method: str) -> dict[str, Any]:
         """Return the keywords for another method: those of the given options that it takes.
 
         Weights are left at their default, so that coresets are comparable.
         """
-        names = [one.name for one in CORESET_METHODS]
-        takes = CORESET_METHODS[names.index(check_choice(method, "--against", names))]
-        kept = {k: v for k, v in self.given.items() if k in takes.option_names() and k != "weights"}
-        return {"method": method, **kept}
+        methods = {one.name: one for one in CORESET_METHODS}
+        names = methods[check_choice(method, "--against", list(methods))].option_names()
+        given = {k: v for k, v in self.given.items() if k in names and k != "weights"}
+        return {"method": method, **given}
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def coreset(
     files: Sources,
     options: CoresetOptions,
@@ -95,30 +101,27 @@ def coreset(
             outcome = engine_options.run("coreset", files, keywords, tables.columns, bar.line)
             result = fedwad.CoresetResult.from_dict(outcome)
         else:
-            data = read_sites(files, tables.columns)
-            with journalled(
-                fedwad.local(data), engine_options.checkpoint, engine_options.resume
-            ) as fed:
+            data = read_files(find_files(files), tables.columns)
+            with engine_options.local(data) as fed:
                 result = _learn(fed, shared | options.keywords(), bar)
                 for other in against or ():
-                    others[other] = _learn(fed, shared | options.instead(other), bar)
-    _write(result, others, output, plot, image)
+                    others[other] = _learn(fed, shared | options.keywords_of(other), bar)
+    if plot is not None:
+        from fedwad.report import coreset_picture
+
+        coreset_picture({result.method: result} | others, plot, shape=image)
+    output.write(result, others=others, shape=image)
     if output.as_json:
         compared = {"against": {name: one.to_dict() for name, one in others.items()}}
         print_json(result.to_dict() | (compared if others else {}))
         return
     _show(result, others)
     warn_dominant_variance(data.values())
-    for noun, path in (("Report", output.report), ("Picture", plot)):
-        if path is not None:
-            screen.print(f"{noun}: {path}", markup=False)
+    output.print_report()
+    print_path("Picture", plot)
 
 
 def _learn(fed: Any, keywords: dict[str, Any], bar: Bar) -> fedwad.CoresetResult:
-    return fedwad.coreset(fed, callback=_shown(keywords, bar), **keywords)
-
-
-def _shown(keywords: dict[str, Any], bar: Bar) -> Callable[[fedwad.CoresetRound], None]:
     total = keywords.get("rounds", 1 if keywords["method"] == "summary" else 50)
 
     def show(record: fedwad.CoresetRound) -> None:
@@ -126,36 +129,15 @@ def _shown(keywords: dict[str, Any], bar: Bar) -> Callable[[fedwad.CoresetRound]
             Progress(f"{keywords['method']}, loss {record.loss:.4g}", record.number, total)
         )
 
-    return show
-
-
-def _write(
-    result: fedwad.CoresetResult,
-    others: Results,
-    output: Output,
-    plot: Path | None,
-    shape: tuple[int, ...] | None,
-) -> None:
-    if output.save is not None:
-        result.save(output.save)
-    if plot is not None:
-        from fedwad.report import coreset_picture
-
-        coreset_picture({result.method: result} | others, plot, shape=shape)
-    if output.report is not None:
-        from fedwad.report import write_report
-
-        command = shlex.join(["fedwad", *sys.argv[1:]])
-        write_report(result, output.report, command=command, others=others, shape=shape)
+    return fedwad.coreset(fed, callback=show, **keywords)
 
 
 def _show(result: fedwad.CoresetResult, others: Results) -> None:
-    screen.print(
+    print_text(
         f"Coreset of {len(result)} points for {len(result.sites)} sites, method {result.method}"
     )
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("method", "W2 to the data", "certified", "rounds", "sent by sites", "to them"):
-        table.add_column(title, justify="left" if title in ("method", "certified") else "right")
+    titles = ("method", "W2 to the data", "certified", "rounds", "sent by sites", "to them")
+    table = make_table(*titles, left=("method", "certified"))
     for name, one in ({result.method: result} | others).items():
         table.add_row(
             name,
@@ -167,9 +149,7 @@ def _show(result: fedwad.CoresetResult, others: Results) -> None:
         )
     screen.print(table)
     if result.method == "union" and not result.converged:
-        screen.print(
-            "The tolerance was not met; more --rounds may bring the bounds closer.", soft_wrap=True
-        )
+        print_text("The tolerance was not met; more --rounds may bring the bounds closer.")
     for name, reason in result.failed.items():
         print_failed(name, reason)
     warn_small_cells(result.min_cell_size, "coreset")

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from fedwad._words import format_bytes, pluralize
 from fedwad.cli._hospitals import PAPER_ROUNDS, PAPER_SUPPORT, DemoResult, run_demo
-from fedwad.cli.console import errors, guarded, print_json, screen
+from fedwad.cli.console import (
+    exit_on_error,
+    make_table,
+    print_json,
+    print_text,
+    progress_bar,
+    screen,
+)
 from fedwad.cli.groups import Json, Seed, check_ending
 from fedwad.cli.sites import conflict_sentences
 
@@ -27,7 +33,7 @@ _KIND_TITLES = {
 }
 
 
-@guarded
+@exit_on_error
 def demo(
     report: Annotated[Path, typer.Option(help="Write an HTML report to this file.")] = Path(
         "fedwad-demo.html"
@@ -37,11 +43,8 @@ def demo(
 ) -> None:
     """Compare four hospitals' patient data without showing a row."""
     check_ending(report, ".html", "--report")
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-    quiet = not errors.is_terminal
-    with Progress(*columns, console=errors, transient=True, disable=quiet) as progress:
-        task = progress.add_task("Reading the tables", total=None)
-        result = run_demo(seed, lambda text: progress.update(task, description=text))
+    with progress_bar("Reading the tables") as bar:
+        result = run_demo(seed, bar.line)
         _write(result, report)
     if as_json:
         print_json(_as_dict(result, report))
@@ -98,23 +101,12 @@ def _show(result: DemoResult, report: Path) -> None:
     screen.print("\n[bold]What left each hospital[/], by its own ledger; no row did")
     screen.print(_bytes_by_kind(result))
     section("What the paper's method would have needed", _paper_sentence(result))
-    screen.print(
-        f"\nPage: {report}\nNext: fedwad matrix YOUR-FOLDER/ --report sites.html",
-        soft_wrap=True,
-        markup=False,
-    )
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
-    return table
+    print_text(f"\nPage: {report}\nNext: fedwad matrix YOUR-FOLDER/ --report sites.html")
 
 
 def _distances(result: DemoResult) -> Table:
     matrix = result.matrix
-    table = _table("", *matrix.sites)
+    table = make_table("", *matrix.sites, left=("",), no_wrap=True)
     assert matrix.population is not None  # noqa: S101
     assert matrix.noise is not None  # noqa: S101
     for i, name in enumerate(matrix.sites):
@@ -129,7 +121,8 @@ def _distances(result: DemoResult) -> Table:
 def _bytes_by_kind(result: DemoResult) -> Table:
     all_entries = (entry for entries in result.ledgers.values() for entry in entries)
     kinds = list(dict.fromkeys(entry.kind for entry in all_entries))
-    table = _table("", *(_KIND_TITLES.get(kind, kind) for kind in kinds))
+    titles = [_KIND_TITLES.get(kind, kind) for kind in kinds]
+    table = make_table("", *titles, left=("",), no_wrap=True)
     for name, entries in result.ledgers.items():
         sizes = {entry.kind: entry.bytes for entry in entries}
         cells = [format_bytes(sizes[kind]) if kind in sizes else "" for kind in kinds]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -12,19 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 import fedwad
+from fedwad._matrix.api import Progress
 from fedwad._words import format_bytes
-from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import (
-    guarded,
-    print_json,
-    progress_bar,
-    round_progress,
-    screen,
-    warn_small_cells,
-)
+from fedwad.cli.console import exit_on_error, print_json, progress_bar, screen, warn_small_cells
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.explain import Explain, explained_json, show_explanation
+from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
 from fedwad.cli.groups import (
     ClassCovariance,
     ImageShape,
@@ -33,7 +24,7 @@ from fedwad.cli.groups import (
     Order,
     Output,
     Seed,
-    grouped,
+    expand_groups,
     image_shape,
 )
 from fedwad.cli.private import PrivacyOptions
@@ -56,8 +47,8 @@ class DistanceOptions(MethodOptions):
     methods: ClassVar[Any] = DISTANCE_METHODS
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def distance(
     a: Annotated[
         str,
@@ -110,7 +101,13 @@ def distance(
         keywords.setdefault("reveal", "every")
     ask = _on_engine if engine_options.used else _in_process
     result, data, reference = ask((a, b), tables, engine_options, keywords, exact)
-    _write(result, output, plot, reference, schema_of(data), image)
+    if plot is not None:
+        from fedwad.report import convergence
+
+        convergence(result, plot, exact=reference)
+    schema = schema_of(data)
+    warnings = conflict_sentences(schema)
+    output.write(result, exact=reference, schema=schema, shape=image, warnings=warnings)
     if output.as_json:
         print_json(_content(result) | ({} if reference is None else {"exact": reference}))
     else:
@@ -124,7 +121,7 @@ def _content(result: fedwad.DistanceResult) -> dict[str, Any]:
     """Return what --json prints: the result, with its explanation instead of its evidence."""
     content = result.to_dict()
     del content["evidence"]
-    return content | ({} if result.evidence is None else explained_json(result.explain()))
+    return content | ({} if result.evidence is None else explanation_in_json(result.explain()))
 
 
 def _on_engine(
@@ -149,12 +146,14 @@ def _in_process(
     exact: bool,
 ) -> Answer:
     data, (first, second) = _read(paths, tables)
-    by_rounds = keywords["method"] == FedWaD.name
-    rounds = keywords.get("rounds", FedWaD.rounds) if by_rounds else None
-    with round_progress("Asking both sites", rounds) as show:
-        with journalled(
-            fedwad.local(data), engine_options.checkpoint, engine_options.resume
-        ) as fed:
+    rounds = keywords.get("rounds", FedWaD.rounds)
+    with progress_bar("Asking both sites") as bar:
+
+        def show(record: fedwad.Round) -> None:
+            stage = f"Asking both sites, running estimate {record.running:.4g}"
+            bar.progress(Progress(stage, record.number, rounds))
+
+        with engine_options.local(data) as fed:
             result = fedwad.distance(fed[first], fed[second], callback=show, **keywords)
         reference = _exact(data[first], data[second], result) if exact else None
     return result, data, reference
@@ -180,35 +179,6 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
             f" {result.upper:.6g}; please report the data."
         )
     return exact
-
-
-def _write(
-    result: fedwad.DistanceResult,
-    output: Output,
-    plot: Path | None,
-    exact: float | None,
-    schema: fedwad.Schema | None,
-    image: tuple[int, ...] | None,
-) -> None:
-    if output.save is not None:
-        result.save(output.save)
-    if plot is not None:
-        from fedwad.report import convergence
-
-        convergence(result, plot, exact=exact)
-    if output.report is not None:
-        from fedwad.report import write_report
-
-        command = shlex.join(["fedwad", *sys.argv[1:]])
-        write_report(
-            result,
-            output.report,
-            command=command,
-            exact=exact,
-            schema=schema,
-            shape=image,
-            warnings=conflict_sentences(schema),
-        )
 
 
 def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
@@ -251,8 +221,8 @@ def _facts(result: fedwad.DistanceResult, exact: float | None) -> list[tuple[str
     if exact is not None:
         rows.append(("exact", f"{exact:.6g}"))
     if result.privacy is not None:
-        kept = f"epsilon {result.privacy['epsilon']:g}, delta {result.privacy['delta']:g}"
-        rows.append(("privacy", f"{kept} for the one release of each site"))
+        guarantee = f"epsilon {result.privacy['epsilon']:g}, delta {result.privacy['delta']:g}"
+        rows.append(("privacy", f"{guarantee} for the one release of each site"))
     if result.history:
         rows.append(("rounds", str(len(result.history))))
     traffic = result.traffic

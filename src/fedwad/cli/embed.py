@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 import fedwad
 from fedwad._embedding.groups import describe
+from fedwad._embedding.result import EmbeddedNeighbour
 from fedwad._words import format_bytes, pluralize
-from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
-from fedwad.cli.console import warn_small_cells as warn
+from fedwad.cli.console import (
+    exit_on_error,
+    make_table,
+    print_failed,
+    print_json,
+    print_text,
+    progress_bar,
+    screen,
+    warn_small_cells,
+)
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import (
     ClassCovariance,
@@ -29,7 +34,7 @@ from fedwad.cli.groups import (
     Seed,
     Sources,
     check_clusters,
-    grouped,
+    expand_groups,
     number_of_clusters,
 )
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
@@ -41,8 +46,8 @@ __all__ = ["embed"]
 _MOST_FAILED = 10
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def embed(
     files: Sources,
     tables: TableOptions,
@@ -90,31 +95,24 @@ def embed(
             result = fedwad.EmbeddingResult.from_dict(outcome)
         else:
             data = read_files(found_files, tables.columns)
-            with journalled(
-                fedwad.local(data), engine_options.checkpoint, engine_options.resume
-            ) as fed:
+            with engine_options.local(data) as fed:
                 result = fedwad.embed(fed, callback=bar.progress, **keywords)
-    found = _clustered(result, wanted, seed)
-    if nearest is not None:
-        result.nearest(nearest, 1)  # before files are written: the name may be wrong
-    if output.save is not None:
-        result.save(output.save)
-    if output.report is not None:
-        from fedwad.report import write_report
-
-        write_report(
-            result,
-            output.report,
-            clusters=None if found is None else found["labels"],
-            command=shlex.join(["fedwad", *sys.argv[1:]]),
-            warnings=conflict_sentences(schema_of(data)),
-        )
+    clusters = None if wanted is None else _cluster(result, wanted, seed)
+    # Before files are written, since the name may be wrong.
+    neighbours = [] if nearest is None else result.nearest(nearest)
+    found = None if clusters is None else clusters["labels"]
+    output.write(result, clusters=found, warnings=conflict_sentences(schema_of(data)))
     if output.as_json:
-        print_json(result.to_dict() | _extra(result, found, nearest))
+        content = result.to_dict() | ({} if clusters is None else {"clusters": clusters})
+        listed = {} if nearest is None else {"nearest": [vars(one) for one in neighbours]}
+        print_json(content | listed)
         return
-    _show(result, found, nearest)
-    if output.report is not None:
-        screen.print(f"Report: {output.report}", markup=False)
+    if clusters is not None:
+        _show_clusters(result, clusters)
+    if nearest is not None:
+        _show_nearest(nearest, neighbours)
+    _show_traffic(result)
+    output.print_report()
 
 
 def _check_nearest(nearest: str | None, names: Sequence[str]) -> None:
@@ -124,12 +122,8 @@ def _check_nearest(nearest: str | None, names: Sequence[str]) -> None:
         raise InputError(f"There is no site '{nearest}' for --nearest; the sites are {shown}.")
 
 
-def _clustered(
-    result: fedwad.EmbeddingResult, k: int | Literal["auto"] | None, seed: int
-) -> dict[str, Any] | None:
+def _cluster(result: fedwad.EmbeddingResult, k: int | Literal["auto"], seed: int) -> dict[str, Any]:
     """Return clusters in the form that --json prints."""
-    if k is None:
-        return None
     suggestion = result.suggest()
     number = suggestion.k if k == "auto" else k
     return {
@@ -140,33 +134,18 @@ def _clustered(
     }
 
 
-def _extra(
-    result: fedwad.EmbeddingResult, clusters: dict[str, Any] | None, nearest: str | None
-) -> dict[str, Any]:
-    found: dict[str, Any] = {} if clusters is None else {"clusters": clusters}
-    if nearest is not None:
-        found["nearest"] = [vars(one) for one in result.nearest(nearest)]
-    return found
-
-
-def _show(
-    result: fedwad.EmbeddingResult, clusters: dict[str, Any] | None, nearest: str | None
-) -> None:
-    if clusters is not None:
-        _show_clusters(result, clusters)
-    if nearest is not None:
-        _show_nearest(result, nearest)
+def _show_traffic(result: fedwad.EmbeddingResult) -> None:
+    """Print what was sent, and which sites failed."""
     traffic = result.traffic
-    screen.print(
+    print_text(
         f"Sent: {format_bytes(traffic.up)} by the sites in {traffic.messages} messages,"
-        f" {format_bytes(traffic.down)} to them.",
-        soft_wrap=True,
+        f" {format_bytes(traffic.down)} to them."
     )
     for name, reason in list(result.failed.items())[:_MOST_FAILED]:
         print_failed(name, reason)
     if len(result.failed) > _MOST_FAILED:
-        screen.print(f"Without {len(result.failed) - _MOST_FAILED} more sites; --json names them.")
-    warn(result.min_cell_size, "embed")
+        print_text(f"Without {len(result.failed) - _MOST_FAILED} more sites; --json names them.")
+    warn_small_cells(result.min_cell_size, "embed")
 
 
 def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> None:
@@ -175,9 +154,8 @@ def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> 
     note = "" if suggested == len(groups) else f" ({suggested} suggested)"
     sentence = f"{len(result)} sites in {pluralize(len(groups), 'cluster')}{note}."
     screen.print(Text(sentence, style="bold"), soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("cluster", "sites", "most central site", "radius", "nearest", "distance"):
-        table.add_column(title, justify="left" if title.startswith("most") else "right")
+    titles = ("cluster", "sites", "most central site", "radius", "nearest", "distance")
+    table = make_table(*titles, left=("most central site",))
     for one in groups:
         near = ("", "") if one.nearest is None else (str(one.nearest + 1), f"{one.distance:.4g}")
         numbers = (str(one.label + 1), str(one.size))
@@ -185,12 +163,10 @@ def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> 
     screen.print(table)
 
 
-def _show_nearest(result: fedwad.EmbeddingResult, name: str) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(f"nearest to {escape(name)}")
-    table.add_column("of points", justify="right")
-    table.add_column("estimated distance", justify="right")
-    for one in result.nearest(name):
+def _show_nearest(name: str, neighbours: Sequence[EmbeddedNeighbour]) -> None:
+    title = f"nearest to {escape(name)}"
+    table = make_table(title, "of points", "estimated distance", left=(title,))
+    for one in neighbours:
         value = "" if one.value is None else f"{one.value:.4g}"
         table.add_row(escape(one.site), f"{one.embedded:.4g}", value)
     screen.print(table)

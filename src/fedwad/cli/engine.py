@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from fedwad.cli.checkpoint import Checkpoint
+import fedwad
+from fedwad.cli.console import errors
 from fedwad.cli.groups import Group
 from fedwad.cli.sites import find_files, show_schema
 from fedwad.engines.job import Job
 from fedwad.errors import InputError
-from fedwad.federation import Columns
+from fedwad.federation import Columns, Dataset, Journal, LocalFederation
 from fedwad.tables import Schema
 
-__all__ = ["Ca", "Connect", "Deployment", "Engine", "EngineOptions", "Resume", "Timeout"]
+__all__ = ["Deployment", "EngineOptions"]
 
-_SCHEMA = "agreed_schema"
 EngineName = Literal["flower", "flare"]
 
 Engine = Annotated[
@@ -46,6 +47,13 @@ Timeout = Annotated[
     float,
     typer.Option(
         help="Seconds to wait for the result; the run is then stopped.", rich_help_panel="Engines"
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="Keep every reply in this file; --resume continues with it.",
+        rich_help_panel="Resuming",
     ),
 ]
 Resume = Annotated[
@@ -78,23 +86,29 @@ class Deployment(Group):
         names: Sequence[str] = (),
         resume: bool = False,
     ) -> dict[str, Any]:
-        """Run an algorithm on the engine and return the content of its result.
+        """Run an algorithm on the engine and return its result, as `from_dict` takes it.
 
-        `sources` are names of sites, or files for a simulation. `names` are the sites that take
-        part, if not all of them.
+        A schema that the sites agreed on is printed. `sources` are names of sites, or files for a
+        simulation. `names` are the sites that take part, if not all of them.
         """
         if self.engine is None:
             raise InputError("--connect needs an engine; add --engine flower or --engine flare.")
         files = find_files(sources) if self.connect is None else {}
         job = Job(algorithm, tuple(names or files or sources), options)
         if self.connect is None:
-            return _shown(self._simulate(job, files, columns, on_progress, resume))
-        if columns.to_options():
+            outcome = self._simulate(job, files, columns, on_progress, resume)
+        elif columns.to_options():
             raise InputError(
                 "--label-column, --drop, --missing and --schema are for files; a site's own"
                 " settings say what its columns are."
             )
-        return _shown(self._submit(job, self.connect, on_progress, resume))
+        else:
+            outcome = self._submit(job, self.connect, on_progress, resume)
+        schema = outcome.pop("agreed_schema", None)
+        if schema is not None:
+            show_schema(Schema.from_dict(schema))
+        outcome.pop("kind", None)
+        return outcome
 
     def _simulate(
         self,
@@ -149,10 +163,23 @@ class EngineOptions(Deployment):
             )
         return super().run(*job, resume=self.resume, **options)
 
-
-def _shown(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a result, and print the schema that the sites agreed on, if any."""
-    content = {key: value for key, value in outcome.items() if key not in ("kind", _SCHEMA)}
-    if _SCHEMA in outcome:
-        show_schema(Schema.from_dict(outcome[_SCHEMA]))
-    return content
+    @contextmanager
+    def local(self, data: Mapping[str, Dataset]) -> Iterator[LocalFederation | Journal]:
+        """Provide a federation of these data in this process, with a journal if one is wanted."""
+        federation = fedwad.local(data)
+        if self.checkpoint is None:
+            if self.resume:
+                raise InputError(
+                    "--resume needs the file of the interrupted run; add --checkpoint FILE."
+                )
+            yield federation
+            return
+        with Journal(federation, self.checkpoint, self.resume) as journal:
+            try:
+                yield journal
+            except KeyboardInterrupt:
+                errors.print(
+                    f"Replies are kept in {self.checkpoint};"
+                    " the same command with --resume continues."
+                )
+                raise

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 import typer
 
 from fedwad._options import Method
+from fedwad.cli.console import command_line, print_path
 from fedwad.errors import InputError
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "Seed",
     "Sources",
     "check_ending",
-    "grouped",
+    "expand_groups",
     "image_shape",
     "keyword_parameter",
     "number_of_clusters",
@@ -108,7 +109,7 @@ def keyword_parameter(name: str, annotation: Any, default: Any) -> inspect.Param
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a group by the options of that group."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[type[Group], list[str]]] = {}
@@ -197,6 +198,19 @@ class Output(Group):
         check_ending(self.report, ".html", "--report")
         if self.save is not None and str(self.save) in sources:
             raise InputError(f"--save is {self.save}, which is an input; name another file.")
+
+    def write(self, result: Any, **page: Any) -> None:
+        """Save the result, and write its report with these options of `write_report`."""
+        if self.save is not None:
+            result.save(self.save)
+        if self.report is not None:
+            from fedwad.report import write_report
+
+            write_report(result, self.report, command=command_line(), **page)
+
+    def print_report(self) -> None:
+        """Say where the report is, if there is one."""
+        print_path("Report", self.report)
 
 
 def image_shape(shape: str | None) -> tuple[int, ...] | None:

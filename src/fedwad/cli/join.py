@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +11,11 @@ import fedwad
 from fedwad._matrix.newcomers import add_replies, join_options
 from fedwad._words import format_bytes
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.console import exit_on_error, print_json, print_text, progress_bar
 from fedwad.cli.engine import Deployment
-from fedwad.cli.explain import Explain, explained_json, show_explanation
-from fedwad.cli.groups import Output, grouped
-from fedwad.cli.reference import one_file
-from fedwad.cli.sites import conflict_sentences
+from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
+from fedwad.cli.groups import Output, expand_groups
+from fedwad.cli.sites import conflict_sentences, find_one_file
 from fedwad.federation import Columns, local
 
 __all__ = ["join"]
@@ -27,8 +24,8 @@ _STRANGER = 3  # exit code
 _NEIGHBOURS = 3
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def join(
     new: Annotated[
         str,
@@ -60,31 +57,19 @@ def join(
     if deployment.used:
         result = _on_engine(known, new, columns, deployment)
     else:
-        name, path = one_file(new)
+        name, path = find_one_file(new)
         fed = local({name: path}, None, label_column, drop or (), schema, missing or ())
         result = known.add(fed[name])
     name = result.sites[-1]
-    found = result.placement(name)
-    if output.save is not None:
-        result.save(output.save)
-    if output.report is not None:
-        from fedwad.report import write_report
-
-        write_report(
-            result,
-            output.report,
-            schema=schema,
-            newcomer=name,
-            warnings=conflict_sentences(schema),
-            command=shlex.join(["fedwad", *sys.argv[1:]]),
-        )
+    placement = result.placement(name)
+    output.write(result, schema=schema, newcomer=name, warnings=conflict_sentences(schema))
     if output.as_json:
         sent = {"up": result.traffic.up, "messages": result.traffic.messages}
-        explained = explained_json(found.explanation)
-        print_json(found.to_dict() | {"traffic": sent, "sites": list(result.sites)} | explained)
+        more = {"traffic": sent, "sites": list(result.sites)}
+        print_json(placement.to_dict() | more | explanation_in_json(placement.explanation))
     else:
-        _show(found, result, explain)
-    if found.stranger:
+        _show(placement, result, explain)
+    if placement.stranger:
         raise typer.Exit(_STRANGER)
 
 
@@ -92,23 +77,22 @@ def _on_engine(
     known: fedwad.MatrixResult, new: str, columns: Columns, deployment: Deployment
 ) -> fedwad.MatrixResult:
     """Ask the new site on an engine, and place it here."""
-    name = new if deployment.connect is not None else one_file(new)[0]
+    name = new if deployment.connect is not None else find_one_file(new)[0]
     with progress_bar(f"Asking {name}") as bar:
         outcome = deployment.run("join", [new], join_options(known), columns, bar.line)
     return add_replies(known, name, outcome["replies"])
 
 
-def _show(found: fedwad.Placement, result: fedwad.MatrixResult, everything: bool) -> None:
-    screen.print(found.sentence, markup=False, soft_wrap=True)
-    near = [f"{one.site} ({one.value:.4g})" for one in found.nearest[:_NEIGHBOURS]]
-    screen.print(f"Nearest populations: {', '.join(near)}", markup=False, soft_wrap=True)
-    if found.stranger or everything:
-        show_explanation(found.explanation, everything)
-    if not found.tested:
-        screen.print(
+def _show(placement: fedwad.Placement, result: fedwad.MatrixResult, all_columns: bool) -> None:
+    print_text(placement.sentence)
+    near = [f"{one.site} ({one.value:.4g})" for one in placement.nearest[:_NEIGHBOURS]]
+    print_text(f"Nearest populations: {', '.join(near)}")
+    if placement.stranger or all_columns:
+        show_explanation(placement.explanation, all_columns)
+    if not placement.tested:
+        print_text(
             "The p-value is from errors of distances; a matrix made with --test keeps block means"
-            " for an exact one.",
-            soft_wrap=True,
+            " for an exact one."
         )
     sent = format_bytes(result.traffic.up)
-    screen.print(f"Sent: {sent} by {found.site} alone, in {result.traffic.messages} messages.")
+    print_text(f"Sent: {sent} by {placement.site} alone, in {result.traffic.messages} messages.")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedwad._words import format_bytes
-from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.groups import Json
 from fedwad.federation import Entry, Ledger, read_ledger
 
@@ -21,10 +21,9 @@ __all__ = ["show"]
 
 _LATEST = 20
 _OUTCOMES = ("answered", "repeated", "refused", "withheld", "torn")
-_RIGHT = ("sent", "smallest cell")
 
 
-@guarded
+@exit_on_error
 def show(
     file: Annotated[
         Path, typer.Argument(help="The ledger of a node, a .jsonl file.", show_default=False)
@@ -47,9 +46,8 @@ def show(
 
 def _table(entries: Sequence[Entry]) -> Table:
     """One row for each entry, which fits into 80 columns."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for title in ("when (UTC)", "request", "outcome", "sent", "smallest cell", "reply"):
-        table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
+    titles = ("when (UTC)", "request", "outcome", "sent", "smallest cell", "reply")
+    table = make_table(*titles, left=(*titles[:3], "reply"), no_wrap=True)
     for entry in entries:
         sent = entry.outcome in ("answered", "repeated")
         table.add_row(
@@ -70,20 +68,18 @@ def _print_reasons(entries: Sequence[Entry]) -> None:
     for (outcome, kind, reason), count in reasons.items():
         if reason:
             printable = "".join(character for character in reason if character.isprintable())
-            line = f"{outcome.capitalize()} {count} x {kind}: {printable}"
-            screen.print(line, soft_wrap=True, markup=False)
+            print_text(f"{outcome.capitalize()} {count} x {kind}: {printable}")
 
 
 def _print_totals(entries: list[Entry], shown: int) -> None:
     totals = _totals(entries)
     queries = f"{totals['queries']} quer{'y' if totals['queries'] == 1 else 'ies'}"
-    screen.print(
+    print_text(
         f"{totals['requests']} requests in {len(entries)} lines ({shown} shown):"
         f" {totals['answered']} answered,"
         f" {totals['repeated']} repeated, {totals['refused']} refused,"
         f" {totals['withheld']} withheld, {totals['torn']} unreadable.\n"
-        f"{queries} counted against the limit, {format_bytes(totals['bytes'])} sent in total.",
-        soft_wrap=True,
+        f"{queries} counted against the limit, {format_bytes(totals['bytes'])} sent in total."
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,9 +9,8 @@ import numpy as np
 import typer
 
 import fedwad
-from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.console import exit_on_error, print_json, progress_bar
 from fedwad.cli.engine import EngineOptions
 from fedwad.cli.groups import (
     Affinity,
@@ -31,12 +28,11 @@ from fedwad.cli.groups import (
     Sources,
     check_clusters,
     check_ending,
-    grouped,
+    expand_groups,
     image_shape,
     number_of_clusters,
 )
-from fedwad.cli.health import health_in_json
-from fedwad.cli.matrix_table import show_clusters, show_matrix
+from fedwad.cli.matrix_table import heterogeneity_in_json, show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
@@ -52,8 +48,8 @@ class MatrixOptions(MethodOptions):
     methods: ClassVar[Any] = MATRIX_METHODS
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def matrix(
     files: Sources,
     options: MatrixOptions,
@@ -98,19 +94,15 @@ def matrix(
             result = fedwad.MatrixResult.from_dict(outcome)
         else:
             data = read_files(found_files, tables.columns)
-            with journalled(
-                fedwad.local(data), engine_options.checkpoint, engine_options.resume
-            ) as fed:
+            with engine_options.local(data) as fed:
                 result = fedwad.matrix(fed, n_jobs=n_jobs, callback=bar.progress, **keywords)
-    found = None if wanted is None else _clustered(result, wanted, affinity, n_neighbors, seed)
-    if output.save is not None:
-        result.save(output.save)
-    _finish(result, found, output.report, output.as_json, schema_of(data), image)
+    clusters = None if wanted is None else _cluster(result, wanted, affinity, n_neighbors, seed)
+    _write(result, clusters, output, schema_of(data), image)
     if not output.as_json:
         warn_dominant_column(result.evidence)
 
 
-@guarded
+@exit_on_error
 def cluster(
     file: Annotated[
         Path, typer.Argument(help="A matrix saved by `fedwad matrix --save`.", show_default=False)
@@ -132,15 +124,15 @@ def cluster(
     check_ending(report, ".html", "--report")
     wanted = number_of_clusters(k) or "auto"
     result = fedwad.MatrixResult.load(file)
-    found = _clustered(result, wanted, affinity, n_neighbors, seed)
+    clusters = _cluster(result, wanted, affinity, n_neighbors, seed)
     if plot is not None:
         from fedwad.report import eigengap
 
         eigengap(result.suggest(), plot)
-    _finish(result, found, report, as_json)
+    _write(result, clusters, Output(report=report, as_json=as_json))
 
 
-def _clustered(
+def _cluster(
     result: fedwad.MatrixResult,
     k: int | Literal["auto"],
     affinity: Any,
@@ -150,10 +142,9 @@ def _clustered(
     """Return clusters in the form that --json prints."""
     suggestion = result.suggest()
     number = suggestion.k if k == "auto" else k
-    found = result.cluster(number, affinity, n_neighbors, seed)
     return {
         "k": number,
-        "labels": found.tolist(),
+        "labels": result.cluster(number, affinity, n_neighbors, seed).tolist(),
         "suggested": suggestion.k,
         "suggested_by_distance": suggestion.by_distance,
         "eigenvalues": suggestion.eigenvalues.tolist(),
@@ -163,35 +154,23 @@ def _clustered(
     }
 
 
-def _finish(
+def _write(
     result: fedwad.MatrixResult,
     clusters: dict[str, Any] | None,
-    report: Path | None,
-    as_json: bool,
+    output: Output,
     schema: fedwad.Schema | None = None,
     image: tuple[int, ...] | None = None,
 ) -> None:
-    found = None if clusters is None else np.array(clusters["labels"])
-    if report is not None:
-        from fedwad.report import write_report
-
-        write_report(
-            result,
-            report,
-            clusters=found,
-            command=shlex.join(["fedwad", *sys.argv[1:]]),
-            schema=schema,
-            shape=image,
-            warnings=conflict_sentences(schema),
-        )
-    if as_json:
-        found_clusters = {} if clusters is None else {"clusters": clusters}
-        content = result.to_dict() | health_in_json(result) | found_clusters
+    """Write a matrix and its clusters to files, and print them."""
+    labels = None if clusters is None else np.array(clusters["labels"])
+    warnings = conflict_sentences(schema)
+    output.write(result, clusters=labels, schema=schema, shape=image, warnings=warnings)
+    if output.as_json:
+        content = result.to_dict() | heterogeneity_in_json(result)
         content.pop("kept")  # for --save
-        print_json(content)
+        print_json(content if clusters is None else content | {"clusters": clusters})
         return
-    show_matrix(result, found)
+    show_matrix(result, labels)
     if clusters is not None:
         show_clusters(result, clusters)
-    if report is not None:
-        screen.print(f"Report: {report}", markup=False)
+    output.print_report()

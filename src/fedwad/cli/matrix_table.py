@@ -12,15 +12,19 @@ from rich.text import Text
 
 import fedwad
 from fedwad._words import format_bytes
-from fedwad.cli.console import print_failed, screen, warn_small_cells
-from fedwad.cli.health import health_lines
+from fedwad.cli.console import (
+    make_table,
+    print_failed,
+    print_text,
+    screen,
+    warn_small_cells,
+)
 from fedwad.report.sentences import cluster_numbers, judged_sites, matrix_answer
 from fedwad.report.why import why_sentences
 
-__all__ = ["show_clusters", "show_matrix"]
+__all__ = ["heterogeneity_in_json", "show_clusters", "show_matrix"]
 
-_WIDEST = 12
-_NEIGHBOURS = ("nearest", "distance", "interval", "farthest", "distance")
+_MAX_COLUMNS = 12
 
 Labels = NDArray[np.int64]
 
@@ -32,17 +36,17 @@ def show_matrix(result: fedwad.MatrixResult, clusters: Labels | None) -> None:
     what = "Dataset distances" if labelled else f"W{result.p:g} distances"
     of = "their populations" if judged_sites(result) else "their samples"
     title = f"{what} between {len(result)} sites, method {result.method}, of {of}"
-    screen.print(title, soft_wrap=True)
+    print_text(title)
     columns, rows = _headings(result, clusters is not None)
     screen.print(
         _distances(result, columns, rows, clusters) if columns else _neighbours(result, clusters)
     )
     if result.privacy is not None:
-        kept = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
-        screen.print(f"Differential privacy: {kept} for the one release of each site.")
-    for line in health_lines(result):
-        screen.print(line, soft_wrap=True, markup=False)
-    screen.print(_notes(result), soft_wrap=True)
+        guarantee = f"epsilon {result.privacy['epsilon']:g} and delta {result.privacy['delta']:g}"
+        print_text(f"Differential privacy: {guarantee} for the one release of each site.")
+    for line in _heterogeneity_lines(result):
+        print_text(line)
+    print_text(_notes(result))
     for name, reason in result.failed.items():
         print_failed(name, reason)
     warn_small_cells(result.min_cell_size, result.method)
@@ -53,15 +57,48 @@ def _print_answer(result: fedwad.MatrixResult) -> None:
     verdict, *rest = matrix_answer(result)
     screen.print(Text(verdict, style="bold"), soft_wrap=True)
     for sentence in (*why_sentences(result), *rest):
-        screen.print(sentence, soft_wrap=True, markup=False)
+        print_text(sentence)
 
 
-def _table(clusters: Labels | None) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True)
-    if clusters is not None:
-        table.add_column("cluster", justify="right")
-    return table
+def _heterogeneity_lines(result: fedwad.MatrixResult) -> list[str]:
+    """Return a line on how different the sites are, and one on the odd one out.
+
+    There are no lines if a site withheld its numbers, and only the first for two sites.
+    """
+    if result.health is None:
+        return []
+    heterogeneity = result.heterogeneity
+    lines = [
+        f"Heterogeneity: {heterogeneity.value:.4g} +- {heterogeneity.error:.2g} (mean squared"
+        " distance between populations),"
+        f" {max(heterogeneity.fraction, 0):.1%} of the total variance."
+    ]
+    if len(result) > 2:
+        lines.append(_odd_one_out(result.eccentricity))
+    return lines
+
+
+def _odd_one_out(eccentricity: Any) -> str:
+    if not eccentricity.odd:
+        farthest = eccentricity.farthest
+        return f"Odd one out: none beyond chance; {farthest} is the farthest from the rest."
+    rows = {name: i for i, name in enumerate(eccentricity.sites)}
+    odd_sites = [
+        f"{name} (mean squared distance {eccentricity.value[rows[name]]:.4g}, p ="
+        f" {eccentricity.pvalue[rows[name]]:.2g})"
+        for name in eccentricity.odd
+    ]
+    return f"Odd one out: {', '.join(odd_sites)}."
+
+
+def heterogeneity_in_json(result: fedwad.MatrixResult) -> dict[str, Any]:
+    """Return heterogeneity and eccentricity as --json prints them; null where unknown."""
+    if result.health is None:
+        return {"heterogeneity": None, "eccentricity": None}
+    return {
+        "heterogeneity": result.heterogeneity.to_dict(),
+        "eccentricity": result.eccentricity.to_dict(),
+    }
 
 
 def _first_cells(name: str, row: int, clusters: Labels | None) -> list[str]:
@@ -77,22 +114,21 @@ def _distances(
     rows: tuple[str, ...],
     clusters: Labels | None,
 ) -> Table:
-    table = _table(clusters)
-    for name in columns:
-        table.add_column(escape(name), justify="right", no_wrap=True)
+    titles = ["", *(["cluster"] if clusters is not None else []), *map(escape, columns)]
+    table = make_table(*titles, left=("",), no_wrap=True)
+    distances = result.population if judged_sites(result) else result.value
+    assert distances is not None  # noqa: S101
     for row, name in enumerate(rows):
-        shown = result.value if not judged_sites(result) else result.population
-        assert shown is not None  # noqa: S101
-        values = ["?" if value != value else f"{value:.4g}" for value in shown[row]]
+        values = ["?" if np.isnan(value) else f"{value:.4g}" for value in distances[row]]
         values[row] = ""
         table.add_row(*_first_cells(name, row, clusters), *values)
     return table
 
 
 def _neighbours(result: fedwad.MatrixResult, clusters: Labels | None) -> Table:
-    table = _table(clusters)
-    for title in _NEIGHBOURS:
-        table.add_column(title, justify="right" if title == "distance" else "left")
+    titles = ("nearest", "distance", "interval", "farthest", "distance")
+    first = ("", "cluster") if clusters is not None else ("",)
+    table = make_table(*first, *titles, left=("", "nearest", "interval", "farthest"))
     for row, name in enumerate(result.sites):
         near, *_, far = result.nearest(name)
         table.add_row(
@@ -127,7 +163,7 @@ def _headings(
 
     Names of the sites come first, then numbers. No columns means that neither fits.
     """
-    if len(result) > _WIDEST:
+    if len(result) > _MAX_COLUMNS:
         return (), result.sites
     cell = max(len(f"{number:.4g}") for number in result.value.flat)
     numbers = tuple(str(k + 1) for k in range(len(result)))
@@ -139,7 +175,7 @@ def _headings(
     return (), result.sites
 
 
-def _suggested(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> str:
+def _suggestion(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> str:
     """Return the suggested number, and why it is not that of the distances."""
     if clusters["suggested"] == clusters["suggested_by_distance"]:
         return str(clusters["suggested"])
@@ -160,15 +196,10 @@ def show_clusters(result: fedwad.MatrixResult, clusters: dict[str, Any]) -> None
         ]
         shown = cluster_numbers(clusters["labels"])[number]
         title = f"Cluster {shown}" if shown else "A single site"
-        screen.print(f"{title}: {', '.join(members)}", markup=False, soft_wrap=True)
-    screen.print(
-        f"Suggested number: {_suggested(result, clusters)}. Clusters of other samples of the same"
-        f" sites would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect).",
-        soft_wrap=True,
+        print_text(f"{title}: {', '.join(members)}")
+    print_text(
+        f"Suggested number: {_suggestion(result, clusters)}. Clusters of other samples of the same"
+        f" sites would agree to {clusters['stability']:.2f} (adjusted Rand index, 1 is perfect)."
     )
     if clusters["too_small"]:
-        screen.print(
-            f"Too small to be judged: {', '.join(clusters['too_small'])}.",
-            markup=False,
-            soft_wrap=True,
-        )
+        print_text(f"Too small to be judged: {', '.join(clusters['too_small'])}.")

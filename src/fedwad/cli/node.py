@@ -14,19 +14,17 @@ from rich.table import Table
 
 from fedwad._words import format_bytes
 from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
-from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.groups import Json, grouped
+from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
+from fedwad.cli.groups import Json, expand_groups
 from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
 from fedwad.errors import InputError
 from fedwad.federation import Client, Ledger, Policy, guarantee_warning, load_site_data, read_ledger
 
 __all__ = ["check"]
 
-_RIGHT = ("smallest cell", "sends")
 
-
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def check(
     data: DataFile,
     policy: PolicyFile,
@@ -78,9 +76,8 @@ def _read_ledger(path: Path) -> Ledger:
 
 
 def _table(trials: Sequence[Trial]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("request", "", "smallest cell", "sends"):
-        table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
+    titles = ("request", "", "smallest cell", "sends")
+    table = make_table(*titles, left=("request", ""), no_wrap=True)
     for trial in trials:
         if trial.outcome == "answered":
             cell = str(trial.min_cell_size or "")
@@ -93,30 +90,23 @@ def _table(trials: Sequence[Trial]) -> Table:
 def _print_refusals(trials: Sequence[Trial]) -> None:
     for reason in dict.fromkeys(trial.reason for trial in trials if trial.reason):
         refused = ", ".join(trial.request for trial in trials if trial.reason == reason)
-        screen.print(f"Refused {refused}: {reason}", soft_wrap=True, markup=False)
+        print_text(f"Refused {refused}: {reason}")
 
 
 def _print_limits(policy: Policy, site_ledger: Ledger) -> None:
-    queries = site_ledger.queries
     if untried(policy):
-        screen.print(
-            f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED_WARNING}",
-            soft_wrap=True,
-        )
+        print_text(f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED_WARNING}")
     for kind, most in reply_limits(policy).items():
         replies = f"{most} distinct repl{'y' if most == 1 else 'ies'}"
-        screen.print(
-            f"Of {kind} at most {replies} will ever be sent; others are withheld.", soft_wrap=True
-        )
+        print_text(f"Of {kind} at most {replies} will ever be sent; others are withheld.")
     limit = "no limit" if policy.max_queries is None else f"limit {policy.max_queries}"
-    screen.print(f"Queries answered so far: {queries} ({limit}).")
+    print_text(f"Queries answered so far: {site_ledger.queries} ({limit}).")
     if policy.epsilon is not None:
-        screen.print(_guarantee(policy, site_ledger), soft_wrap=True)
+        print_text(_guarantee(policy, site_ledger))
     elif "private" not in policy.allow:
-        screen.print(
+        print_text(
             "A policy is a precaution, not a privacy guarantee: it limits how many queries a"
-            " server gets answered and how many samples each number averages.",
-            soft_wrap=True,
+            " server gets answered and how many samples each number averages."
         )
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, screen
-from fedwad.cli.groups import grouped
+from fedwad.cli.console import exit_on_error, print_text
+from fedwad.cli.groups import expand_groups
 
 __all__ = ["flare", "flower"]
 
@@ -22,8 +22,8 @@ LedgerFile = Annotated[
 ]
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def flower(
     data: Data,
     policy: PolicyFile,
@@ -74,8 +74,8 @@ def flower(
     )
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def flare(
     kit: Annotated[
         Path,
@@ -95,8 +95,4 @@ def flare(
     from fedwad.engines.flare.startup_kit import prepare_site
 
     prepare_site(kit, data, policy, ledger, *tables.given)
-    screen.print(
-        f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}",
-        soft_wrap=True,
-        markup=False,
-    )
+    print_text(f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}")

@@ -11,12 +11,11 @@ from rich.table import Table
 
 import fedwad
 from fedwad._words import format_bytes
-from fedwad.cli.checkpoint import journalled
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_json, progress_bar, screen
+from fedwad.cli.console import exit_on_error, print_json, print_text, progress_bar, screen
 from fedwad.cli.engine import EngineOptions
-from fedwad.cli.explain import Explain, explained_json, show_explanation
-from fedwad.cli.groups import Json, Seed, Sources, grouped
+from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
+from fedwad.cli.groups import Json, Seed, Sources, expand_groups
 from fedwad.cli.sites import find_several, read_files
 from fedwad.errors import InputError
 
@@ -27,8 +26,8 @@ _DIFFERENT = 3  # exit code
 Content = dict[str, Any]
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def permutation(
     files: Sources,
     tables: TableOptions,
@@ -62,9 +61,7 @@ def permutation(
             content = _all_pairs(fedwad.MatrixResult.from_dict(outcome))
         else:
             data = read_files(find_several(files, "a test"), tables.columns)
-            with journalled(
-                fedwad.local(data), engine_options.checkpoint, engine_options.resume
-            ) as fed:
+            with engine_options.local(data) as fed:
                 if len(data) == 2:
                     content = _one_pair([fed[name] for name in data], blocks, seed)
                 else:
@@ -72,20 +69,19 @@ def permutation(
                     content = _all_pairs(fedwad.matrix(fed, test=True, seed=seed))
     content |= {"alpha": alpha, "different": content["pvalue"] <= alpha}
     if as_json:
-        print_json(_plain(content))
+        print_json(_in_json(content))
     else:
         _show(content, explain)
     if content["different"]:
         raise typer.Exit(_DIFFERENT)
 
 
-def _plain(content: Content) -> Content:
+def _in_json(content: Content) -> Content:
     """Return the content with explanations as --json prints them, for two sites at its top."""
-    pairs = []
-    for pair in content["pairs"]:
-        found = pair.get("explanation")
-        parts = {} if found is None else explained_json(found)
-        pairs.append({**pair, **parts})
+    pairs = [
+        pair | explanation_in_json(pair["explanation"]) if "explanation" in pair else pair
+        for pair in content["pairs"]
+    ]
     top = {} if len(pairs) > 1 else {k: v for k, v in pairs[0].items() if k not in content}
     return content | {"pairs": pairs} | top
 
@@ -99,12 +95,12 @@ def _check_blocks(blocks: int | None, count: int) -> None:
 def _one_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
     first, second = sites
     result = fedwad.permutation_test(first, second, blocks=blocks, seed=seed)
-    found = result.to_dict()
-    del found["evidence"]
-    pair: Content = {"sites": found["sites"], "pvalue": found["pvalue"]}
+    content = result.to_dict()
+    del content["evidence"]
+    pair: Content = {"sites": content["sites"], "pvalue": content["pvalue"]}
     if result.evidence is not None:
         pair["explanation"] = result.explain()
-    return found | {"pairs": [pair]}
+    return content | {"pairs": [pair]}
 
 
 def _all_pairs(result: fedwad.MatrixResult) -> Content:
@@ -126,7 +122,7 @@ def _all_pairs(result: fedwad.MatrixResult) -> Content:
 
 
 def _show_pairs(content: Content, explain: bool) -> None:
-    """The reasons of the pairs that differ, and how many pairs were tested."""
+    """Print why pairs differ, and how many pairs were tested."""
     several = len(content["pairs"]) > 1
     tested = [pair for pair in content["pairs"] if pair["pvalue"] is not None]
     for pair in tested:
@@ -135,7 +131,7 @@ def _show_pairs(content: Content, explain: bool) -> None:
                 screen.print(f"[bold]{escape(' - '.join(pair['sites']))}[/]")
             show_explanation(pair["explanation"], explain)
     if several:
-        screen.print(f"P-values are adjusted for {len(tested)} pairs (Holm).")
+        print_text(f"P-values are adjusted for {len(tested)} pairs (Holm).")
 
 
 def _show(content: Content, explain: bool) -> None:
@@ -149,12 +145,11 @@ def _show(content: Content, explain: bool) -> None:
     screen.print(table)
     _show_pairs(content, explain)
     if content.get("smallest", 0) > content["alpha"]:
-        screen.print(
+        print_text(
             f"So few blocks cannot give a p-value below {content['smallest']:.2g}; the sites are"
-            " too small to judge at this level.",
-            soft_wrap=True,
+            " too small to judge at this level."
         )
     traffic = content["traffic"]
-    screen.print(
+    print_text(
         f"Sent: {format_bytes(traffic['up'])} by the sites in {traffic['messages']} messages."
     )

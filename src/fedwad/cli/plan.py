@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.groups import Json, Seed
 from fedwad.errors import InputError
 from fedwad.privacy import FeasibilityReport
@@ -28,7 +27,7 @@ _VERDICT_SENTENCES = {
 }
 
 
-@guarded
+@exit_on_error
 def plan(
     n: Annotated[int, typer.Option("--n", help="Samples of each site.", show_default=False)],
     epsilon: Annotated[
@@ -63,27 +62,23 @@ def plan(
         print_json({"plans": [report.to_dict() for report in reports], **defaults})
         return
     if loaded is not None:
-        screen.print(
+        print_text(
             f"{schema}: {loaded.width} encoded columns; distances and matrices take --clip-norm"
-            f" {loaded.clip_norm:.4g} from it, and the centre {_centre_in_words(loaded)}.",
-            soft_wrap=True,
-            markup=False,
+            f" {loaded.clip_norm:.4g} from it, and the centre {_centre_in_words(loaded)}."
         )
     _show(reports)
-    screen.print(
+    print_text(
         f"Simulated: {n} samples of {features} features, clipped at {clip_norm:g} times their"
         " typical norm, with means half a standard deviation apart. Your data may differ, and the"
-        " error of the summary itself comes in addition.",
-        soft_wrap=True,
+        " error of the summary itself comes in addition."
     )
     _warn(clip_norm, reports[0].clipped)
 
 
 def _show(reports: list[FeasibilityReport]) -> None:
     """Print a table with one row for each epsilon."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("epsilon", "error of a distance", "samples for 10%", "verdict"):
-        table.add_column(title, justify="left" if title == "verdict" else "right")
+    titles = ("epsilon", "error of a distance", "samples for 10%", "verdict")
+    table = make_table(*titles, left=("verdict",))
     for report in reports:
         enough = "" if report.verdict == "feasible" else f"about {report.enough}"
         table.add_row(
@@ -95,16 +90,14 @@ def _show(reports: list[FeasibilityReport]) -> None:
 def _warn(clip_norm: float, clipped: float) -> None:
     """Print warnings if the clip norm makes the simulation or the distances wrong."""
     if clip_norm >= _OPTIMISTIC_CLIP_NORM:
-        screen.print(
+        print_text(
             "Warning: with so large a clip norm the simulation is optimistic; releases with a clip"
-            " norm of 7 were off by 79% where it says 55% (1000 samples, 8 features, epsilon 1).",
-            soft_wrap=True,
+            " norm of 7 were off by 79% where it says 55% (1000 samples, 8 features, epsilon 1)."
         )
     if clipped > _MAX_CLIPPED:
-        screen.print(
+        print_text(
             f"Warning: {clipped:.0%} of the simulated samples are clipped, which makes distances"
-            " too small; try a larger --clip-norm.",
-            soft_wrap=True,
+            " too small; try a larger --clip-norm."
         )
 
 

@@ -9,17 +9,17 @@ import typer
 
 import fedwad
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.groups import Json, Seed, check_ending, grouped
-from fedwad.cli.sites import find_files, show_conflicts
+from fedwad.cli.console import exit_on_error, print_json, print_text
+from fedwad.cli.groups import Json, Seed, check_ending, expand_groups
+from fedwad.cli.sites import find_one_file, show_conflicts
 from fedwad.errors import InputError
 from fedwad.federation import AgreedFederation, LocalFederation, Site, open_client, prepare
 
-__all__ = ["one_file", "reference"]
+__all__ = ["reference"]
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def reference(
     site: Annotated[
         str,
@@ -52,18 +52,9 @@ def reference(
     check_ending(out, ".json", "--out")
     if ledger is not None and policy is None:
         raise InputError("--ledger was given without --policy; give both, or neither.")
-    name, path = one_file(site)
-    columns = tables.columns
+    name, path = find_one_file(site)
     if policy is None:
-        made = fedwad.Reference.from_data(
-            path,
-            name,
-            seed=seed,
-            label_column=columns.label,
-            drop=columns.drop,
-            schema=columns.schema,
-            missing=columns.missing,
-        )
+        made = fedwad.Reference.from_data(path, name, seed=seed, **tables.columns.to_options())
     else:
         made = fedwad.Reference.from_data(_site(path, policy, ledger, tables), seed=seed)
     made.save(out)
@@ -72,29 +63,13 @@ def reference(
     if as_json:
         print_json({"site": made.site, "out": str(out), "digest": made.digest})
         return
-    screen.print(f"Wrote {made!r} to {out}; it has no rows.", markup=False, soft_wrap=True)
-    screen.print(f"Next: fedwad watch NEW --reference {out} --history log.jsonl", markup=False)
-
-
-def one_file(source: str) -> tuple[str, Path]:
-    """Return the one file that a source names, and its name; InputError for several."""
-    files = find_files([source])
-    if len(files) != 1:
-        raise InputError(f"{source} holds {len(files)} files; give one file.")
-    return next(iter(files.items()))
+    print_text(f"Wrote {made!r} to {out}; it has no rows.")
+    print_text(f"Next: fedwad watch NEW --reference {out} --history log.jsonl")
 
 
 def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -> Site:
     """Return the site behind its policy and ledger, with its table encoded."""
-    client = open_client(
-        path,
-        policy,
-        ledger,
-        tables.label_column,
-        tables.drop or (),
-        tables.missing or (),
-        tables.schema,
-    )
+    client = open_client(path, policy, ledger, **tables.columns.to_options())
     name = client.policy.name or path.stem
     alone = LocalFederation({name: client})
     agreed = prepare(alone)

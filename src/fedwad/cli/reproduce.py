@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress import Progress as Bars
 
-from fedwad.cli.console import errors, guarded, print_json, screen
+from fedwad._matrix.api import Progress as Step
+from fedwad.cli.console import (
+    errors,
+    exit_on_error,
+    print_json,
+    print_text,
+    progress_bar,
+    screen,
+)
 from fedwad.cli.groups import Json
 from fedwad.experiments import NAMES, Outcome, Progress, experiment
-from fedwad.experiments import reproduce as reproduced
+from fedwad.experiments import reproduce as run_experiment
 
 __all__ = ["reproduce"]
 
 _VERDICTS = {True: "held", False: "did not hold", None: "cannot be judged from this run"}
 
 
-@guarded
+@exit_on_error
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or all.")],
     quick: Annotated[
@@ -64,28 +64,22 @@ def reproduce(
 
 
 def _run(name: str, out: Path, quick: bool, fresh: bool) -> Outcome:
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-    columns += [TimeElapsedColumn(), TextColumn("{task.fields[rest]}")]
-    with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
-        task = bars.add_task(name, total=None, rest="")
+    with progress_bar(name) as bar:
 
         def show(step: Progress) -> None:
-            rest = "" if step.remaining is None else f"about {_in_words(step.remaining)} left"
-            bars.update(task, completed=step.done, total=step.total, rest=rest)
+            left = "" if step.remaining is None else f", about {_in_words(step.remaining)} left"
+            bar.progress(Step(f"{name}{left}", step.done, step.total))
 
-        return reproduced(name, out, quick, fresh, show)
+        return run_experiment(name, out, quick, fresh, show)
 
 
 def _print(outcome: Outcome) -> None:
     screen.print(f"[bold]{outcome.name}[/]: {outcome.title} ({_in_words(outcome.seconds)} of work)")
     for claim in outcome.claims:
-        text = f"  “{claim.text}” {_VERDICTS[claim.holds]}: {claim.found}."
-        screen.print(text, soft_wrap=True, markup=False)
+        print_text(f"  “{claim.text}” {_VERDICTS[claim.holds]}: {claim.found}.")
     for sentence in outcome.left_out:
-        screen.print(f"  {sentence}", soft_wrap=True, markup=False)
-    screen.print(
-        f"  written to {outcome.folder}: {', '.join(outcome.files)}", soft_wrap=True, markup=False
-    )
+        print_text(f"  {sentence}")
+    print_text(f"  written to {outcome.folder}: {', '.join(outcome.files)}")
 
 
 def _in_words(seconds: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwad._explain.dominant import dominance
 from fedwad._explain.evidence import Evidence
-from fedwad.cli.console import screen, with_options
+from fedwad.cli.console import print_text, use_option_names
 from fedwad.federation import Dataset
 from fedwad.ot import Floats
 
@@ -22,7 +22,7 @@ def warn_dominant_column(evidence: Evidence | None) -> None:
     """Print a warning if one named column makes nearly all of the squared distances."""
     found = dominance(evidence)
     if found is not None:
-        screen.print(f"Warning: {with_options(found)}", soft_wrap=True, markup=False)
+        print_text(f"Warning: {use_option_names(found)}")
 
 
 def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
@@ -39,12 +39,10 @@ def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
     largest = int(found.argmax())
     if found[largest] > _ALMOST_ALL:
         part = "nearly all" if found[largest] > 0.995 else f"{found[largest]:.0%}"
-        screen.print(
+        print_text(
             f"Warning: column '{names[largest]}' has {part} of the variance of these data, so it"
             f" decides the answer. Drop it if it is not a measurement"
-            f" (--drop {shlex.quote(names[largest])}), or scale the columns by public numbers.",
-            soft_wrap=True,
-            markup=False,
+            f" (--drop {shlex.quote(names[largest])}), or scale the columns by public numbers."
         )
 
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import errors, guarded, print_json, progress_bar, screen
+from fedwad.cli.console import errors, exit_on_error, print_json, print_text, progress_bar
 from fedwad.cli.engine import Deployment
-from fedwad.cli.groups import Json, Sources, check_ending, grouped
+from fedwad.cli.groups import Json, Sources, check_ending, expand_groups
 from fedwad.cli.sites import find_files, show_conflicts
 from fedwad.errors import InputError
 from fedwad.federation import Columns, agreed_between, private_between, read_raw
@@ -24,8 +24,8 @@ __all__ = ["schema"]
 _PRIVACY = "Differential privacy"
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def schema(
     files: Sources,
     deployment: Deployment,
@@ -74,7 +74,7 @@ def schema(
     if as_json:
         print_json(_content(found))
     else:
-        screen.print(repr(found), soft_wrap=True, markup=False)
+        print_text(repr(found))
     show_conflicts(found)
     if out is not None:
         errors.print(f"Schema: {out}", markup=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedwad._words import to_printable
-from fedwad.cli.console import errors, with_options
+from fedwad.cli.console import errors, use_option_names
 from fedwad.errors import InputError
 from fedwad.federation import (
     FORMATS,
@@ -25,12 +25,11 @@ from fedwad.federation import (
 from fedwad.tables import Schema, check_file
 
 __all__ = [
-    "agree_on_schema",
     "conflict_sentences",
     "find_files",
+    "find_one_file",
     "find_several",
     "read_files",
-    "read_sites",
     "schema_of",
     "show_conflicts",
     "show_schema",
@@ -61,6 +60,14 @@ def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
         came = f"The file {path} came more than once" if often else f"Only {path} came"
         raise InputError(f"{came}; {what} needs at least two different files, one for each site.")
     return files
+
+
+def find_one_file(source: str) -> tuple[str, Path]:
+    """Return the name of a site and its file; InputError if the source names several."""
+    files = find_files([source])
+    if len(files) != 1:
+        raise InputError(f"{source} holds {len(files)} files; give one file.")
+    return next(iter(files.items()))
 
 
 def _stem(path: Path) -> str:
@@ -94,11 +101,6 @@ def _is_pattern(source: str) -> bool:
     return any(sign in source for sign in "*?[")
 
 
-def read_sites(sources: Sequence[str], columns: Columns) -> dict[str, Dataset]:
-    """Return the data of all sites, with the same features in the same order."""
-    return read_files(find_files(sources), columns)
-
-
 def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, Dataset]:
     """Return the data of these files, encoded by one schema if they are tables.
 
@@ -111,14 +113,14 @@ def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, D
         errors.print(f"Warning: {note}", soft_wrap=True, markup=False)
     schema = columns.schema
     if schema == "auto":
-        schema = agree_on_schema(held, columns)
+        schema = _agree_on_schema(held, columns)
     elif schema is not None:
         schema = checked_schema(schema, tables)
         show_conflicts(schema)
     return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
 
 
-def agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
+def _agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema | None:
     """Return the schema that tables agree on; None if some of the data are arrays."""
     tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
     if len(tables) < len(held) or not tables:
@@ -143,13 +145,13 @@ def schema_of(data: Mapping[str, Dataset]) -> Schema | None:
 def conflict_sentences(schema: Schema | None) -> list[str]:
     """Return the sentences that `show_conflicts` prints, for a page."""
     found = () if schema is None else schema.conflicts
-    return [with_options(to_printable(conflict.sentence)) for conflict in found]
+    return [use_option_names(to_printable(conflict.sentence)) for conflict in found]
 
 
 def show_conflicts(schema: Schema) -> None:
     """Print a warning for each conflict."""
     for conflict in schema.conflicts[:_MOST_WARNINGS]:
-        sentence = with_options(to_printable(conflict.sentence))
+        sentence = use_option_names(to_printable(conflict.sentence))
         errors.print(f"Warning: {sentence}", soft_wrap=True, markup=False)
     if len(schema.conflicts) > _MOST_WARNINGS:
         errors.print(f"Warning: {len(schema.conflicts) - _MOST_WARNINGS} more conflicts.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +15,19 @@ from fedwad._files import write_atomically
 from fedwad._words import format_bytes
 from fedwad.cli._training import EngineRunner, LocalRunner, Runner, TrainingArguments
 from fedwad.cli.columns import TableOptions
-from fedwad.cli.console import guarded, print_failed, print_json, progress_bar, screen
+from fedwad.cli.console import (
+    command_line,
+    exit_on_error,
+    make_table,
+    print_failed,
+    print_json,
+    print_path,
+    print_text,
+    progress_bar,
+    screen,
+)
 from fedwad.cli.engine import Deployment
-from fedwad.cli.groups import Json, Report, grouped
+from fedwad.cli.groups import Json, Report, check_ending, expand_groups
 from fedwad.errors import InputError
 from fedwad.learning import TrainingOptions, TrainingResult
 
@@ -30,8 +38,8 @@ _TOGETHER, _APART = "all together", "in clusters"
 Wanted = int | Literal["auto"] | None
 
 
-@guarded
-@grouped
+@exit_on_error
+@expand_groups
 def train(
     training: TrainingArguments,
     tables: TableOptions,
@@ -67,7 +75,7 @@ def train(
     """
     _check_outputs(save, report)
     sources = _sources(files, data)
-    wanted = _wanted(clusters)
+    wanted = _number_of_clusters(clusters)
     options, columns = training.options, tables.columns
     with progress_bar("Asking the sites") as bar:
         if deployment.used:
@@ -80,9 +88,8 @@ def train(
         print_json({key.replace(" ", "_"): _brief(result) for key, result in results.items()})
     else:
         _show(results, wanted)
-        for title, path in (("Models", save), ("Report", report)):
-            if path is not None:
-                screen.print(f"{title}: {path}", markup=False, soft_wrap=True)
+        print_path("Models", save)
+        print_path("Report", report)
 
 
 def _sources(files: list[str] | None, data: list[str] | None) -> list[str]:
@@ -93,20 +100,19 @@ def _sources(files: list[str] | None, data: list[str] | None) -> list[str]:
 
 
 def _check_outputs(save: Path | None, report: Path | None) -> None:
-    if report is not None and report.suffix != ".html":
-        raise InputError(f"{report} ends in '{report.suffix}'; give the name of a .html file.")
+    check_ending(report, ".html", "--report")
     if save is not None and not save.parent.is_dir():
         raise InputError(
             f"There is no folder {save.parent} to write {save.name} into; create it first."
         )
 
 
-def _wanted(clusters: str) -> Wanted:
-    if clusters in ("auto", "none"):
-        return "auto" if clusters == "auto" else None
-    if not clusters.isdecimal() or int(clusters) < 1:
-        raise InputError(f"--k is {clusters!r}; give a positive integer, 'auto' or 'none'.")
-    return int(clusters)
+def _number_of_clusters(k: str) -> Wanted:
+    if k in ("auto", "none"):
+        return "auto" if k == "auto" else None
+    if not k.isdecimal() or int(k) < 1:
+        raise InputError(f"--k is {k!r}; give a positive integer, 'auto' or 'none'.")
+    return int(k)
 
 
 def _compare(runner: Runner, options: TrainingOptions, wanted: Wanted) -> dict[str, TrainingResult]:
@@ -129,7 +135,7 @@ def _write(results: Mapping[str, TrainingResult], save: Path | None, report: Pat
     if report is not None:
         from fedwad.report import write_training
 
-        write_training(results, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
+        write_training(results, report, command=command_line())
 
 
 def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
@@ -158,25 +164,24 @@ def _brief(result: TrainingResult) -> dict[str, Any]:
 
 def _show(results: Mapping[str, TrainingResult], wanted: Wanted) -> None:
     first = results[_TOGETHER]
-    screen.print(
+    print_text(
         f"{first.algorithm}, model {first.model}, {first.rounds} rounds, {len(first.sites)} sites"
     )
     screen.print(_table(results))
     if _APART in results:
         _show_clusters(results[_APART])
     elif wanted is not None:
-        screen.print("The distances suggest one cluster: all sites learn together.")
+        print_text("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
         for name, reason in result.failed.items():
             print_failed(name, reason)
-    screen.print("Trained weights reveal something about the data; there is no privacy guarantee.")
+    print_text("Trained weights reveal something about the data; there is no privacy guarantee.")
 
 
 def _table(results: Mapping[str, TrainingResult]) -> Table:
     """Accuracies of the trainings, under the baseline that always predicts the majority class."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("", "models", "mean accuracy", "worst site", "sent by sites"):
-        table.add_column(title, justify="left" if not title else "right")
+    titles = ("", "models", "mean accuracy", "worst site", "sent by sites")
+    table = make_table(*titles, left=("",))
     first = results[_TOGETHER]
     table.add_row(
         "majority class", "", f"{first.mean_baseline:.1%}", f"{first.baseline.min():.1%}", ""
@@ -197,4 +202,4 @@ def _show_clusters(result: TrainingResult) -> None:
         members = (
             name for name, own in zip(result.sites, result.groups, strict=True) if own == group
         )
-        screen.print(f"Cluster {group + 1}: {', '.join(members)}", markup=False, soft_wrap=True)
+        print_text(f"Cluster {group + 1}: {', '.join(members)}")

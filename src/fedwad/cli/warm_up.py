@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from fedwad.cli.console import guarded, print_json, screen
+from fedwad.cli.console import exit_on_error, print_json, print_text
 from fedwad.cli.groups import Json
 from fedwad.ot import warm_up as compile_all
 
 __all__ = ["warm_up"]
 
 
-@guarded
+@exit_on_error
 def warm_up(as_json: Json = False) -> None:
     """Compile everything now, so that the first distance on this machine does not wait.
 
@@ -23,4 +23,4 @@ def warm_up(as_json: Json = False) -> None:
     if as_json:
         print_json({"functions": list(names), "seconds": seconds})
     else:
-        screen.print(f"{len(names)} functions are compiled ({seconds:.1f} s).")
+        print_text(f"{len(names)} functions are compiled ({seconds:.1f} s).")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,20 +12,24 @@ from fedwad._drift.history import History
 from fedwad._drift.prometheus import metrics
 from fedwad._files import write_atomically
 from fedwad.cli.columns import Drop, LabelColumn, Missing
-from fedwad.cli.console import guarded, print_json, screen
-from fedwad.cli.explain import Explain, explained_json, show_explanation
+from fedwad.cli.console import (
+    command_line,
+    exit_on_error,
+    print_json,
+    print_path,
+    print_text,
+)
+from fedwad.cli.explain import Explain, explanation_in_json, show_explanation
 from fedwad.cli.groups import Json, Report, Save, Seed, check_ending
-from fedwad.cli.reference import one_file
+from fedwad.cli.sites import find_one_file
 from fedwad.errors import InputError
 
 __all__ = ["watch"]
 
 _DRIFT = 3  # exit code
 
-Lines = list[dict[str, Any]]
 
-
-@guarded
+@exit_on_error
 def watch(
     new: Annotated[
         str, typer.Argument(help="The new data: .npy, .npz, .csv or .parquet.", show_default=False)
@@ -78,7 +80,7 @@ def watch(
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.01.")
     before = fedwad.Reference.load(reference)
-    name, path = one_file(new)
+    name, path = find_one_file(new)
     result = before.compare(
         path,
         alpha,
@@ -92,19 +94,6 @@ def watch(
     lines = [result.line()] if history is None else History(history, before.digest).lines
     if save is not None:
         result.save(save)
-    _draw(result, lines, plot, report)
-    content = _content(result)
-    if prometheus is not None:
-        write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
-    if as_json:
-        print_json(content)
-    else:
-        _show(result, history is not None, report, explain)
-    if result.drift:
-        raise typer.Exit(_DRIFT)
-
-
-def _draw(result: fedwad.DriftResult, lines: Lines, plot: Path | None, report: Path | None) -> None:
     if plot is not None:
         from fedwad.report import drift_history
 
@@ -112,40 +101,43 @@ def _draw(result: fedwad.DriftResult, lines: Lines, plot: Path | None, report: P
     if report is not None:
         from fedwad.report import write_drift
 
-        write_drift(result, lines, report, command=shlex.join(["fedwad", *sys.argv[1:]]))
+        write_drift(result, lines, report, command=command_line())
+    content = _content(result)
+    if prometheus is not None:
+        write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
+    if as_json:
+        print_json(content)
+    else:
+        _show(result, history is not None, explain)
+        print_path("Report", report)
+    if result.drift:
+        raise typer.Exit(_DRIFT)
 
 
 def _content(result: fedwad.DriftResult) -> dict[str, Any]:
     """Return what --json prints."""
-    found = result.line() | {"alpha": result.alpha, "judged": result.judged}
-    return (
-        found
-        | {
-            "distance": found.pop("value"),
-            "sentence": result.sentence,
-            "sites": list(result.distance.sites),
-            "blocks": list(result.blocks),
-            "smallest": result.smallest,
-        }
-        | explained_json(result.explain())
-    )
+    content = result.line() | {"alpha": result.alpha, "judged": result.judged}
+    content["distance"] = content.pop("value")
+    content |= {
+        "sentence": result.sentence,
+        "sites": list(result.distance.sites),
+        "blocks": list(result.blocks),
+        "smallest": result.smallest,
+    }
+    return content | explanation_in_json(result.explain())
 
 
-def _show(result: fedwad.DriftResult, counted: bool, report: Path | None, everything: bool) -> None:
-    screen.print(result.sentence, markup=False, soft_wrap=True)
+def _show(result: fedwad.DriftResult, with_history: bool, all_columns: bool) -> None:
+    print_text(result.sentence)
     if result.drift:
-        show_explanation(result.explain(), everything)
-    if counted:
-        screen.print(
+        show_explanation(result.explain(), all_columns)
+    if with_history:
+        print_text(
             f"Comparison {result.test} with this reference: false alarms over all of them have"
-            f" probability {result.alpha:g} at most.",
-            soft_wrap=True,
+            f" probability {result.alpha:g} at most."
         )
     if not result.judged:
-        screen.print(
+        print_text(
             f"The smallest p-value that is possible here is {result.smallest:.2g}. Compare more"
-            " rows at a time, or make a new reference.",
-            soft_wrap=True,
+            " rows at a time, or make a new reference."
         )
-    if report is not None:
-        screen.print(f"Report: {report}", markup=False)
