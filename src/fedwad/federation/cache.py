@@ -16,6 +16,7 @@ from fedwad.ot import Floats
 __all__ = ["ReplyCache", "RunCache"]
 
 _RUNS = 256
+_START_BYTES = 1 << 25
 _REPLY_BYTES = 1 << 23
 
 
@@ -41,28 +42,29 @@ class ReplyCache:
 
 
 class RunCache:
-    """The last potentials and the personal layers of each run; the oldest runs are removed.
+    """The last transport and the personal layers of each run; the oldest runs are removed.
 
-    Potentials are where the next round's transport starts from. They save time and change no
-    number. Personal layers are needed to go on with a training, so a client with a ledger in a file
+    The next round's transport starts from the last one, which saves time and changes no number.
+    Personal layers are needed to go on with a training, so a client with a ledger in a file
     writes them to a folder beside it.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._potentials: OrderedDict[str, Floats] = OrderedDict()
+        self._transports: OrderedDict[str, tuple[Floats, Floats]] = OrderedDict()
         self._layers: OrderedDict[str, tuple[int, NDArray[np.float32]]] = OrderedDict()
 
-    def recall(self, run: str) -> Floats | None:
-        """The last potentials of this run, if they are known."""
-        return self._potentials.get(run)
+    def recall(self, run: str) -> tuple[Floats, Floats] | None:
+        """What was kept of the last transport of this run, if it is known."""
+        return self._transports.get(run)
 
-    def remember(self, run: str, potentials: Floats) -> None:
-        """Keep the potentials of this run."""
-        self._potentials[run] = potentials
-        self._potentials.move_to_end(run)
-        while len(self._potentials) > _RUNS:
-            self._potentials.popitem(last=False)
+    def remember(self, run: str, potentials: Floats, means: Floats) -> None:
+        """Keep the potentials of the support and the means of its cells."""
+        self._transports[run] = potentials, means
+        self._transports.move_to_end(run)
+        most = max(1, min(_RUNS, _START_BYTES // (potentials.nbytes + means.nbytes)))
+        while len(self._transports) > most:
+            self._transports.popitem(last=False)
 
     def recall_layers(self, run: str, times_trained: int) -> NDArray[np.float32] | None:
         """Personal-layer weights after `times_trained` training rounds of `run`; None if the client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -97,6 +98,10 @@ class Plan:
 
         A target whose weight was lost in rounding receives nothing and keeps its position.
         """
+        return self._target_means
+
+    @cached_property
+    def _target_means(self) -> Floats:
         received = self.received[:, None]
         source, origin = self.source, np.zeros(self.source.dimension)
         if source.norms is None:  # a large common offset would cost digits

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedwad.errors import CertificateError
 from fedwad.ot._cells import group_sums
+from fedwad.ot._cost import squared_distances
 from fedwad.ot._measure import Floats, Indices, Measure
+from fedwad.ot._small import small_support
 from fedwad.ot._solve import solve
 from fedwad.ot._split_cells import Block, PartCells, labels_of_blocks, summed_cells
 from fedwad.ot._split_rows import Part, SplitRows, by_class
@@ -142,11 +145,12 @@ class Recipe:
         """Cells of a part by transport to the first points of the support."""
         assert self.support is not None  # noqa: S101
         count = max(1, min(len(self.support), len(part.rows) // 2))
-        plan = solve(split.measure(part), Measure(self.support[:count] - split.middle))
-        weights = np.asarray(np.bincount(plan.cols, plan.mass, count), dtype=np.float64)
-        points = split.points[part.rows][plan.rows]
-        means = group_sums(plan.mass[:, None] * points, plan.cols, count) / weights[:, None]
-        return weights, means, (points - means[plan.cols]) * np.sqrt(plan.mass)[:, None]
+        target = Measure(self.support[:count] - split.middle)
+        rows, cols, mass = _transport(split.measure(part), target, split.compiled)
+        weights = np.asarray(np.bincount(cols, mass, count), dtype=np.float64)
+        points = split.points[part.rows][rows]
+        means = group_sums(mass[:, None] * points, cols, count) / weights[:, None]
+        return weights, means, (points - means[cols]) * np.sqrt(mass)[:, None]
 
     def _sample(self, cells: PartCells, count: int) -> SyntheticSample:
         """Synthetic samples with these cells, as a summary of this covariance type gives them."""
@@ -159,6 +163,15 @@ class Recipe:
             return SyntheticSample(known, np.sqrt((factor**2).sum(axis=0)), None)
         # The deviations of the rows are a factor of the covariance. A low rank is about the same.
         return SyntheticSample(known, None, _triangle(factor) if len(factor) > d else factor)
+
+
+def _transport(mu: Measure, nu: Measure, compiled: bool) -> tuple[Indices, Indices, Floats]:
+    """The optimal plan, by the solver for small supports if compiled code is loaded."""
+    if compiled and mu.dimension > 1:
+        with suppress(CertificateError):
+            return small_support(squared_distances(mu, nu), mu.weights, nu.weights)[:3]
+    plan = solve(mu, nu)
+    return plan.rows, plan.cols, plan.mass
 
 
 def _triangle(factor: Floats) -> Floats:

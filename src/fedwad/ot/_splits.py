@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedwad.ot._cells import effective_counts, row_slices
 from fedwad.ot._classes import ClassCovariance
 from fedwad.ot._measure import Floats, Indices, Measure
-from fedwad.ot._nearly import near_columns
 from fedwad.ot._order import sorted_generator
 from fedwad.ot._split_rows import Part, SplitRows, optimal_columns
 from fedwad.ot._split_samples import PartSample, Recipe, synthetic_costs
@@ -100,7 +99,14 @@ class Splits:
         return self._rows(self.order) if few else None
 
     def _rows(self, rows: Indices) -> SplitRows:
-        return SplitRows.of(self.measure, rows, self.codes, self.class_covariance)
+        return SplitRows.of(
+            self.measure, rows, self.codes, self.class_covariance, self._is_compiled
+        )
+
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether to use compiled code, which is slow to load; rounds have loaded it already."""
+        return self.recipe.support is not None and len(self.measure) >= _COMPILED_FROM
 
     def _split(self) -> Split:
         size, quarter = self.size, self.size // 2
@@ -158,11 +164,7 @@ class Splits:
     def estimate(self, pair: Sequence[PartSample], size: int) -> float:
         """The squared distance that a server estimates from two summaries, with `size` points."""
         costs = synthetic_costs(pair[0], pair[1], size, self.rng)
-        # Compiled code is slow to load. Here the rounds with this support have loaded it already.
-        compiled = self.recipe.support is not None and len(self.measure) >= _COMPILED_FROM
-        cols = near_columns(costs) if compiled else None
-        if cols is None:
-            cols = optimal_columns(costs)
+        cols = optimal_columns(costs, self._is_compiled)
         return float(costs[np.arange(size), cols].mean())
 
     def unequal_mixtures(self, split: Split, means: Floats) -> list[tuple[Part, Part]]:

@@ -25,6 +25,7 @@ from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.federation.requests.summary import SummaryReply
 from fedwad.ot import (
     CovarianceType,
+    Floats,
     Interpolant,
     Measure,
     Plan,
@@ -184,9 +185,25 @@ def _support_needs(support: Measure, p: float, class_statistics: ClassStatistics
 def _plan(
     run: str, support: Measure, p: float, class_statistics: ClassStatistics, context: ClientContext
 ) -> Plan:
-    plan = solve(context.view(class_statistics), support, p, start=context.cache.recall(run))
-    context.cache.remember(run, plan.g)
+    start = _start(context.cache.recall(run), support, p)
+    plan = solve(context.view(class_statistics), support, p, start)
+    squares = _squares(plan.target_means(), support, p)
+    context.cache.remember(run, plan.g - squares, plan.target_means())
     return plan
+
+
+def _start(last: tuple[Floats, Floats] | None, support: Measure, p: float) -> Floats | None:
+    """The last potentials, moved with the support: a point that comes closer to the mean of its
+    cell by some cost gives up as much of its potential."""
+    if last is None or last[1].shape != support.points.shape:
+        return None
+    return np.asarray(last[0] + _squares(last[1], support, p))
+
+
+def _squares(means: Floats, support: Measure, p: float) -> Floats:
+    """Squared distances between the means of cells and the support; zero for other costs."""
+    moves = means - support.points
+    return np.asarray(np.einsum("sd,sd->s", moves, moves)) if p == 2 else np.zeros(len(moves))
 
 
 def _smallest(plan: Plan, interpolant: Interpolant) -> int:
