@@ -82,7 +82,7 @@ def _as_dict(result: DemoResult, report: Path) -> dict[str, Any]:
 
 
 def _show(result: DemoResult, report: Path) -> None:
-    from fedwad.report.sentences import compared_matrix, health_sentences, matrix_answer
+    from fedwad.report.sentences import compared_matrix, heterogeneity_sentences, matrix_answer
     from fedwad.report.why import why_sentences
 
     def section(title: str, *sentences: str) -> None:
@@ -92,7 +92,9 @@ def _show(result: DemoResult, report: Path) -> None:
     matrix = result.matrix
     verdict, *details = matrix_answer(matrix)
     section("Do four hospitals see the same patients?", verdict, *why_sentences(matrix), *details)
-    section("How different are they, and is there an odd one out?", *health_sentences(matrix))
+    section(
+        "How different are they, and is there an odd one out?", *heterogeneity_sentences(matrix)
+    )
     conflicts = conflict_sentences(result.schema)
     section("Look here first", "\n".join(f"- {sentence}" for sentence in conflicts))
     section("What was compared", *compared_matrix(matrix, result.schema))

@@ -21,7 +21,7 @@ import fedwad
 from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.experiments._experiment import Claim, Experiment, Row, Settings
-from fedwad.report.pictures import rendered
+from fedwad.report.pictures import render
 
 __all__ = ["Outcome", "Progress", "run"]
 
@@ -140,7 +140,7 @@ def _write_results(
     write_atomically(folder / "table.csv", _table(rows))
     for name, figure in experiment.draw(rows).items():
         for ending in ("svg", "png"):
-            write_atomically(folder / f"{name}.{ending}", rendered(figure, ending, dpi=110))
+            write_atomically(folder / f"{name}.{ending}", render(figure, ending, dpi=110))
             files.append(f"{name}.{ending}")
     claims = tuple(experiment.judge(rows))
     facts = {

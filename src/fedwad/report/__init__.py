@@ -1,9 +1,8 @@
 """Figures and pages of results. Matplotlib is imported when the first figure is drawn."""
 
 from fedwad.report.coresets import coreset_curves, coreset_picture
-from fedwad.report.drift import drift_history
 from fedwad.report.page import write_drift, write_report, write_training
-from fedwad.report.pictures import convergence, eigengap
+from fedwad.report.pictures import convergence, drift_history, eigengap
 
 __all__ = [
     "convergence",

@@ -11,13 +11,20 @@ import numpy as np
 from fedwad._coreset.result import CoresetResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.report.flat import flattened
-from fedwad.report.pictures import new_figure, tidy, write_picture
+from fedwad.report.pictures import new_figure, write_chart, write_picture
 
-__all__ = ["coreset_curves", "coreset_picture", "image_shape"]
+__all__ = [
+    "coreset_curves",
+    "coreset_picture",
+    "feature_names",
+    "image_shape",
+    "project_to_plane",
+    "sheet",
+]
 
-_FEWEST_PIXELS = 16  # fewer features are not an image
-_MOST_COLUMNS = 20
+_MIN_PIXELS = 16  # fewer features are not an image
+_MAX_COLUMNS = 20  # images in a row
+_MIN_LOADING2 = 0.2  # squared loading from which a feature names a principal direction
 _COLOURS = ("#1f6f8b", "#c1440e", "#7a9e35", "#8c5fa8", "#222222")
 
 
@@ -35,7 +42,7 @@ def image_shape(features: int, shape: tuple[int, ...] | None = None) -> tuple[in
             )
         return shape
     side = math.isqrt(features)
-    return (side, side) if side * side == features >= _FEWEST_PIXELS else None
+    return (side, side) if side * side == features >= _MIN_PIXELS else None
 
 
 def coreset_picture(
@@ -77,7 +84,7 @@ def _draw_sheet(
 ) -> None:
     first = next(iter(results.values())).points  # its range sets the grey levels of all
     low, high = float(first.min()), float(first.max())
-    columns = min(_MOST_COLUMNS, max(len(result) for result in results.values()))
+    columns = min(_MAX_COLUMNS, max(len(result) for result in results.values()))
     heights = [-(-len(result) // columns) for result in results.values()]
     figure = new_figure(
         0.55 * columns + 0.2, sum(0.55 * height * shape[0] / shape[1] + 0.3 for height in heights)
@@ -95,9 +102,8 @@ def _draw_sheet(
 
 
 def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None:
-    figure = new_figure(6.4, 4.8)
-    axes = figure.subplots()
-    flat, (across, up) = flattened(results)
+    axes = new_figure(6.4, 4.8).subplots()
+    flat, (across, up) = project_to_plane(results)
     for number, (name, result) in enumerate(results.items()):
         size = 60 * len(result) * result.weights
         axes.scatter(
@@ -110,21 +116,18 @@ def _draw_points(results: Mapping[str, CoresetResult], path: str | Path) -> None
         )
     axes.set(xlabel=across, ylabel=up)
     axes.set_aspect("equal", adjustable="datalim")  # the distance is Euclidean
-    axes.legend(fontsize=8, frameon=False)
-    tidy(axes)
-    write_picture(figure, path)
+    write_chart(axes, path, integer_x=False)
 
 
 def _title(name: str, result: CoresetResult) -> str:
-    is_sharp = result.upper - result.lower <= 1e-3 * result.upper
-    text = f"{result.value:.4g}" if is_sharp else f"{result.lower:.4g} to {result.upper:.4g}"
+    is_tight = result.upper - result.lower <= 1e-3 * result.upper
+    text = f"{result.value:.4g}" if is_tight else f"{result.lower:.4g} to {result.upper:.4g}"
     return f"{name}: W2 {text}" if name else f"W2 {text}"
 
 
 def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> None:
     """Draw the loss of each method by round, and the certified interval of the union."""
-    figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
+    axes = new_figure(6.4, 4.2).subplots()
     for number, (name, result) in enumerate(results.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         rounds = [record.number for record in result.history]
@@ -138,7 +141,49 @@ def coreset_curves(results: Mapping[str, CoresetResult], path: str | Path) -> No
         bounds = np.array(known, dtype=float).reshape(-1, 3).T
         axes.fill_between(*bounds, color=colour, alpha=0.2, linewidth=0)
     axes.set(xlabel="round", ylabel="$W_2$", title="Loss of each method")
-    axes.locator_params(axis="x", integer=True)
-    axes.legend(fontsize=8, frameon=False)
-    tidy(axes)
-    write_picture(figure, path)
+    write_chart(axes, path)
+
+
+def feature_names(result: CoresetResult) -> tuple[str, ...]:
+    """Names of the features, or numbers for them, counting from 1."""
+    return result.features or tuple(f"feature {k + 1}" for k in range(result.points.shape[1]))
+
+
+def project_to_plane(
+    results: Mapping[str, CoresetResult],
+) -> tuple[dict[str, Floats], tuple[str, str]]:
+    """Coordinates (S, 2) of the points of each coreset on common axes, and the names of the axes.
+
+    One or two features are the axes themselves. With more, the axes are the two principal
+    directions of all points, named after their main features.
+    """
+    first = next(iter(results.values()))
+    names, points = feature_names(first), np.concatenate([one.points for one in results.values()])
+    n_features = points.shape[1]
+    if n_features <= 2:
+        flat = {
+            name: np.column_stack([one.points, np.zeros(len(one))])[:, :2]
+            for name, one in results.items()
+        }
+        return flat, (names[0], names[1] if n_features == 2 else "")
+    centre = points.mean(axis=0)
+    scale = float(np.abs(points - centre).max()) or 1.0  # keeps squares finite
+    directions = np.linalg.svd((points - centre) / scale, full_matrices=False)[2][:2].T
+    if directions.shape[1] < 2:  # a single point
+        directions = np.column_stack([directions, np.zeros(n_features)])
+    flat = {
+        name: scale * (((one.points - centre) / scale) @ directions)
+        for name, one in results.items()
+    }
+    known = names if first.features else ()
+    return flat, (
+        _direction_name("first", directions[:, 0], known),
+        _direction_name("second", directions[:, 1], known),
+    )
+
+
+def _direction_name(which: str, direction: Floats, names: tuple[str, ...]) -> str:
+    """`first principal direction, mostly age and dose`, as far as features have large loadings."""
+    largest = np.argsort(-np.abs(direction))[:2] if names else ()
+    main = [names[k] for k in largest if direction[k] ** 2 > _MIN_LOADING2]
+    return f"{which} principal direction" + (f", mostly {' and '.join(main)}" if main else "")

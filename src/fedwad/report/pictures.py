@@ -1,10 +1,11 @@
-"""Pictures of a distance's convergence and of the eigengap."""
+"""Pictures of a distance by round, of the eigengap, and of drift over time."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "eigengap", "new_figure", "rendered", "tidy", "write_picture"]
+__all__ = [
+    "convergence",
+    "drift_history",
+    "eigengap",
+    "new_figure",
+    "render",
+    "write_chart",
+    "write_picture",
+]
 
 _PAPER, _OURS, _EXACT = "#c1440e", "#1f6f8b", "#222222"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -25,45 +34,7 @@ _ENDINGS = (".png", ".svg", ".pdf")
 
 def convergence(result: DistanceResult, path: str | Path, exact: float | None = None) -> None:
     """Draw a distance by round: the paper's estimate, our bounds and estimate, the exact value."""
-    figure = new_figure(6.4, 4.2)
-    _draw_convergence(figure.subplots(), result, exact)
-    write_picture(figure, path)
-
-
-def eigengap(suggestion: Suggestion, path: str | Path) -> None:
-    """Draw the smallest Laplacian eigenvalues: k before the largest gap suggest k clusters."""
-    figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
-    numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
-    inside = numbers <= suggestion.k
-    axes.plot(
-        numbers[inside],
-        suggestion.eigenvalues[inside],
-        "o",
-        color=_OURS,
-        label=f"before the gap: {suggestion.k}",
-    )
-    axes.plot(
-        numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it"
-    )
-    axes.axvline(suggestion.k + 0.5, color=_EXACT, linestyle="--", linewidth=1)
-    axes.set(
-        xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?"
-    )
-    axes.locator_params(axis="x", integer=True)
-    axes.legend(fontsize=8, frameon=False)
-    tidy(axes)
-    write_picture(figure, path)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -> None:
+    axes = new_figure(6.4, 4.2).subplots()
     rounds = np.array([record.number for record in result.history])
     for name, label, colour in (
         ("fedwad", "FedWaD, the paper's estimate", _PAPER),
@@ -81,14 +52,60 @@ def _draw_convergence(axes: Axes, result: DistanceResult, exact: float | None) -
             exact, color=_EXACT, linestyle="--", linewidth=1.2, label="exact (data pooled)"
         )
     axes.set(xlabel="round", ylabel=f"$W_{{{result.p:g}}}$", title="How far apart?")
-    axes.locator_params(axis="x", integer=True)
+    write_chart(axes, path)
+
+
+def eigengap(suggestion: Suggestion, path: str | Path) -> None:
+    """Draw the smallest Laplacian eigenvalues: k before the largest gap suggest k clusters."""
+    axes = new_figure(6.4, 4.2).subplots()
+    numbers = np.arange(1, len(suggestion.eigenvalues) + 1)
+    inside = numbers <= suggestion.k
+    axes.plot(
+        numbers[inside],
+        suggestion.eigenvalues[inside],
+        "o",
+        color=_OURS,
+        label=f"before the gap: {suggestion.k}",
+    )
+    axes.plot(
+        numbers[~inside], suggestion.eigenvalues[~inside], "o", color=_PAPER, label="after it"
+    )
+    axes.axvline(suggestion.k + 0.5, color=_EXACT, linestyle="--", linewidth=1)
+    axes.set(
+        xlabel="number", ylabel="eigenvalue of the normalised Laplacian", title="How many clusters?"
+    )
+    write_chart(axes, path)
+
+
+def drift_history(lines: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw the distances of a history, what chance alone gives, and where drift was found."""
+    axes = new_figure(6.4, 4.2).subplots()
+    numbers = np.array([line["test"] for line in lines])
+    values = np.array([line["value"] for line in lines], dtype=float)
+    noise = np.array([line["noise"] for line in lines], dtype=float)
+    drift = np.array([bool(line["drift"]) for line in lines])
+    axes.fill_between(numbers, 0, noise, color=_OURS, alpha=0.15, label="chance alone")
+    axes.plot(numbers, values, "o-", color=_OURS, label="distance from the reference")
+    axes.plot(numbers[drift], values[drift], "o", color=_PAPER, label="drift")
+    axes.set(xlabel="comparison", ylabel="distance", title="Drift since the reference")
+    axes.set_ylim(bottom=0)
+    write_chart(axes, path)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def write_chart(axes: Axes, path: str | Path, *, integer_x: bool = True) -> None:
+    """Add a legend, remove the frame at the top and on the right, and write the figure."""
+    if integer_x:
+        axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8, frameon=False)
-    tidy(axes)
-
-
-def tidy(axes: Axes) -> None:
-    """Remove the frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
+    write_picture(cast("Figure", axes.figure), path)
 
 
 def write_picture(figure: Figure, path: str | Path) -> None:
@@ -98,10 +115,10 @@ def write_picture(figure: Figure, path: str | Path) -> None:
         raise InputError(
             f"{path} ends in '{path.suffix}'; pictures can be written as {' '.join(_ENDINGS)}."
         )
-    write_atomically(path, rendered(figure, path.suffix.lower().lstrip(".")))
+    write_atomically(path, render(figure, path.suffix.lower().lstrip(".")))
 
 
-def rendered(figure: Figure, ending: str, dpi: int = 150) -> bytes:
+def render(figure: Figure, ending: str, dpi: int = 150) -> bytes:
     """The figure in a file format; equal figures give equal bytes: no date, no random ids."""
     from matplotlib import rc_context
 

@@ -26,7 +26,7 @@ __all__ = [
     "compared_distance",
     "compared_matrix",
     "distance_answer",
-    "health_sentences",
+    "heterogeneity_sentences",
     "judged_sites",
     "listed",
     "matrix_answer",
@@ -47,7 +47,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def cluster_numbers(labels: Sequence[int]) -> dict[int, int]:
-    """For each label the number of its cluster, counted from 1.
+    """For each label the number of its cluster, pluralize from 1.
 
     A label that only one site has is no cluster; its number is 0.
 
@@ -137,7 +137,7 @@ def distance_answer(result: DistanceResult, named: Named = str) -> list[str]:
             f"The samples of {a} and {b} are about {result.value:.3g} apart.",
             "How much of that is chance is unknown" + _other_method(result) + ".",
         ]
-    digits = Digits.fitting([result.population, result.population_interval[1]])
+    digits = Digits.for_numbers([result.population, result.population_interval[1]])
     interval = digits.interval(*result.population_interval, certified=False)
     if not result.differs:
         first = f"There is no evidence of a difference between {a} and {b}."
@@ -266,7 +266,7 @@ def _only_distance(matrix: MatrixResult, pair: tuple[int, int], named: Named) ->
 
 def _distance_and_interval(matrix: MatrixResult, pair: tuple[int, int]) -> str:
     shown = _shown_distances(matrix)
-    digits = Digits.fitting(shown[np.triu_indices(len(matrix), 1)])
+    digits = Digits.for_numbers(shown[np.triu_indices(len(matrix), 1)])
     text = digits.text(float(shown[pair]))
     if not judged_sites(matrix) or matrix.population_interval is None or matrix.noise is None:
         word = "certified" if matrix.certified else "likely"
@@ -277,7 +277,7 @@ def _distance_and_interval(matrix: MatrixResult, pair: tuple[int, int]) -> str:
     return f"{text} (95% interval {interval}; chance alone {digits.text(matrix.noise[pair])})"
 
 
-def health_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
+def heterogeneity_sentences(matrix: MatrixResult, named: Named = str) -> list[str]:
     """How different the sites are on the whole, and who is the odd one out; empty if unknown."""
     if matrix.health is None or len(matrix) < 2:
         return []

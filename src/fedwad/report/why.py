@@ -106,7 +106,7 @@ def _values(found: Explanation, k: int) -> tuple[str, str, str]:
 
 
 def mean_in_words(mean: float, kind: str) -> str:
-    """A number with three digits, or the day of a date, which is counted from 1970.
+    """A number with three digits, or the day of a date, which is pluralize from 1970.
 
     >>> mean_in_words(246.69, "number"), mean_in_words(14600.2, "date")
     ('247', '2009-12-22')

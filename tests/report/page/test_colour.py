@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from fedwad.report import page
-from fedwad.report.page._colour import CLUSTERS, LEVELS, RAMP, colour_css, contrast, level_of
+from fedwad.report.page._colour import (
+    CLUSTER_COLOURS,
+    N_SHADES,
+    RAMP,
+    colour_css,
+    contrast,
+    shade_index,
+)
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, on linear light.
 BLINDNESS = {
@@ -54,7 +61,7 @@ def oklab(colour):
 
 def test_steps_are_even_and_lightness_only_rises():
     shades = np.array([oklab(shade) for shade in RAMP])
-    assert len(RAMP) == LEVELS
+    assert len(RAMP) == N_SHADES
     steps = np.linalg.norm(np.diff(shades, axis=0), axis=1)
     assert steps.max() / steps.min() < 1.35  # eight bits a channel leave some unevenness
     assert (np.diff(shades[:, 0]) > 0.005).all()
@@ -78,7 +85,7 @@ def test_known_values_of_oklab_and_contrast():
 
 def test_numbers_can_be_read_on_every_shade():
     pairs = re.findall(r"\{fill:(#\w+);stroke:#\w+\}\.t\d+\{fill:(#\w+)\}", colour_css())
-    assert len(pairs) == 2 * LEVELS  # light and dark
+    assert len(pairs) == 2 * N_SHADES  # light and dark
     assert min(contrast(shade, ink) for shade, ink in pairs) >= 4.5
 
 
@@ -95,12 +102,12 @@ def test_words_and_marks_stand_out_from_the_page(mode):
     for words in ("ink", "soft", "ours"):
         assert contrast(colours[words], colours["paper"]) >= 4.5
     assert contrast(colours["warn"], colours["warn-paper"]) >= 4.5
-    for pair in CLUSTERS:
+    for pair in CLUSTER_COLOURS:
         assert contrast(pair[mode], colours["paper"]) >= 3
 
 
 def test_levels_span_the_range():
     np.testing.assert_array_equal(
-        level_of(np.array([1.0, 2.0, 3.0]), 1.0, 3.0), [0, LEVELS // 2, LEVELS - 1]
+        shade_index(np.array([1.0, 2.0, 3.0]), 1.0, 3.0), [0, N_SHADES // 2, N_SHADES - 1]
     )
-    np.testing.assert_array_equal(level_of(np.array([5.0, 5.0]), 5.0, 5.0), [0, 0])
+    np.testing.assert_array_equal(shade_index(np.array([5.0, 5.0]), 5.0, 5.0), [0, 0])

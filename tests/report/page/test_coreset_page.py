@@ -10,8 +10,7 @@ import pytest
 
 import fedwad
 from fedwad.report import coreset_curves, coreset_picture, write_report
-from fedwad.report.coresets import image_shape, sheet
-from fedwad.report.flat import flattened
+from fedwad.report.coresets import image_shape, project_to_plane, sheet
 from fedwad.report.page._scatter import scatter
 
 
@@ -86,7 +85,7 @@ def test_axes_and_numbers_bear_the_names_of_columns(tmp_path):
 def test_two_features_are_the_axes_and_both_have_the_same_scale():
     table = pd.DataFrame({"age": [40.0, 60.0, 41.0, 61.0], "dose": [1.0, 2.0, 3.0, 4.0]})
     found = fedwad.coreset({"a": table}, 4)
-    flat, axes = flattened({"": found})
+    flat, axes = project_to_plane({"": found})
     assert axes == ("age", "dose")
     assert flat[""].tolist() == found.points.tolist()
     drawn = scatter({"": found}).split("</svg>")[0]

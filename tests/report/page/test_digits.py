@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwad.report.page._digits import Digits
+from fedwad.report.page._figures import tick_texts
 
 
 @pytest.mark.parametrize(
@@ -25,15 +26,17 @@ from fedwad.report.page._digits import Digits
     ],
 )
 def test_examples(numbers, number, text):
-    assert Digits.fitting(numbers).text(number) == text
+    assert Digits.for_numbers(numbers).text(number) == text
 
 
 @given(st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=5), st.floats(0, 1))
 def test_bounds_are_rounded_outwards_and_values_to_the_nearest(numbers, share):
-    digits = Digits.fitting(numbers)
+    digits = Digits.for_numbers(numbers)
     number = share * max(numbers)
     unit = Decimal(10) ** (digits.exponent - digits.decimals)
-    below, nearest, above = (digits.whole([number], way)[0] for way in ("down", "nearest", "up"))
+    below, nearest, above = (
+        digits.to_integers([number], way)[0] for way in ("down", "nearest", "up")
+    )
     assert below * unit <= Decimal(number) * (1 + Decimal("2e-9"))
     assert above * unit >= Decimal(number) * (1 - Decimal("2e-9"))
     assert abs(nearest * unit - Decimal(number)) <= unit * Decimal("0.5000001")
@@ -45,3 +48,8 @@ def test_a_bound_that_is_round_already_stays():
     assert Digits(2).interval(2.9, 3.6) == "2.90 to 3.60"
     assert Digits(2).interval(2.904, 3.601) == "2.90 to 3.61"
     assert Digits(2).interval(2.9, math.inf) == "at least 2.90"
+
+
+def test_a_single_tick_shows_its_own_digits():
+    assert tick_texts([12.2]) == ["12.2"]
+    assert tick_texts([12.2, 12.4]) == ["12.20", "12.40"]

@@ -325,7 +325,7 @@ def test_traffic_is_stated_in_words(make_matrix, tmp_path):
     assert "1.0 kB" in text
 
 
-def of_populations(matrix, population, half=0.2, **changes):
+def shows_populations(matrix, population, half=0.2, **changes):
     """The matrix with distances between populations, intervals of that half width, and noise 2."""
     off = 1 - np.eye(len(matrix))
     ends = np.maximum(population - half, 0) * off, (population + half) * off
@@ -343,12 +343,12 @@ def test_noise_does_not_fill_the_colours(make_matrix, tmp_path):
     rng = np.random.default_rng(0)
     population = np.abs(rng.normal(0, 0.1, (6, 6)))
     population = (population + population.T) / 2
-    write_report(of_populations(matrix, population), tmp_path / "report.html")
+    write_report(shows_populations(matrix, population), tmp_path / "report.html")
     text, page = check(tmp_path / "report.html", 90_000)
     assert "no evidence of a difference between the 6 sites" in page.text
     assert levels(text) == {0}
     assert "chance alone 2.0" in page.text
-    apart = of_populations(matrix, matrix.value, pvalue=np.where(np.eye(6) > 0, 1.0, 0.01))
+    apart = shows_populations(matrix, matrix.value, pvalue=np.where(np.eye(6) > 0, 1.0, 0.01))
     write_report(apart, tmp_path / "report.html")
     text, page = check(tmp_path / "report.html", 90_000)
     assert "All 6 sites differ" in page.text
@@ -359,7 +359,7 @@ def test_pairs_without_evidence_share_one_shade(make_matrix, tmp_path):
     matrix, _ = make_matrix(5)
     pvalue = np.ones((5, 5))
     pvalue[0, 1:] = pvalue[1:, 0] = 0.02
-    found = of_populations(matrix, matrix.value, pvalue=pvalue)
+    found = shows_populations(matrix, matrix.value, pvalue=pvalue)
     write_report(found, tmp_path / "report.html")
     text, page = check(tmp_path / "report.html", 90_000)
     assert "4 of 10 pairs of sites differ" in page.text

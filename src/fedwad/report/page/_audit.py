@@ -9,10 +9,9 @@ from pathlib import Path
 from fedwad._audit import AuditResult, Row
 from fedwad._words import pluralize
 from fedwad.errors import InputError
+from fedwad.report.page._elements import facts, scrolling, table, term_paragraphs
 from fedwad.report.page._frame import Section, write_page
-from fedwad.report.page._pairs import table
 from fedwad.report.page._records import records_and_guesses
-from fedwad.report.page._sent import facts
 from fedwad.report.page._text import escape, tag
 
 __all__ = ["write_audit"]
@@ -39,8 +38,8 @@ def write_audit(
     if result.samples is not None:
         sections.append(Section("Records and reconstructions", records_and_guesses(result.samples)))
     sections += [
-        Section("How it was made", _made(result), "left"),
-        Section("How to read it", _reading(), "right"),
+        Section("How it was made", _method(result), "left"),
+        Section("How to read it", term_paragraphs(_HOW_TO_READ, None), "right"),
     ]
     heading = title or "What could a curious server reconstruct?"
     write_page(path, heading, sections, lead=_lead(result), command=command, when=when)
@@ -58,29 +57,16 @@ def _lead(result: AuditResult) -> str:
 
 
 def _verdicts(result: AuditResult) -> str:
-    warning = "warning"
-    parts = [
-        tag(
-            "p",
-            escape(result.verdict(method)),
-            class_=warning if any(r.leaks for r in result.rows if r.method == method) else None,
-        )
+    leaking = {row.method for row in result.rows if row.leaks}
+    return "".join(
+        tag("p", escape(result.verdict(method)), class_="warning" if method in leaking else None)
         for method in result.methods
-    ]
-    return "".join(parts)
+    )
 
 
 def _attacks(result: AuditResult) -> str:
-    head = [
-        "attack",
-        "method",
-        "requests",
-        "verdict",
-        "answered",
-        "exactly",
-        "within 10%",
-        "closest",
-    ]
+    head = ["attack", "method", "requests", "verdict", "answered"]
+    head += ["exactly", "within 10%", "closest"]
     rows = [
         [
             escape(row.attack),
@@ -93,37 +79,23 @@ def _attacks(result: AuditResult) -> str:
         for row in result.rows
     ]
     base = result.baseline
-    fresh = [
-        "a fresh sample, for comparison",
-        "",
-        "",
-        "",
-        "",
-        str(base.exact),
-        str(base.near),
-        _share(base.closest),
-    ]
-    return tag(
-        "div",
-        table(head, [*rows, fresh], "What each attack got", names=4),
-        class_="scroller attacks",
-    )
+    baseline = ["a fresh sample, for comparison", "", "", "", "", str(base.exact), str(base.near)]
+    rows.append([*baseline, _closest(base.closest)])
+    return scrolling(table(head, rows, "What each attack got", names=4), "attacks")
 
 
 def _numbers(row: Row) -> list[str]:
-    known = math.isfinite(row.score.closest)
-    return (
-        [str(row.score.exact), str(row.score.near), _share(row.score.closest)]
-        if known
-        else ["", "", ""]
-    )
+    """Three cells: records that were reconstructed exactly, nearly, and the closest distance."""
+    if not math.isfinite(row.score.closest):
+        return ["", "", ""]
+    return [str(row.score.exact), str(row.score.near), _closest(row.score.closest)]
 
 
-def _share(closest: float) -> str:
+def _closest(closest: float) -> str:
     return f"{closest:.2f}" if math.isfinite(closest) else ""
 
 
-def _made(result: AuditResult) -> str:
+def _method(result: AuditResult) -> str:
     part = pluralize(result.n_attacked, "record")
     if result.n_attacked < result.n_records:
         part += f", drawn from {result.n_records:,}"
@@ -138,24 +110,22 @@ def _made(result: AuditResult) -> str:
     )
 
 
-def _reading() -> str:
-    rows = [
-        (
-            "Exactly",
-            "within a millionth of the typical distance from a record to its nearest neighbour.",
-        ),
-        (
-            "Closest",
-            "the median distance from a record to the closest guess, in units of that distance.",
-        ),
-        (
-            "A fresh sample",
-            "is what other records of the same population reveal about each of yours. A leak is"
-            " more than that.",
-        ),
-        (
-            "No proof",
-            "follows from failed attacks. Differential privacy is a guarantee against all attacks.",
-        ),
-    ]
-    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows))
+_HOW_TO_READ = (
+    (
+        "Exactly",
+        "within a millionth of the typical distance from a record to its nearest neighbour.",
+    ),
+    (
+        "Closest",
+        "the median distance from a record to the closest guess, in units of that distance.",
+    ),
+    (
+        "A fresh sample",
+        "is what other records of the same population reveal about each of yours. A leak is more"
+        " than that.",
+    ),
+    (
+        "No proof",
+        "follows from failed attacks. Differential privacy is a guarantee against all attacks.",
+    ),
+)

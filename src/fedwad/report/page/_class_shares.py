@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedwad._explain.explanation import ClassShare, Explanation
 from fedwad._explain.text import percent
-from fedwad.report.page._text import cleaned, escape, name, tag
+from fedwad.report.page._text import clean, escape, escape_name, tag
 
 __all__ = ["class_columns", "class_data", "class_figure"]
 
@@ -65,10 +65,10 @@ def class_figure(explanation: Explanation, hidden: bool) -> str:
 
 
 def _item(share: ClassShare) -> str:
-    rows, column = f"{100 * share.weight:.1f}%", name(cleaned(share.column))
+    rows, column = f"{100 * share.weight:.1f}%", escape_name(clean(share.column))
     return tag(
         "li",
-        tag("span", name(cleaned(share.site)), f" class {share.number}", class_="column"),
+        tag("span", escape_name(clean(share.site)), f" class {share.number}", class_="column"),
         tag("b", escape(percent(share.share)), class_="part"),
         tag("span", tag("i", style=f"width:{100 * share.share:.1f}%"), class_="bar-of"),
         tag("span", f"{escape(rows)} of its rows, mostly in {column}", class_="at-site"),

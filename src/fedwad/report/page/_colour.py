@@ -11,13 +11,13 @@ import numpy as np
 
 from fedwad.ot import Floats
 
-__all__ = ["CLUSTERS", "LEVELS", "RAMP", "colour_css", "contrast", "level_of"]
+__all__ = ["CLUSTER_COLOURS", "N_SHADES", "RAMP", "colour_css", "contrast", "shade_index"]
 
 #: Shades of the ramp. Readers cannot distinguish finer steps in neighbouring cells.
-LEVELS = 32
+N_SHADES = 32
 
 #: (light mode, dark mode), after Okabe and Ito; the contrast to the page is at least 3 : 1.
-CLUSTERS = (
+CLUSTER_COLOURS = (
     ("#0a6ea8", "#5cb3e8"),
     ("#c8500a", "#ff8a4c"),
     ("#00835f", "#3fc79d"),
@@ -34,16 +34,16 @@ _SHADES = (
     "92cca9a1d1aab0d6acbedbb0cce0b4d9e5bae5eac1f1efc9"
 )
 #: From similar (ink blue), through sea green, to far apart (pale straw); reversed in dark mode.
-RAMP = tuple(f"#{_SHADES[k : k + 6]}" for k in range(0, 6 * LEVELS, 6))
+RAMP = tuple(f"#{_SHADES[k : k + 6]}" for k in range(0, 6 * N_SHADES, 6))
 
 
-def level_of(
+def shade_index(
     values: Floats, least: float, most: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """The shade of each value on a ramp from `least` to `most`."""
     width = most - least
     share = np.zeros(np.shape(values)) if width <= 0 else (np.asarray(values) - least) / width
-    return np.clip(np.floor(share * LEVELS), 0, LEVELS - 1).astype(np.int64)
+    return np.clip(np.floor(share * N_SHADES), 0, N_SHADES - 1).astype(np.int64)
 
 
 def colour_css() -> str:
@@ -65,7 +65,7 @@ def _mode(shades: tuple[str, ...], mode: int) -> str:
         f".s{k}{{background:{shade};color:{_text_on(shade)}}}"
         for k, shade in enumerate(shades)
     )
-    return levels + "".join(f".c{k}{{--c:{pair[mode]}}}" for k, pair in enumerate(CLUSTERS))
+    return levels + "".join(f".c{k}{{--c:{pair[mode]}}}" for k, pair in enumerate(CLUSTER_COLOURS))
 
 
 def _text_on(shade: str) -> str:

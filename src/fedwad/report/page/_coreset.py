@@ -15,12 +15,13 @@ from fedwad._words import format_bytes, pluralize
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.coresets import image_shape, sheet
+from fedwad.report.page._closing import method_text, rounds_text, what_was_sent
 from fedwad.report.page._curve import Band, Curve, Part, chart
 from fedwad.report.page._digits import Digits
+from fedwad.report.page._elements import collapsible, facts, scrolling, table, term_paragraphs
 from fedwad.report.page._frame import Section
-from fedwad.report.page._pairs import folded, table
+from fedwad.report.page._opening import missing_sites
 from fedwad.report.page._scatter import points_table, scatter
-from fedwad.report.page._sent import facts, missing_sites, what_was_sent
 from fedwad.report.page._text import escape, tag
 
 __all__ = ["coreset_lead", "coreset_sections", "coreset_title"]
@@ -32,7 +33,7 @@ _METHODS = {
     "direct": "the coreset itself is sent to a few random sites at a time",
 }
 _STYLES = ("ours", "paper", "running", "exact")
-_COLUMNS = 10
+_MAX_COLUMNS = 10  # images in a row
 
 
 def coreset_title(result: CoresetResult) -> str:
@@ -57,9 +58,7 @@ def coreset_lead(result: CoresetResult) -> str:
 
 
 def _digits(result: CoresetResult) -> Digits:
-    return Digits.fitting(
-        [number for number in (result.value, result.upper) if math.isfinite(number)], 4
-    )
+    return Digits.for_numbers([result.value, result.upper], 4)
 
 
 def coreset_sections(
@@ -85,9 +84,12 @@ def coreset_sections(
         sections.append(Section("The rounds", curves, "left"))
     if result.failed:
         sections.append(Section("Missing sites", missing_sites(result.failed), "right"))
-    sections.append(Section("How it was made", _method_facts(result), "right"))
     sent = what_was_sent(result.traffic, len(result.sites), result.min_cell_size, ())
-    sections += [Section("What was sent", sent, "right"), Section("How to read it", _how_to_read())]
+    sections += [
+        Section("How it was made", _method(result), "right"),
+        Section("What was sent", sent, "right"),
+        Section("How to read it", term_paragraphs(_HOW_TO_READ)),
+    ]
     if result.history:
         sections.append(Section("The numbers", _table(result)))
     return sections
@@ -99,9 +101,9 @@ def _images(coresets: Mapping[str, CoresetResult], shape: tuple[int, ...]) -> st
     figures = []
     for name, one in coresets.items():
         order = np.argsort(-one.weights, kind="stable")
-        columns = min(_COLUMNS, len(one))
+        columns = min(_MAX_COLUMNS, len(one))
         picture = sheet(one.points[order], shape, columns, low, high)
-        width = min(100.0, 100.0 * columns / _COLUMNS)
+        width = min(100.0, 100.0 * columns / _MAX_COLUMNS)
         style = f"display:block;width:{width:.0f}%;image-rendering:pixelated"
         alt = f"{name}: {pluralize(len(one), 'point')}, the heaviest first, as images"
         image = f'<img src="{_png(picture)}" alt="{escape(alt)}" style="{style}">'
@@ -140,16 +142,9 @@ def _comparison(coresets: Mapping[str, CoresetResult]) -> str:
                 escape(format_bytes(one.traffic.down)),
             ]
         )
-    head = [
-        "method",
-        "W2 to the data",
-        "certified",
-        "rounds",
-        "seconds",
-        "sent by sites",
-        "sent to them",
-    ]
-    return tag("div", table(head, rows, "Coresets of the same data"), class_="scroller")
+    head = ["method", "W2 to the data", "certified", "rounds", "seconds"]
+    head += ["sent by sites", "sent to them"]
+    return scrolling(table(head, rows, "Coresets of the same data"))
 
 
 def _curves(coresets: Mapping[str, CoresetResult]) -> str:
@@ -171,44 +166,36 @@ def _curves(coresets: Mapping[str, CoresetResult]) -> str:
     return chart(parts, caption)
 
 
-def _method_facts(result: CoresetResult) -> str:
-    rows = [
-        ("method", escape(f"{result.method}: {_METHODS.get(result.method, '')}".rstrip(": "))),
-        (
-            "weights",
-            "equal"
-            if result.options.get("weights", "equal") == "equal"
-            else "each point's share of the data",
-        ),
-        (
-            "rounds",
-            f"{len(result.history)} in {sum(record.seconds for record in result.history):.3g} s",
-        ),
-        ("tolerance", "met" if result.converged else "not met"),
-        ("seed", escape(result.seed)),
-    ]
-    return facts(rows)
+def _method(result: CoresetResult) -> str:
+    equal = result.options.get("weights", "equal") == "equal"
+    return facts(
+        [
+            ("method", method_text(result.method, _METHODS)),
+            ("weights", "equal" if equal else "each point's share of the data"),
+            ("rounds", rounds_text(result.history)),
+            ("tolerance", "met" if result.converged else "not met"),
+            ("seed", escape(result.seed)),
+        ]
+    )
 
 
-def _how_to_read() -> str:
-    rows = [
-        (
-            "The points",
-            "are means of many samples from all sites, not samples. With their weights they are as"
-            " close to all data as the method could bring so few points.",
-        ),
-        (
-            "The certified interval",
-            "always holds, not 95% of the time, if the sites were honest. It follows from what they"
-            " sent.",
-        ),
-        (
-            "No privacy guarantee",
-            "is given. Only sums over cells left the sites, which is a precaution only: sums over"
-            " few samples, or differences of sums between rounds, can reveal single samples.",
-        ),
-    ]
-    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")
+_HOW_TO_READ = (
+    (
+        "The points",
+        "are means of many samples from all sites, not samples. With their weights they are as"
+        " close to all data as the method could bring so few points.",
+    ),
+    (
+        "The certified interval",
+        "always holds, not 95% of the time, if the sites were honest. It follows from what they"
+        " sent.",
+    ),
+    (
+        "No privacy guarantee",
+        "is given. Only sums over cells left the sites, which is a precaution only: sums over"
+        " few samples, or differences of sums between rounds, can reveal single samples.",
+    ),
+)
 
 
 def _table(result: CoresetResult) -> str:
@@ -229,15 +216,8 @@ def _table(result: CoresetResult) -> str:
         ]
         for record in result.history
     ]
-    head = [
-        "round",
-        "loss",
-        "certified lower",
-        "certified upper",
-        "atoms moved by",
-        "sites",
-        "seconds",
-    ]
-    return folded(
+    head = ["round", "loss", "certified lower", "certified upper", "atoms moved by"]
+    head += ["sites", "seconds"]
+    return collapsible(
         "rounds", f"Show {pluralize(len(rows), 'round')}", table(head, rows, "Round by round")
     )

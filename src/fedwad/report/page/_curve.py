@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedwad.report.page._digits import Digits
-from fedwad.report.page._figures import both_widths, round_ticks
+from fedwad.report.page._figures import draw_both_widths, round_ticks
 from fedwad.report.page._text import escape, tag
 
 __all__ = ["Band", "Curve", "Level", "Mark", "Part", "chart"]
@@ -66,11 +66,11 @@ class Curve:
         return [number for _, number in self.points]
 
     def draw(self, axes: _Axes) -> str:
-        places = [axes.at(point) for point in self.points]
-        line = tag("path", d="M" + "L".join(places), class_=f"curve {self.style}")
-        if len(places) > _MOST_DOTS:
+        positions = [axes.at(point) for point in self.points]
+        line = tag("path", d="M" + "L".join(positions), class_=f"curve {self.style}")
+        if len(positions) > _MOST_DOTS:
             return line
-        dots = "".join(f"M{place}h0" for place in places)
+        dots = "".join(f"M{place}h0" for place in positions)
         return line + tag("path", d=dots, class_=f"dots {self.style}")
 
 
@@ -149,14 +149,14 @@ def chart(
         if not isinstance(part, Mark)
     ]
     key = tag("ul", *items, class_="key") if len(items) > 1 else ""
-    figure = both_widths(lambda width: _draw(parts, caption, x_label, width, zero))
+    figure = draw_both_widths(lambda width: _draw(parts, caption, x_label, width, zero))
     return tag("figure", figure, key, tag("figcaption", escape(caption)), class_="chart")
 
 
 def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, zero: bool) -> str:
     curves = [part for part in parts if isinstance(part, Curve)]
     axes, ticks, texts = _axes(parts, curves, width, zero)
-    described = "; ".join(
+    describe_column = "; ".join(
         f"{curve.label} from {curve.points[0][1]:.3g} to {curve.points[-1][1]:.3g}"
         for curve in curves
     )
@@ -166,7 +166,7 @@ def _draw(parts: Sequence[Part], caption: str, x_label: str, width: int, zero: b
         *(part.draw(axes) for part in sorted(parts, key=lambda part: part.zorder)),
         viewBox=f"0 0 {width} {_HEIGHT:.0f}",
         role="img",
-        aria_label=f"{caption} {described}",
+        aria_label=f"{caption} {describe_column}",
     )
 
 
@@ -178,7 +178,7 @@ def _axes(
     rounds = [x for curve in curves for x, _ in curve.points]
     logarithmic = zero and min(numbers) > 0 and max(numbers) / min(numbers) > 30
     ticks, low, high = _scale(numbers, zero, logarithmic)
-    digits = Digits.fitting([*ticks, ticks[-1] - ticks[0]], 2)
+    digits = Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], 2)
     texts = [f"{tick:g}" for tick in ticks] if logarithmic else digits.texts(ticks)
     left = 16.0 + 7.2 * max(map(len, texts))
     return _Axes(width, left, min(rounds), max(rounds), low, high, logarithmic), ticks, texts

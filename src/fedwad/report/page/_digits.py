@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Digits", "Way", "outwards"]
+__all__ = ["Digits", "Rounding", "outward_rounding"]
 
 #: The direction of rounding. A certified lower bound is rounded down and an upper bound up, so that
 #: the printed interval is certified too.
-Way = Literal["nearest", "down", "up"]
+Rounding = Literal["nearest", "down", "up"]
 # Certified bounds are exact up to this relative error. Without this allowance, a lower bound of 2.9
 # from which rounding took the last bit would be printed as 2.89.
 _RELATIVE_ERROR = 1e-9
@@ -30,12 +30,12 @@ class Digits:
     exponent: int = 0
 
     @classmethod
-    def fitting(cls, numbers: Any, significant: int = 3) -> Digits:
+    def for_numbers(cls, numbers: Any, significant: int = 3) -> Digits:
         """Enough decimals for `significant` digits of the largest number and two of the smallest.
 
         For the sake of the smallest number there are at most two more decimals.
 
-        >>> Digits.fitting([3.2149, 1.5]).text(3.2149)
+        >>> Digits.for_numbers([3.2149, 1.5]).text(3.2149)
         '3.21'
         """
         sizes = np.abs(np.asarray(numbers, dtype=float).ravel())
@@ -57,7 +57,7 @@ class Digits:
         raised = str(self.exponent).translate(superscripts)
         return f" \N{MULTIPLICATION SIGN} 10{raised}" if self.exponent else ""
 
-    def whole(self, numbers: Any, way: Way = "nearest") -> list[int | None]:
+    def to_integers(self, numbers: Any, way: Rounding = "nearest") -> list[int | None]:
         """The numbers as integers, in units of the last printed digit.
 
         With two decimals 3.21 is 321. A number that is not finite is None.
@@ -76,16 +76,16 @@ class Digits:
             values = np.rint(values)
         return [int(value) if math.isfinite(value) else None for value in values]
 
-    def text(self, number: float | None, way: Way = "nearest") -> str:
+    def text(self, number: float | None, way: Rounding = "nearest") -> str:
         """One number as the page prints it."""
         return self.texts([math.nan if number is None else number], way)[0]
 
-    def texts(self, numbers: Iterable[float], way: Way = "nearest") -> list[str]:
+    def texts(self, numbers: Iterable[float], way: Rounding = "nearest") -> list[str]:
         """Several numbers as the page prints them; "unknown" if a number is not finite."""
         unit = 10**self.decimals
         return [
             "unknown" if whole is None else f"{whole / unit:.{self.decimals}f}{self.suffix}"
-            for whole in self.whole(list(numbers), way)
+            for whole in self.to_integers(list(numbers), way)
         ]
 
     def interval(self, lower: float, upper: float, certified: bool = True) -> str:
@@ -93,12 +93,12 @@ class Digits:
 
         Certified bounds are rounded outwards, others to the nearest.
         """
-        down, up = outwards(certified)
+        down, up = outward_rounding(certified)
         if not math.isfinite(upper):
             return f"at least {self.text(lower, down)}"
         return f"{self.text(lower, down)} to {self.text(upper, up)}"
 
 
-def outwards(certified: bool) -> tuple[Way, Way]:
+def outward_rounding(certified: bool) -> tuple[Rounding, Rounding]:
     """How the lower and the upper end of an interval are rounded."""
     return ("down", "up") if certified else ("nearest", "nearest")

@@ -10,10 +10,9 @@ from typing import Any
 from fedwad._drift.result import DriftResult
 from fedwad._words import format_bytes
 from fedwad.report.page._curve import Curve, Part, chart
+from fedwad.report.page._elements import facts, scrolling, table
 from fedwad.report.page._frame import Section, write_page
-from fedwad.report.page._pairs import table
-from fedwad.report.page._sent import facts
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["write_drift"]
 
@@ -40,13 +39,12 @@ def write_drift(
     before, after = result.distance.sites
     sections = []
     if result.drift:
-        changed = tag("div", result.explain()._repr_html_(), class_="scroller")
-        sections.append(Section("What has changed", changed))
+        sections.append(Section("What has changed", scrolling(result.explain()._repr_html_())))
     if len(lines) > 1:
         sections.append(Section("Over time", _over_time(lines)))
     sections += [
         Section("The numbers", _numbers(result), "left"),
-        Section("How to read it", _reading(result), "right"),
+        Section("How to read it", _how_to_read(result), "right"),
     ]
     if len(lines) > 1:
         sections.append(Section("All comparisons", _table(lines)))
@@ -91,11 +89,11 @@ def _numbers(result: DriftResult) -> str:
     return facts(rows)
 
 
-def _reading(result: DriftResult) -> str:
+def _how_to_read(result: DriftResult) -> str:
     texts = [
-        "Blocks of rows change places between the reference and the new data. The p-value is the"
-        " share of such exchanges that differ as much as the truth. It is exact if rows are"
-        " independent, whatever their distribution.",
+        "Blocks of rows are exchanged at random between the reference and the new data. The p-value"
+        " is the share of exchanges after which the two differ at least as much as they do in fact."
+        " It is exact if rows are independent, whatever their distribution.",
         f"Drift is called at level {result.level:.2g}. The levels of all comparisons with one"
         f" reference sum to {result.alpha:g}, so false alarms over all of them have probability"
         f" {result.alpha:g} at most.",
@@ -108,7 +106,7 @@ def _reading(result: DriftResult) -> str:
 def _table(lines: Sequence[Line]) -> str:
     rows = [
         [
-            name(str(line["site"])),
+            escape_name(str(line["site"])),
             escape(str(line["test"])),
             escape(f"{line['value']:.4g}"),
             escape("" if line["noise"] is None else f"{line['noise']:.4g}"),
@@ -119,5 +117,4 @@ def _table(lines: Sequence[Line]) -> str:
         for line in lines
     ]
     head = ["new data", "comparison", "distance", "chance alone", "p", "level", ""]
-    shown = table(head, rows, "Comparisons with this reference", names=1)
-    return tag("div", shown, class_="scroller")
+    return scrolling(table(head, rows, "Comparisons with this reference", names=1))

@@ -1,15 +1,33 @@
-"""Shared parts of figures: two widths, markers, and ticks at round numbers."""
+"""Shared parts of figures: two widths, markers, axes, and points scaled to the page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from fedwad.report.page._text import tag
+import numpy as np
 
-__all__ = ["both_widths", "marker_path", "round_ticks"]
+from fedwad.ot import Floats
+from fedwad.report.page._digits import Digits
+from fedwad.report.page._text import escape, shorten, tag, text_width
+
+__all__ = [
+    "FONT_SIZE",
+    "HorizontalAxis",
+    "PointMap",
+    "draw_both_widths",
+    "label_column",
+    "marker",
+    "marker_path",
+    "round_ticks",
+    "scale_to_fit",
+    "tick_texts",
+]
 
 _WIDE, _NARROW = 520, 300
+FONT_SIZE = 12.5  # pixels
+_SCALE_HEIGHT = 30.0  # pixels below a map, for its scale bar
 
 # The markers of clusters of sites differ in shape and in colour. Six shapes and seven colours give
 # 42 markers.
@@ -23,7 +41,7 @@ _SHAPES = (
 )
 
 
-def both_widths(draw: Callable[[int], str]) -> str:
+def draw_both_widths(draw: Callable[[int], str]) -> str:
     """The figure for a wide and for a narrow screen; the style sheet shows the one that fits."""
     return tag("div", draw(_WIDE), class_="wide") + tag("div", draw(_NARROW), class_="narrow")
 
@@ -31,6 +49,20 @@ def both_widths(draw: Callable[[int], str]) -> str:
 def marker_path(cluster: int) -> str:
     """The outline of the marker of a cluster, given by its number from 0."""
     return _SHAPES[cluster % len(_SHAPES)]
+
+
+def marker(cluster: int, **attributes: object) -> str:
+    """The marker of a cluster as an image within text."""
+    path = tag("path", d=marker_path(cluster))
+    return tag("svg", path, viewBox="-7 -7 14 14", **attributes)
+
+
+def label_column(
+    names: Sequence[str], width: int, gap: float, font_size: float = FONT_SIZE
+) -> tuple[list[str], float]:
+    """Names as short as a figure of this width needs them, and the pixels that they take."""
+    texts = [shorten(name, 22 if width > 400 else 15) for name in names]
+    return texts, min(max(text_width(text, font_size) for text in texts) + gap, 0.45 * width)
 
 
 def round_ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
@@ -48,3 +80,85 @@ def round_ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
     )
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """The numbers beside the ticks, with as many digits as tell them apart."""
+    significant = 2 if len(ticks) > 1 else 3
+    return Digits.for_numbers([*ticks, ticks[-1] - ticks[0]], significant).texts(ticks)
+
+
+@dataclass(frozen=True)
+class HorizontalAxis:
+    """An axis of `length` pixels from `left`, which shows the numbers from `low` to `high`."""
+
+    left: float
+    length: float
+    low: float
+    high: float
+
+    def x(self, number: float) -> float:
+        """The x coordinate of a number; numbers beyond an end are drawn at that end."""
+        fraction = (number - self.low) / ((self.high - self.low) or 1.0)
+        return self.left + self.length * min(max(fraction, 0.0), 1.0)
+
+    def grid(self, top: float, bottom: float, max_ticks: int) -> str:
+        """Vertical lines at round numbers, with the numbers above them."""
+        ticks = round_ticks(self.low, self.high, max_ticks)
+        lines = (
+            tag("path", d=f"M{self.x(tick):.1f} {top:.0f}V{bottom:.0f}")
+            + tag("text", escape(text), x=self.x(tick), y=top - 8, text_anchor="middle")
+            for tick, text in zip(ticks, tick_texts(ticks), strict=True)
+        )
+        return tag("g", *lines, class_="axis")
+
+
+def scale_to_fit(
+    extents: Floats, width: float, min_height: float, max_height: float
+) -> tuple[float, float]:
+    """Pixels for a unit of distance, and the height, of points drawn `width` pixels wide.
+
+    `extents` are those of the points across and down. The scale is 0 if both are zero.
+    """
+    height = width * extents[1] / extents[0] if extents[0] else 0.0
+    height = min(max(height, min_height), max_height)
+    pairs = zip((width, height), extents, strict=True)
+    scale = min((pixels / extent for pixels, extent in pairs if extent > 0), default=0.0)
+    return float(scale), float(height)
+
+
+@dataclass(frozen=True, eq=False)
+class PointMap:
+    """Points of the plane as pixels: `dots` (N, 2), with equal scales across and down."""
+
+    dots: Floats
+    width: int
+    height: float
+    margin: float
+    scale: float
+
+    @classmethod
+    def of(
+        cls, points: Floats, width: int, margin: float, min_share: float, max_share: float
+    ) -> PointMap:
+        """A map whose points are `min_share` to `max_share` of the width high."""
+        low, high = points.min(axis=0), points.max(axis=0)
+        inside = width - 2 * margin
+        scale, up = scale_to_fit(high - low, inside, min_share * width, max_share * width)
+        dots = (points - (low + high) / 2) * [scale, -scale] + [width / 2, margin + up / 2]
+        return cls(np.asarray(dots), width, up + 2 * margin + _SCALE_HEIGHT, margin, scale)
+
+    @property
+    def label_area(self) -> tuple[float, float]:
+        """Width and height of the part that may hold names."""
+        return float(self.width), self.height - _SCALE_HEIGHT
+
+    @property
+    def scale_bar(self) -> str:
+        """A round distance as a line of its length; empty if all points are in one place."""
+        if not self.scale:
+            return ""
+        length = round_ticks(0.0, 130 / self.scale, 3)[1]
+        line = f"M{self.margin:.0f} {self.height - 14:.0f}v5h{length * self.scale:.1f}v-5"
+        x, y = self.margin + length * self.scale + 8, self.height - 8
+        return tag("g", tag("path", d=line), tag("text", f"{length:g}", x=x, y=y), class_="scale")

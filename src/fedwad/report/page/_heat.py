@@ -7,18 +7,17 @@ a cell. The style sheet sets the size and the position of names, so one drawing 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from fedwad.ot import Floats
-from fedwad.report.page._arrange import Ints
-from fedwad.report.page._colour import LEVELS, level_of
-from fedwad.report.page._digits import outwards
+from fedwad.report.page._colour import shade_index
+from fedwad.report.page._digits import outward_rounding
 from fedwad.report.page._figures import marker_path
-from fedwad.report.page._reading import VERDICTS, Line, reading_lines
-from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._layout import Ints
+from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.page._readout import readout, readout_lines
+from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["heat_data", "heat_map"]
 
@@ -29,16 +28,16 @@ _SPACED = 40  # sites up to which there is a gap between cells
 _BESIDE = 26  # sites up to which the readout is beside the map, not above it
 
 
-def heat_map(subject: Subject) -> str:
+def heat_map(view: MatrixView) -> str:
     """The figure: the chosen pair, a ruler of colours, and the cells with their names."""
-    size = subject.size
+    size = view.size
     layout = "beside" if size <= _BESIDE else "above"
     names = "named" if size <= _NAMED else "unnamed"
-    characters = min(max(len(text) for text in subject.names), 24)
+    characters = min(max(len(text) for text in view.names), 24)
     return tag(
         "figure",
-        _reading(subject),
-        _scroller(subject),
+        readout(view),
+        _scroller(view),
         tag("div", *_steps(), class_="steps"),
         class_=f"heat {layout} {names}" + (" few" if size <= _FEW else ""),
         id="heat",
@@ -46,72 +45,25 @@ def heat_map(subject: Subject) -> str:
     )
 
 
-def heat_data(subject: Subject) -> dict[str, object]:
+def heat_data(view: MatrixView) -> dict[str, object]:
     """The numbers for the script: integers in units of the last digit, row by row of i < j."""
-    digits, pairs = subject.digits, subject.pairs
-    (low, high), (down, up) = subject.bounds, outwards(not subject.of_populations)
-    index_of = {int(site): index for index, site in enumerate(subject.tree.order)}
+    digits, pairs = view.digits, view.pairs
+    (low, high), (down, up) = view.bounds, outward_rounding(not view.shows_populations)
+    index_of = {int(site): index for index, site in enumerate(view.tree.order)}
     return {
-        "names": list(subject.names),
-        "order": subject.tree.order.tolist(),
-        "start": [index_of[site] for site in subject.first_pair],
+        "names": list(view.names),
+        "order": view.tree.order.tolist(),
+        "start": [index_of[site] for site in view.farthest_pair],
         "decimals": digits.decimals,
         "suffix": digits.suffix,
-        "value": digits.whole(subject.value[pairs]),
-        "sure": subject.interval_name,
-        "lower": digits.whole(low[pairs], down),
-        "upper": digits.whole(high[pairs], up),
-        "verdict": [] if subject.differs is None else subject.differs[pairs].astype(int).tolist(),
-        "others": [_line_data(subject, line) for line in reading_lines(subject)],
-        "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in subject.span],
+        "value": digits.to_integers(view.value[pairs]),
+        "sure": view.interval_name,
+        "lower": digits.to_integers(low[pairs], down),
+        "upper": digits.to_integers(high[pairs], up),
+        "verdict": [] if view.differs is None else view.differs[pairs].astype(int).tolist(),
+        "others": [line.data(view) for line in readout_lines(view)],
+        "span": [bound * 10.0 ** (digits.decimals - digits.exponent) for bound in view.axis_range],
     }
-
-
-def _line_data(subject: Subject, line: Line) -> dict[str, object]:
-    digits, pairs = subject.digits, subject.pairs
-    content: dict[str, object] = {"label": line.label, "value": digits.whole(line.value[pairs])}
-    if line.bounds is not None:
-        low, high = line.bounds
-        content |= {
-            "sure": subject.sample_interval_name,
-            "lower": digits.whole(low[pairs], "down"),
-            "upper": digits.whole(high[pairs], "up"),
-        }
-    return content
-
-
-def _reading(subject: Subject) -> str:
-    """The farthest pair, until another is chosen."""
-    i, j = subject.first_pair
-    digits, (low, high) = subject.digits, subject.bounds
-    value, lower, upper = float(subject.value[i, j]), float(low[i, j]), float(high[i, j])
-    lines = [line.text(subject, i, j) for line in reading_lines(subject)]
-    if subject.differs is not None:
-        lines.insert(0, VERDICTS[int(subject.differs[i, j])])
-    others = "".join(
-        tag("span", ", ", class_="unseen") + tag("span", escape(line), class_="other")
-        for line in lines
-    )
-    # The punctuation is for screen readers and copying; on screen, lines and sizes replace it.
-    readout = (
-        tag("span", name(subject.names[i]), " &ndash; ", name(subject.names[j]), class_="pair")
-        + tag("span", ": ", class_="unseen")
-        + tag("b", escape(digits.text(value)), class_="number")
-        + tag("span", ", ", class_="unseen")
-        + tag(
-            "span", escape(f"{subject.interval_name} {subject.interval(i, j)}"), class_="interval"
-        )
-    )
-    return tag(
-        "div",
-        tag("p", "Farthest pair", class_="which", id="which"),
-        tag(
-            "p", readout, others, class_="readout", id="readout", role="status", aria_live="polite"
-        ),
-        _ruler(subject, value, lower, upper),
-        tag("p", "Point at a cell, tap it, or move with the arrow keys.", class_="hint"),
-        class_="reading",
-    )
 
 
 def _steps() -> list[str]:
@@ -124,79 +76,18 @@ def _steps() -> list[str]:
     ]
 
 
-def _ruler(subject: Subject, value: float, lower: float, upper: float) -> str:
-    """The colour scale from the least lower to the greatest upper bound, with the chosen interval
-    above it, and the noise as a mark upon it."""
-    low, high = subject.span
-    width = (high - low) or 1.0
-
-    def place(number: float) -> float:
-        return 100 * min(max((number - low) / width, 0.0), 1.0) if math.isfinite(number) else 100.0
-
-    least, most = subject.range
-    start, stop = place(least), place(most)
-    shades = "".join(
-        tag("rect", x=k, y=0, width=1.02, height=1, class_=f"l{k}") for k in range(LEVELS)
-    )
-    bar = tag(
-        "svg", shades, viewBox=f"0 0 {LEVELS} 1", preserveAspectRatio="none", aria_hidden="true"
-    )
-    digits = subject.digits
-    # Labels extend inwards from the ends of the scale; if it is short, outwards where there is
-    # room.
-    short = stop - start < 38
-    ends = (
-        (start, digits.text(least), "similar", "before" if short and start > 18 else "after"),
-        (stop, digits.text(most), "far apart", "after" if short and stop < 82 else "before"),
-    )
-    labels = "".join(
-        tag(
-            "span", escape(text), " ", tag("i", word), class_=f"end {side}", style=f"left:{at:.2f}%"
-        )
-        for at, text, word, side in ends
-    )
-    return tag(
-        "div",
-        tag(
-            "div",
-            id="interval-bar",
-            class_="interval-bar",
-            style=f"left:{place(lower):.2f}%;right:{100 - place(upper):.2f}%",
-        ),
-        tag("div", id="spot", class_="spot", style=f"left:{place(value):.2f}%"),
-        tag("div", bar, class_="bar", style=f"left:{start:.2f}%;right:{100 - stop:.2f}%"),
-        _noise_mark(subject, place),
-        labels,
-        class_="ruler" if subject.noise is None else "ruler with-noise",
-        role="img",
-        aria_label=f"Colours from {digits.text(least)}, similar, to {digits.text(most)}, far apart",
-    )
-
-
-def _noise_mark(subject: Subject, place: Callable[[float], float]) -> str:
-    """What chance alone gives, marked on the colour scale."""
-    if subject.noise is None:
-        return ""
-    at = place(subject.noise)
-    text = f"chance alone {subject.digits.text(subject.noise)}"
-    side = "before" if at > 50 else "after"
-    return tag("div", class_="noise", style=f"left:{at:.2f}%") + tag(
-        "span", escape(text), class_=f"end noise-label {side}", style=f"left:{at:.2f}%"
-    )
-
-
-def _scroller(subject: Subject) -> str:
-    size, order = subject.size, subject.tree.order
+def _scroller(view: MatrixView) -> str:
+    size, order = view.size, view.tree.order
     if size <= _NAMED:
         labels = [
-            tag("span", name(subject.names[site]), title=subject.names[site]) for site in order
+            tag("span", escape_name(view.names[site]), title=view.names[site]) for site in order
         ]
         down, across = "".join(labels), "".join(labels)
     else:
-        down = across = "".join(_block_name(subject, *block) for block in subject.blocks())
+        down = across = "".join(_block_name(view, *block) for block in view.cluster_runs())
     cells = tag(
         "div",
-        _cells(subject),
+        _cells(view),
         class_="cells",
         id="cells",
         tabindex="0",
@@ -216,24 +107,24 @@ def _scroller(subject: Subject) -> str:
     return tag("div", inner, class_="scroller")
 
 
-def _block_name(subject: Subject, label: int, start: int, count: int) -> str:
+def _block_name(view: MatrixView, label: int, start: int, count: int) -> str:
     """A cluster's marker and number at the middle of its block, where names would not fit."""
-    site = int(subject.tree.order[start])
-    marker = tag(
-        "svg", tag("path", d=marker_path(subject.cluster_index(site))), viewBox="-7 -7 14 14"
-    )
-    place = f"--at:{start / subject.size:.4f};--share:{count / subject.size:.4f}"
+    site = int(view.tree.order[start])
+    marker = tag("svg", tag("path", d=marker_path(view.cluster_index(site))), viewBox="-7 -7 14 14")
+    place = f"--at:{start / view.size:.4f};--share:{count / view.size:.4f}"
     return tag(
-        "span", marker, str(label or ""), class_=f"block {subject.paint_of(site)}", style=place
+        "span", marker, str(label or ""), class_=f"block {view.css_class(site)}", style=place
     )
 
 
-def _cells(subject: Subject) -> str:
-    size, order = subject.size, subject.tree.order
+def _cells(view: MatrixView) -> str:
+    size, order = view.size, view.tree.order
     gap = 0.035 if size <= _SPACED else 0.0
-    ordered = subject.value[np.ix_(order, order)]
-    shaded = subject.shaded[np.ix_(order, order)]
-    levels = level_of(np.where(np.isfinite(shaded), shaded, subject.range[1]), *subject.range)
+    ordered = view.value[np.ix_(order, order)]
+    shaded = view.colour_values[np.ix_(order, order)]
+    levels = shade_index(
+        np.where(np.isfinite(shaded), shaded, view.colour_range[1]), *view.colour_range
+    )
     # An attribute, not a style rule: rules for descendants do not apply to the copy of <use>.
     edges, dense = (None, None) if gap else ("crispEdges", "dense")
     half = tag(
@@ -245,12 +136,12 @@ def _cells(subject: Subject) -> str:
     )
     # swaps x and y: the matrix is symmetric
     other_half = '<use href="#half" transform="matrix(0 1 1 0 0 0)"></use>'
-    own = "".join(_own(subject, int(site), k, gap) for k, site in enumerate(order))
+    own = "".join(_own(view, int(site), k, gap) for k, site in enumerate(order))
     frames = "".join(
         tag("rect", x=start, y=start, width=count, height=count, class_="block")
-        for _, start, count in subject.blocks()
+        for _, start, count in view.cluster_runs()
     )
-    numbers = _numbers(subject, ordered, levels) if size <= _NUMBERED else ""
+    numbers = _numbers(view, ordered, levels) if size <= _NUMBERED else ""
     cursor = tag(
         "g", *(tag("rect", class_=part) for part in ("row", "column", "cell")), id="cursor"
     )
@@ -267,12 +158,12 @@ def _cells(subject: Subject) -> str:
     )
 
 
-def _own(subject: Subject, site: int, place: int, gap: float) -> str:
+def _own(view: MatrixView, site: int, place: int, gap: float) -> str:
     """A site's diagonal cell: the marker of its cluster, or filled if cells are small."""
-    paint = f"own {subject.paint_of(site)}"
-    if gap and subject.clusters is not None:
+    paint = f"own {view.css_class(site)}"
+    if gap and view.clusters is not None:
         turn = f"translate({place + 0.5} {place + 0.5}) scale(.036)"
-        return tag("path", d=marker_path(subject.cluster_index(site)), transform=turn, class_=paint)
+        return tag("path", d=marker_path(view.cluster_index(site)), transform=turn, class_=paint)
     return tag(
         "rect",
         x=place + gap,
@@ -306,8 +197,8 @@ def _shade_paths(
     return [tag("path", d="".join(bars), class_=shade) for shade, bars in sorted(paths.items())]
 
 
-def _numbers(subject: Subject, ordered: Floats, levels: Ints) -> str:
-    digits, size = subject.digits, subject.size
+def _numbers(view: MatrixView, ordered: Floats, levels: Ints) -> str:
+    digits, size = view.digits, view.size
     if digits.suffix:
         return ""  # a power of ten in every cell would be clutter; the readout shows it
     longest = max(len(text) for text in digits.texts(ordered.ravel()))

@@ -1,23 +1,15 @@
-"""The beginning of a page: what was compared, what to do next, and warnings."""
+"""The beginning of a page: what was compared, what to do next, warnings, and missing sites."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from fedwad._words import pluralize
+from fedwad.report.page._elements import bold_name, paragraph
 from fedwad.report.page._frame import Section
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._text import escape, tag
 
-__all__ = ["bold_name", "opening", "paragraph"]
-
-
-def bold_name(site: str) -> str:
-    """A name within a sentence."""
-    return tag("b", name(site))
-
-
-def paragraph(sentences: Sequence[str], class_: str | None = None) -> str:
-    """Sentences in one paragraph; they are HTML."""
-    return tag("p", " ".join(sentences), class_=class_)
+__all__ = ["missing_sites", "opening"]
 
 
 def opening(
@@ -32,3 +24,13 @@ def opening(
         items = "".join(tag("li", escape(text)) for text in warnings)
         sections.append(Section("Warnings", tag("ul", items, class_="warning")))
     return sections
+
+
+def missing_sites(failed: Mapping[str, str]) -> str:
+    """The sites that did not answer, and why."""
+    items = "".join(
+        tag("li", bold_name(site), ": ", escape(reason)) for site, reason in failed.items()
+    )
+    verb = "is" if len(failed) == 1 else "are"
+    sentence = f"{pluralize(len(failed), 'site')} did not answer and {verb} missing above."
+    return tag("p", escape(sentence), class_="warning") + tag("ul", items, class_="lost")

@@ -13,146 +13,122 @@ import numpy as np
 
 from fedwad._words import pluralize
 from fedwad.ot import Floats
-from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._elements import collapsible, table
+from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.page._text import escape, escape_name, tag
 
-__all__ = ["folded", "pairs_csv", "table", "table_of_pairs"]
+__all__ = ["table_of_pairs"]
 
-_ALL = 40  # sites up to which the table lists every pair
-_MOST_FOR_CSV = 300  # sites up to which the page holds the CSV file
+_MAX_LISTED = 40  # sites up to which the table lists every pair
+_MAX_FOR_CSV = 300  # sites up to which the page holds the CSV file
+
+#: The text of a cell for the pair (i, j).
+CellText = Callable[[int, int], str]
 
 
-def table_of_pairs(subject: Subject) -> str:
+def table_of_pairs(view: MatrixView) -> str:
     """Every pair, closest first, or the nearest of each of many sites; and all pairs as a file."""
-    size, count = subject.size, len(subject.pairs[0])
-    if size <= _ALL:
-        chosen, caption = (
-            [(int(subject.pairs[0][k]), int(subject.pairs[1][k])) for k in subject.ranked],
-            "closest first",
-        )
+    size, count = view.size, len(view.pairs[0])
+    if size <= _MAX_LISTED:
+        pairs = [(int(view.pairs[0][k]), int(view.pairs[1][k])) for k in view.ranking]
+        second, caption = "site", "closest first"
         title = f"Show all {count} pairs" if count > 1 else "Show the pair"
     else:
-        chosen, caption = (
-            [(int(site), int(subject.nearest[site])) for site in subject.tree.order],
-            "each site and its nearest",
-        )
+        pairs = [(int(site), int(view.nearest[site])) for site in view.tree.order]
+        second, caption = "nearest", "each site and its nearest"
         title = f"Show the nearest of each of {size} sites"
-    head = ["site", "nearest" if size > _ALL else "site", *(title for title, _ in _cells(subject))]
+    columns = _columns(view)
     rows = [
         [
-            name(subject.names[i]),
-            name(subject.names[j]),
-            *(escape(text(i, j)) for _, text in _cells(subject)),
+            escape_name(view.names[i]),
+            escape_name(view.names[j]),
+            *(escape(text(i, j)) for text in columns.values()),
         ]
-        for i, j in chosen
+        for i, j in pairs
     ]
-    return folded("pairs", title, table(head, rows, f"Distances, {caption}", names=2)) + _download(
-        subject
-    )
+    listed = table(["site", second, *columns], rows, f"Distances, {caption}", names=2)
+    return collapsible("pairs", title, listed) + _download(view)
 
 
-def _cells(subject: Subject) -> list[tuple[str, Callable[[int, int], str]]]:
-    """Titles of the columns of numbers, and what each says about a pair."""
-    digits, matrix = subject.digits, subject.matrix
+def _columns(view: MatrixView) -> dict[str, CellText]:
+    """The columns of numbers, by title."""
+    digits, matrix = view.digits, view.matrix
 
-    def number(table: Floats) -> Callable[[int, int], str]:
-        return lambda i, j: digits.text(float(table[i, j]))
+    def number(distances: Floats) -> CellText:
+        return lambda i, j: digits.text(float(distances[i, j]))
 
-    def between(ends: tuple[Floats, Floats]) -> Callable[[int, int], str]:
-        return lambda i, j: digits.interval(float(ends[0][i, j]), float(ends[1][i, j]))
-
-    cells: list[tuple[str, Callable[[int, int], str]]] = []
-    if subject.of_populations:
-        cells += [("populations", number(subject.value)), (subject.interval_name, subject.interval)]
-        cells += [("chance alone", number(np.asarray(matrix.noise, dtype=float)))]
+    lower, upper = view.sample_bounds
+    columns: dict[str, CellText] = {}
+    if view.shows_populations:
+        columns["populations"] = number(view.value)
+        columns[view.interval_name] = view.interval
+        columns["chance alone"] = number(np.asarray(matrix.noise, dtype=float))
     if matrix.pvalue is not None:
         pvalue = matrix.pvalue
-        cells.append(("p", lambda i, j: _pvalue(float(pvalue[i, j]))))
-    cells.append(("samples" if subject.of_populations else "value", number(subject.sample)))
-    cells.append((subject.sample_interval_name, between(subject.sample_bounds)))
-    return cells + [(label, number(numbers)) for label, numbers in subject.others()]
+        columns["p"] = lambda i, j: _pvalue(float(pvalue[i, j]))
+    columns["samples" if view.shows_populations else "value"] = number(view.sample_value)
+    columns[view.sample_interval_name] = lambda i, j: digits.interval(
+        float(lower[i, j]), float(upper[i, j])
+    )
+    others = view.other_distances().items()
+    return columns | {label: number(distances) for label, distances in others}
 
 
 def _pvalue(number: float) -> str:
     return "unknown" if math.isnan(number) else f"{number:.2g}"
 
 
-def table(head: list[str], rows: list[list[str]], caption: str, names: int = 0) -> str:
-    """A table whose cells are HTML; the first `names` columns hold words, the others numbers."""
-    header = tag("tr", *(tag("th", escape(text), scope="col") for text in head))
-    body = "".join(
-        tag(
-            "tr",
-            *(
-                tag("th", cell, scope="row")
-                if k == 0
-                else tag("td", cell, class_=None if k < names else "n")
-                for k, cell in enumerate(row)
-            ),
-        )
-        for row in rows
-    )
-    return tag("table", tag("caption", escape(caption)), tag("thead", header), tag("tbody", body))
-
-
-def folded(key: str, title: str, content: str) -> str:
-    """Content behind a switch without script; print always shows it."""
-    switch = f'<input type="checkbox" id="fold-{escape(key)}">'
-    label = tag("label", escape(title), for_=f"fold-{key}")
-    return tag("div", switch, label, tag("div", content, class_="content"), class_=f"fold {key}")
-
-
-def pairs_csv(subject: Subject) -> str:
+def _pairs_csv(view: MatrixView) -> str:
     """All pairs as comma-separated values with eight digits, bounds rounded outwards."""
-    others = _further_columns(subject)
+    columns = _csv_columns(view)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["a", "b", "value", "lower", "upper", *(label for label, _ in others)])
-    lower, upper = np.asarray(subject.matrix.lower), np.asarray(subject.matrix.upper)
-    safe = [_plain(text) for text in subject.names]
-    for i, j in zip(*subject.pairs, strict=True):
-        bounds = _written(lower[i, j], ROUND_FLOOR), _written(upper[i, j], ROUND_CEILING)
-        rest = (_written(part[i, j]) for _, part in others)
-        writer.writerow([safe[i], safe[j], _written(subject.sample[i, j]), *bounds, *rest])
+    writer.writerow(["a", "b", "value", "lower", "upper", *(label for label, _ in columns)])
+    lower, upper = np.asarray(view.matrix.lower), np.asarray(view.matrix.upper)
+    names = [_csv_name(text) for text in view.names]
+    for i, j in zip(*view.pairs, strict=True):
+        bounds = _csv_number(lower[i, j], ROUND_FLOOR), _csv_number(upper[i, j], ROUND_CEILING)
+        rest = (_csv_number(part[i, j]) for _, part in columns)
+        writer.writerow([names[i], names[j], _csv_number(view.sample_value[i, j]), *bounds, *rest])
     return file.getvalue()
 
 
-def _further_columns(subject: Subject) -> list[tuple[str, Floats]]:
-    """Further columns of the file."""
-    matrix, found = subject.matrix, []
-    if subject.of_populations and matrix.population_interval is not None:
+def _csv_columns(view: MatrixView) -> list[tuple[str, Floats]]:
+    """The columns of the file besides value, lower and upper, by title."""
+    matrix, columns = view.matrix, []
+    if view.shows_populations and matrix.population_interval is not None:
         low, high = matrix.population_interval
-        found += [("population", subject.value), ("population lower", low)]
-        found += [("population upper", high), ("noise", np.asarray(matrix.noise, dtype=float))]
+        columns += [("population", view.value), ("population lower", low)]
+        columns += [("population upper", high), ("noise", np.asarray(matrix.noise, dtype=float))]
     if matrix.pvalue is not None:
-        found.append(("p-value", matrix.pvalue))
-    return found + [(label.removeprefix("the "), table) for label, table in subject.others()]
+        columns.append(("p-value", matrix.pvalue))
+    others = view.other_distances().items()
+    return columns + [(label.removeprefix("the "), distances) for label, distances in others]
 
 
-def _written(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
+def _csv_number(number: float, rounding: str = ROUND_HALF_EVEN) -> str:
     """Eight digits with the given rounding; empty for an unknown number."""
     if not math.isfinite(number):
         return "" if math.isnan(number) else "inf"
-    slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(
-        rounding, 0.0
-    )  # certificates hold up to this rounding
+    # Certificates hold up to this relative error.
+    slack = {ROUND_FLOOR: 1e-9, ROUND_CEILING: -1e-9}.get(rounding, 0.0)
     exact = Decimal(float(number) + slack * abs(float(number)))
     return f"{float(Context(prec=8, rounding=rounding).create_decimal(exact)):.8g}"
 
 
-def _plain(text: str) -> str:
+def _csv_name(text: str) -> str:
     """A name that a spreadsheet does not read as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
-def _download(subject: Subject) -> str:
-    count = len(subject.pairs[0])
-    if subject.size > _MOST_FOR_CSV:
+def _download(view: MatrixView) -> str:
+    count = len(view.pairs[0])
+    if view.size > _MAX_FOR_CSV:
         return tag(
             "p",
             f"{pluralize(count, 'pair')} are too many for this page; save the result to get all.",
         )
-    link = "data:text/csv;charset=utf-8," + quote(pairs_csv(subject), safe=",.'")
+    link = "data:text/csv;charset=utf-8," + quote(_pairs_csv(view), safe=",.'")
     return tag(
         "p",
         tag(

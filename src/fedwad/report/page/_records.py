@@ -12,26 +12,28 @@ import numpy as np
 from fedwad._audit import Samples
 from fedwad._words import format_day
 from fedwad.ot import Floats
-from fedwad.report.page._pairs import table
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._elements import scrolling, table
+from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["records_and_guesses"]
 
-_SMALLEST_IMAGE = 36  # pixels; records with fewer features are not images
-_SIDE = 64
-_MOST_COLUMNS = 20  # of a record that is shown in numbers
-_MOST_RECORDS = 3  # that are shown in numbers
+_MIN_PIXELS = 36  # records with fewer features are not images
+_IMAGE_SIZE = 64  # pixels on the page
+_MAX_COLUMNS = 20  # of a record that is shown in numbers
+_MAX_RECORDS = 3  # that are shown in numbers
 
-Line = tuple[str, Floats]
+#: A title, "your record" or an attack, and the points (records, features) under it.
+Titled = tuple[str, Floats]
 
 
 def records_and_guesses(samples: Samples) -> str:
     """A few records, and the closest guess of each attack to each of them."""
-    lines: list[Line] = [("your record", samples.records)]
-    lines += [(f"{method}: {attack}", found) for (method, attack), found in samples.guesses.items()]
+    titled: list[Titled] = [("your record", samples.records)]
+    for (method, attack), guesses in samples.guesses.items():
+        titled.append((f"{method}: {attack}", guesses))
     warning = tag("p", "This page shows records: keep it with the data.", class_="warning")
     side = _image_side(samples)
-    return warning + (_images(lines, side) if side else _numbers(samples, lines))
+    return warning + (_images(titled, side) if side else _numbers(samples, titled))
 
 
 def _image_side(samples: Samples) -> int:
@@ -39,19 +41,19 @@ def _image_side(samples: Samples) -> int:
     records = samples.records
     features = records.shape[1]
     side = math.isqrt(features)
-    is_image = side * side == features >= _SMALLEST_IMAGE and not (records < 0).any()
+    is_image = side * side == features >= _MIN_PIXELS and not (records < 0).any()
     return side if is_image and samples.features is None else 0
 
 
-def _images(lines: list[Line], side: int) -> str:
-    records = lines[0][1]
+def _images(titled: list[Titled], side: int) -> str:
+    records = titled[0][1]
     low, high = float(records.min()), float(records.max())
     body = [
         [escape(title), *(_image(record, side, low, high) for record in points)]
-        for title, points in lines
+        for title, points in titled
     ]
     head = ["", *(f"record {k + 1}" for k in range(len(records)))]
-    return tag("div", table(head, body, "The closest guess to each record"), class_="scroller")
+    return scrolling(table(head, body, "The closest guess to each record"))
 
 
 def _image(pixels: Floats, side: int, low: float, high: float) -> str:
@@ -63,32 +65,32 @@ def _image(pixels: Floats, side: int, low: float, high: float) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-    size = f'width="{_SIDE}" height="{_SIDE}"'
+    size = f'width="{_IMAGE_SIZE}" height="{_IMAGE_SIZE}"'
     return f'<img src="{source}" {size} alt="" style="image-rendering: pixelated">'
 
 
-def _numbers(samples: Samples, lines: list[Line]) -> str:
+def _numbers(samples: Samples, titled: list[Titled]) -> str:
     """One table for each record: a row for each column, and a column for each attack."""
-    shown = _shown(samples)
+    format_columns = _column_formatter(samples)
     parts = []
-    for k in range(min(_MOST_RECORDS, len(samples.records))):
-        cells = [shown(points[k]) for _, points in lines]
-        names = list(cells[0])[:_MOST_COLUMNS]
-        body = [[name(column), *(escape(one[column]) for one in cells)] for column in names]
+    for k in range(min(_MAX_RECORDS, len(samples.records))):
+        cells = [format_columns(points[k]) for _, points in titled]
+        names = list(cells[0])[:_MAX_COLUMNS]
+        body = [[escape_name(column), *(escape(one[column]) for one in cells)] for column in names]
         caption = f"Record {k + 1}, and the closest guess of each attack"
-        if len(cells[0]) > _MOST_COLUMNS:
-            caption += f" (the first {_MOST_COLUMNS} of {len(cells[0])} columns)"
-        head = ["column", *(title for title, _ in lines)]
-        parts.append(tag("div", table(head, body, caption), class_="scroller records"))
+        if len(cells[0]) > _MAX_COLUMNS:
+            caption += f" (the first {_MAX_COLUMNS} of {len(cells[0])} columns)"
+        head = ["column", *(title for title, _ in titled)]
+        parts.append(scrolling(table(head, body, caption), "records"))
     return "".join(parts)
 
 
-def _shown(samples: Samples) -> Callable[[Floats], dict[str, str]]:
-    """How the columns of a record are written, by name."""
+def _column_formatter(samples: Samples) -> Callable[[Floats], dict[str, str]]:
+    """A function from a record to the texts of its columns, by name."""
     schema = samples.schema
     if schema is not None:
         return lambda record: {
-            column: _in_units(values, schema[column].kind)
+            column: _format_value(values, schema[column].kind)
             for column, values in schema.describe(record).items()
         }
     names = samples.features or tuple(f"column {k + 1}" for k in range(samples.records.shape[1]))
@@ -97,7 +99,7 @@ def _shown(samples: Samples) -> Callable[[Floats], dict[str, str]]:
     }
 
 
-def _in_units(values: Mapping[str, float], kind: str) -> str:
+def _format_value(values: Mapping[str, float], kind: str) -> str:
     """A column in its own units: a number, a day, `missing`, or the most likely level."""
     if "mean" in values:
         if values.get("missing", 0.0) > 0.5 or values["mean"] != values["mean"]:

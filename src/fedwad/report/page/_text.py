@@ -7,23 +7,23 @@ import json
 import re
 from typing import Any
 
-__all__ = ["cleaned", "escape", "name", "script_json", "shortened", "tag", "text_width"]
+__all__ = ["clean", "escape", "escape_name", "script_json", "shorten", "tag", "text_width"]
 
 # Besides control characters: line ends, and marks that turn the direction of what follows.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 
 
-def cleaned(text: object) -> str:
+def clean(text: object) -> str:
     """The text on one line, without control characters and unpaired surrogates."""
     return _CONTROL.sub(" ", str(text).encode("utf-8", "replace").decode("utf-8"))
 
 
 def escape(text: object) -> str:
     """The text, safe between tags and inside quoted attributes."""
-    return html.escape(cleaned(text), quote=True)
+    return html.escape(clean(text), quote=True)
 
 
-def name(text: object) -> str:
+def escape_name(text: object) -> str:
     """A user's name: escaped, and isolated so that right-to-left text does not reorder others."""
     return f"<bdi>{escape(text) or '&nbsp;'}</bdi>"
 
@@ -54,9 +54,9 @@ def _number(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def shortened(text: object, max_length: int) -> str:
+def shorten(text: object, max_length: int) -> str:
     """At most `max_length` characters, ending in an ellipsis if some are missing; not escaped."""
-    plain = cleaned(text)
+    plain = clean(text)
     return plain if len(plain) <= max_length else plain[: max(1, max_length - 1)] + "…"
 
 

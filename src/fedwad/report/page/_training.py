@@ -9,9 +9,9 @@ from pathlib import Path
 from fedwad._words import format_bytes
 from fedwad.learning import TrainingResult
 from fedwad.report.page._curve import Curve, chart
+from fedwad.report.page._elements import facts, scrolling
 from fedwad.report.page._frame import Section, write_page
-from fedwad.report.page._sent import facts
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._text import escape, escape_name, tag
 
 __all__ = ["write_training"]
 
@@ -42,8 +42,8 @@ def write_training(
     ) + tag("p", "; ".join(means) + ".")
     sections = [
         Section("Round by round", _curves(results)),
-        Section("Each site", _clients(results)),
-        Section("How it was made", _made(results)),
+        Section("Each site", _site_table(results)),
+        Section("How it was made", _method(results)),
     ]
     write_page(
         path, title or "Who should learn together?", sections, lead=lead, command=command, when=when
@@ -62,12 +62,12 @@ def _curves(results: Mapping[str, TrainingResult]) -> str:
     return chart(curves, "Mean accuracy over sites after each round.", zero=True)
 
 
-def _clients(results: Mapping[str, TrainingResult]) -> str:
+def _site_table(results: Mapping[str, TrainingResult]) -> str:
     first = next(iter(results.values()))
     finest = max(results.values(), key=lambda result: len(set(result.groups.tolist())))
     groups = dict(zip(finest.sites, finest.groups.tolist(), strict=True))
     majority = dict(zip(first.sites, first.baseline.tolist(), strict=True))
-    tables = {
+    accuracies = {
         key: dict(zip(result.sites, result.accuracy.tolist(), strict=True))
         for key, result in results.items()
     }
@@ -76,21 +76,21 @@ def _clients(results: Mapping[str, TrainingResult]) -> str:
     rows = []
     for site, group in sorted(groups.items(), key=lambda pair: pair[1]):
         cells = [
-            f"{own[site]:.1%}" if site in own else "missing" for own in (*tables.values(), majority)
+            f"{column[site]:.1%}" if site in column else "missing"
+            for column in (*accuracies.values(), majority)
         ]
         rows.append(
             tag(
                 "tr",
-                tag("td", name(site)),
+                tag("td", escape_name(site)),
                 tag("td", str(group + 1)),
                 *(tag("td", cell) for cell in cells),
             )
         )
-    shown = tag("table", tag("thead", head), tag("tbody", *rows))
-    return tag("div", shown, class_="scroller")
+    return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
-def _made(results: Mapping[str, TrainingResult]) -> str:
+def _method(results: Mapping[str, TrainingResult]) -> str:
     first = next(iter(results.values()))
     rows = [
         ("algorithm", escape(f"{first.algorithm}, {first.rounds} rounds, seed {first.seed}")),

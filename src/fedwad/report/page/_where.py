@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.report.page._colour import LEVELS
+from fedwad.report.page._colour import N_SHADES
 from fedwad.report.page._text import escape, tag
 
 __all__ = [
@@ -75,7 +75,7 @@ def strengths(parts: Floats, shape: tuple[int, int]) -> str:
     largest = float(pixels.max())
     if not largest > 0:
         return _DIGITS[0] * len(pixels)
-    levels = np.rint((LEVELS - 1) * pixels / largest).astype(int)
+    levels = np.rint((N_SHADES - 1) * pixels / largest).astype(int)
     return "".join(_DIGITS[level] for level in levels)
 
 
@@ -111,7 +111,7 @@ def _paths(strong: str, width: int) -> str:
             stop = min(end, (row + 1) * width)
             paths.setdefault(match[1], []).append(f"M{column} {row}h{stop - start}v1H{column}z")
             start = stop
-    shade = {digit: LEVELS - 1 - level for level, digit in enumerate(_DIGITS)}
+    shade = {digit: N_SHADES - 1 - level for level, digit in enumerate(_DIGITS)}
     return "".join(
         tag("path", d="".join(bars), class_=f"l{shade[digit]}")
         for digit, bars in sorted(paths.items())
@@ -121,7 +121,7 @@ def _paths(strong: str, width: int) -> str:
 def image(parts: Floats, shape: tuple[int, int], label: str, **attributes: object) -> str:
     """The picture, the strongest pixel in the strongest shade."""
     rows, columns = shape
-    none = tag("rect", width=columns, height=rows, class_=f"l{LEVELS - 1}")
+    none = tag("rect", width=columns, height=rows, class_=f"l{N_SHADES - 1}")
     return tag(
         "svg",
         none,

@@ -20,12 +20,12 @@ from fedwad._explain.text import percent
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 from fedwad.report.page._class_shares import class_columns, class_data, class_figure
-from fedwad.report.page._subject import Subject
-from fedwad.report.page._text import cleaned, escape, name, tag
+from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.page._text import clean, escape, escape_name, tag
 from fedwad.report.page._where import Shape, pixel_shape, strengths, where_figure, where_numbers
 from fedwad.report.why import mean_in_words, number_in_words
 
-__all__ = ["Reasons", "reasons_of", "why_data", "why_distance", "why_pair"]
+__all__ = ["PairExplanations", "explain_pairs", "why_data", "why_distance", "why_pair"]
 
 _MOST_SITES = 60  # if there are more, a page explains no pairs
 _MOST_BARS, _MOST_PIXEL_BARS = 8, 4
@@ -37,13 +37,13 @@ _NO_DIFFERENCE = "No column of these two sites differs by more than chance expla
 
 
 @dataclass(frozen=True, eq=False)
-class Reasons:
+class PairExplanations:
     """The explanations of all pairs of a page.
 
     If the columns are pixels, `image` has the numbers of rows and columns of the image.
     """
 
-    subject: Subject
+    view: MatrixView
     pairs: Mapping[tuple[str, str], Explanation]
     image: tuple[int, int] | None = None
 
@@ -54,14 +54,14 @@ class Reasons:
 
     def of(self, i: int, j: int) -> Explanation:
         """The explanation of two sites, i < j."""
-        sites = self.subject.matrix.sites
+        sites = self.view.matrix.sites
         return self.pairs[sites[i], sites[j]]
 
     def may_differ(self, i: int, j: int) -> bool:
         """Whether two sites differ by more than chance, or that is unknown."""
-        subject = self.subject
-        unknown = subject.differs is None or bool(np.isnan(subject.value[i, j]))
-        return unknown or bool(subject.differs[i, j])  # type: ignore[index]
+        view = self.view
+        unknown = view.differs is None or bool(np.isnan(view.value[i, j]))
+        return unknown or bool(view.differs[i, j])  # type: ignore[index]
 
     @cached_property
     def by_site(self) -> tuple[Floats, Floats]:
@@ -70,13 +70,13 @@ class Reasons:
         Both are arrays (sites, columns). Contributions are those to the mean squared distance of
         the site from the others. A column is significant at a site if it is so in any of its pairs.
         """
-        size, count = self.subject.size, len(self.columns)
+        size, count = self.view.size, len(self.columns)
         parts, significant = np.zeros((size, count)), np.zeros((size, count))
-        for i, j in zip(*map(np.ndarray.tolist, self.subject.pairs), strict=True):
+        for i, j in zip(*map(np.ndarray.tolist, self.view.pairs), strict=True):
             if not self.may_differ(i, j):
                 continue
             explanation = self.of(i, j)
-            squared = float(self.subject.placed[i, j]) ** 2
+            squared = float(self.view.imputed[i, j]) ** 2
             for site in (i, j):
                 parts[site] += np.maximum(explanation.excess, 0.0) * squared / (size - 1)
                 significant[site] = np.maximum(significant[site], explanation.significant)
@@ -90,20 +90,20 @@ class Reasons:
         return [k for k in order if significant[:, k].any()][:_MOST_COLUMNS]
 
 
-def reasons_of(subject: Subject, shape: Shape | None = None) -> Reasons | None:
+def explain_pairs(view: MatrixView, shape: Shape | None = None) -> PairExplanations | None:
     """Explanations of all pairs; None if they are unknown, or too many for a page.
 
     `shape` is that of the images whose pixels the columns are.
     """
-    if not 1 < subject.size <= _MOST_SITES:
+    if not 1 < view.size <= _MOST_SITES:
         return None
     try:
-        pairs = subject.matrix.explain()
+        pairs = view.matrix.explain()
     except InputError:
         return None
     first = next(iter(pairs.values()))
     image = _image_of(first, shape)
-    return Reasons(subject, pairs, image) if _can_explain(first, image) else None
+    return PairExplanations(view, pairs, image) if _can_explain(first, image) else None
 
 
 def _can_explain(found: Explanation, image: tuple[int, int] | None) -> bool:
@@ -125,7 +125,7 @@ def _image_of(found: Explanation, shape: Shape | None) -> tuple[int, int] | None
 def _labels(found: Explanation, image: tuple[int, int] | None) -> tuple[str, ...]:
     """Names of columns for the page; a pixel is named by its place in the image."""
     if image is None:
-        return tuple(map(cleaned, found.names))
+        return tuple(map(clean, found.names))
     channels = len(found) // (image[0] * image[1])
     pixels = (divmod(k // channels, image[1]) for k in range(len(found)))
     return tuple(f"row {row + 1}, column {column + 1}" for row, column in pixels)
@@ -139,12 +139,12 @@ def _bars(found: Explanation, image: tuple[int, int] | None, may_differ: bool) -
     return order[: _MOST_BARS if image is None else _MOST_PIXEL_BARS]
 
 
-def why_data(reasons: Reasons) -> dict[str, Any]:
+def why_data(reasons: PairExplanations) -> dict[str, Any]:
     """What the script of the page needs: the bars of each pair, and their columns at each site.
 
-    Numbers of columns are places in the list "columns", which has only those that are shown.
+    Numbers of columns are positions in the list "columns", which has only those that are shown.
     """
-    pairs = np.stack(reasons.subject.pairs, axis=1).tolist()
+    pairs = np.stack(reasons.view.pairs, axis=1).tolist()
     found = [reasons.of(i, j) for i, j in pairs]
     differ = [reasons.may_differ(i, j) for i, j in pairs]
     bars = [_bars(one, reasons.image, may) for one, may in zip(found, differ, strict=True)]
@@ -153,9 +153,7 @@ def why_data(reasons: Reasons) -> dict[str, Any]:
     content: dict[str, Any] = {
         "columns": [reasons.columns[k] for k in shown],
         "pairs": [_bar_numbers(one, own, place) for one, own in zip(found, bars, strict=True)],
-        "sites": [
-            [_at_site(reasons, site, k) for k in shown] for site in range(reasons.subject.size)
-        ],
+        "sites": [[_at_site(reasons, site, k) for k in shown] for site in range(reasons.view.size)],
         "standing": [place[k] for k in reasons.standing],
         "notes": _notes(reasons, found, differ),
     }
@@ -184,7 +182,7 @@ def _bar_numbers(
 
 
 def _notes(
-    reasons: Reasons, found: Sequence[Explanation], differ: Sequence[bool]
+    reasons: PairExplanations, found: Sequence[Explanation], differ: Sequence[bool]
 ) -> dict[str, str]:
     """The sentences about dependence, by the number of the pair."""
     texts = (
@@ -202,7 +200,7 @@ def _classes_data(found: Sequence[Explanation], place: Mapping[int, int]) -> dic
     return {"classes": [class_data(one, place_by_name) for one in found]}
 
 
-def _where_data(reasons: Reasons, found: Sequence[Explanation]) -> dict[str, Any]:
+def _where_data(reasons: PairExplanations, found: Sequence[Explanation]) -> dict[str, Any]:
     """Where in the image each pair differs; empty if columns are no pixels, or too many."""
     image = reasons.image
     if image is None or len(found) * image[0] * image[1] > _MOST_NUMBERS:
@@ -214,15 +212,15 @@ def _where_data(reasons: Reasons, found: Sequence[Explanation]) -> dict[str, Any
     }
 
 
-def _at_site(reasons: Reasons, site: int, k: int) -> str:
+def _at_site(reasons: PairExplanations, site: int, k: int) -> str:
     """Column k at one site, in words."""
     other = 1 if site == 0 else 0  # any pair with this site has the same words
     found = reasons.of(min(site, other), max(site, other))
     values = found.here[k] if site < other else found.there[k]
-    return described(values, found.kinds[k])
+    return describe_column(values, found.kinds[k])
 
 
-def described(values: Mapping[str, float], kind: str) -> str:
+def describe_column(values: Mapping[str, float], kind: str) -> str:
     """A column at one site: `247 ± 52, 3% missing`, `true: 41%`, or its most frequent levels."""
     if kind == "category":
         top = sorted(values.items(), key=lambda item: -item[1])[:3]
@@ -238,9 +236,9 @@ def described(values: Mapping[str, float], kind: str) -> str:
     return text + (f", {percent(missing)} missing" if missing > 0 else "")
 
 
-def why_pair(reasons: Reasons) -> str:
+def why_pair(reasons: PairExplanations) -> str:
     """The bars of the first pair; the script replaces them when another is chosen."""
-    i, j = sorted(reasons.subject.first_pair)
+    i, j = sorted(reasons.view.farthest_pair)
     hint = " Choose another pair in the map above."
     return _figure(reasons.of(i, j), reasons.may_differ(i, j), reasons.image, hint)
 
@@ -260,7 +258,7 @@ def _figure(
 ) -> str:
     labels = _labels(found, image)
     bars = _bars(found, image, may_differ)
-    first, second = (name(cleaned(site)) for site in found.sites)
+    first, second = (escape_name(clean(site)) for site in found.sites)
     note = _dependence(found, image) if may_differ else ""
     caption = (
         "Part of each column in the squared distance between the two populations, and the column at"
@@ -289,7 +287,7 @@ def _renamed(found: Explanation, labels: Sequence[str]) -> Iterator[ClassShare]:
 
 def _dependence(found: Explanation, image: tuple[int, int] | None) -> str:
     """A note if each column agrees and only the dependence between columns differs, else empty."""
-    return cleaned(found.text) if found.only_dependence and image is None else ""
+    return clean(found.text) if found.only_dependence and image is None else ""
 
 
 def _item(found: Explanation, k: int, label: str) -> str:
@@ -298,14 +296,14 @@ def _item(found: Explanation, k: int, label: str) -> str:
     sides = zip(found.sites, (found.here[k], found.there[k]), strict=True)
     return tag(
         "li",
-        tag("span", name(label), class_="column"),
+        tag("span", escape_name(label), class_="column"),
         tag("b", escape(percent(excess)), class_="part"),
         tag("span", tag("i", style=f"width:{100 * min(excess, 1.0):.1f}%"), class_="bar-of"),
         *(
             tag(
                 "span",
-                name(site),
-                f" {escape(described(values, found.kinds[k]))}",
+                escape_name(site),
+                f" {escape(describe_column(values, found.kinds[k]))}",
                 class_="at-site",
             )
             for site, values in sides

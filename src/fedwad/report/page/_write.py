@@ -19,8 +19,8 @@ from fedwad.report.page._distance import distance_lead, distance_sections, dista
 from fedwad.report.page._embedding import embedding_lead, embedding_sections, embedding_title
 from fedwad.report.page._frame import Section, write_page
 from fedwad.report.page._matrix import matrix_data, matrix_lead, matrix_sections, matrix_title
-from fedwad.report.page._subject import Subject
-from fedwad.report.page._why import reasons_of
+from fedwad.report.page._matrix_view import MatrixView
+from fedwad.report.page._why import explain_pairs
 from fedwad.tables import Schema
 
 __all__ = ["write_report"]
@@ -74,10 +74,10 @@ def write_report(
         sections = embedding_sections(result, clusters, warnings)
         parts = _Parts(embedding_title(result), sections, embedding_lead(result, clusters))
     elif isinstance(result, MatrixResult):
-        subject = Subject.of(result, clusters, exact, schema, warnings, newcomer)
-        reasons = reasons_of(subject, shape)
-        lead, data = matrix_lead(subject), matrix_data(subject, reasons)
-        parts = _Parts(matrix_title(subject), matrix_sections(subject, reasons), lead, data)
+        view = MatrixView.of(result, clusters, exact, schema, warnings, newcomer)
+        reasons = explain_pairs(view, shape)
+        lead, data = matrix_lead(view), matrix_data(view, reasons)
+        parts = _Parts(matrix_title(view), matrix_sections(view, reasons), lead, data)
     else:
         raise InputError(
             f"The result is a {type(result).__name__}; give the result of fedwad.distance,"

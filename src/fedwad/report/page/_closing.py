@@ -1,36 +1,55 @@
-"""What the sites sent, which sites did not answer, and how to read the numbers."""
+"""The end of a page: how the result was made, what the sites sent, and how to read the numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedwad._distance.result import DistanceResult
+from fedwad._matrix.result import MatrixResult
 from fedwad._words import format_bytes, pluralize
 from fedwad.federation import Traffic
-from fedwad.report.page._text import escape, name, tag
+from fedwad.report.page._elements import facts, term_paragraphs
+from fedwad.report.page._text import escape, tag
 
-__all__ = ["facts", "how_to_read", "missing_sites", "what_was_sent"]
+__all__ = ["distance_facts", "how_to_read", "method_text", "rounds_text", "what_was_sent"]
 
 _FEW = 10  # samples; numbers from fewer samples get a warning
+_METHODS = {
+    "summary": "one summary from each site",
+    "fedwad": "the paper's rounds",
+    "hub": "a support shared by all",
+    "pairs": "the paper's rounds, pair by pair",
+}
 
 
-def facts(rows: Sequence[tuple[str, str]]) -> str:
-    """A list of terms and descriptions; both are HTML."""
-    return tag(
-        "dl", *(tag("div", tag("dt", term), tag("dd", text)) for term, text in rows), class_="facts"
-    )
+def distance_facts(result: DistanceResult | MatrixResult) -> list[tuple[str, str]]:
+    """Which distance was measured, and by which method."""
+    labelled = result.class_covariance is not None
+    return [
+        ("distance", "dataset distance, with labels" if labelled else f"{result.p:g}-Wasserstein"),
+        ("method", method_text(result.method, _METHODS)),
+    ]
+
+
+def method_text(method: str, descriptions: Mapping[str, str]) -> str:
+    """The name of a method, with its description if it has one."""
+    return escape(f"{method}: {descriptions.get(method, '')}".rstrip(": "))
+
+
+def rounds_text(history: Sequence[Any]) -> str:
+    """The number of rounds, and the time that they took."""
+    return f"{len(history)} in {sum(float(record.seconds) for record in history):.3g} s"
 
 
 def what_was_sent(
     traffic: Traffic, sites: int, min_cell_size: int | None, covariance_types: Sequence[str]
 ) -> str:
     """Bytes, messages, the smallest cell with a warning, and which covariances were shared."""
-    share = f", {format_bytes(round(traffic.up / sites))} each on average" if sites > 2 else ""
+    mean = f", {format_bytes(round(traffic.up / sites))} each on average" if sites > 2 else ""
+    messages = pluralize(traffic.messages, "message")
     rows = [
-        (
-            "by the sites",
-            f"{format_bytes(traffic.up)} in {pluralize(traffic.messages, 'message')}{share}",
-        ),
+        ("by the sites", f"{format_bytes(traffic.up)} in {messages}{mean}"),
         ("to the sites", format_bytes(traffic.down)),
     ]
     if min_cell_size is not None:
@@ -56,38 +75,23 @@ def _warning(min_cell_size: int | None) -> str:
     )
 
 
-def missing_sites(failed: Mapping[str, str]) -> str:
-    """The sites that did not answer, and why."""
-    rows = "".join(
-        tag("li", tag("b", name(site)), ": ", escape(reason)) for site, reason in failed.items()
-    )
-    verb = "is" if len(failed) == 1 else "are"
-    sentence = f"{pluralize(len(failed), 'site')} did not answer and {verb} missing above."
-    return tag("p", escape(sentence), class_="warning") + tag("ul", rows, class_="lost")
-
-
-def how_to_read(
-    labels: bool,
-    p: float = 2.0,
-    privacy: Mapping[str, Any] | None = None,
-    of_populations: bool = False,
-) -> str:
-    """The few things to know before using a number."""
+def how_to_read(result: DistanceResult | MatrixResult, shows_populations: bool) -> str:
+    """What to know before using a number of the page."""
     measured = (
         "the dataset distance between the labelled samples of two sites: the 2-Wasserstein distance"
         " that also counts how far apart the means and standard deviations of their classes are"
-        if labels
-        else f"the {p:g}-Wasserstein distance between the samples of two sites: the least effort"
-        " that turns one sample into the other"
+        if result.class_covariance is not None
+        else f"the {result.p:g}-Wasserstein distance between the samples of two sites: the least"
+        " effort that turns one sample into the other"
     )
     value = (
         f"estimates {measured}. You would compute it exactly with both samples in one place. A"
         " small value means similar data. The unit is that of the data."
     )
-    rows = [("The value", value), *(_CERTIFIED if privacy is None else _private(privacy))]
-    if of_populations:
-        rows = [*_POPULATIONS, ("These samples", value), *rows[1:]]
-    return tag("div", *(tag("p", tag("b", term), " ", text) for term, text in rows), class_="three")
+    rest = _CERTIFIED if result.privacy is None else _private(result.privacy)
+    if shows_populations:
+        return term_paragraphs([*_POPULATIONS, ("These samples", value), *rest])
+    return term_paragraphs([("The value", value), *rest])
 
 
 _POPULATIONS = (
@@ -117,6 +121,7 @@ _CERTIFIED = (
 
 
 def _private(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The same for a result under differential privacy."""
     return (
         (
             "The likely interval",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedwad.ot import Floats
 
-__all__ = ["Branch", "Tree", "map_error", "on_a_map", "tree"]
+__all__ = ["Branch", "Tree", "build_tree", "embed_in_plane", "median_map_error"]
 
 Ints = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ _STEPS = 100  # SMACOF iterations; a picture needs no more
 class Branch:
     """Two joined groups: their positions on the axis, their heights, and the height of the join."""
 
-    places: tuple[float, float]
+    positions: tuple[float, float]
     heights: tuple[float, float]
     height: float
     members: tuple[int, ...]
@@ -35,7 +35,7 @@ class Tree:
     branches: tuple[Branch, ...]
 
 
-def tree(value: Floats, clusters: Ints | None = None) -> Tree:
+def build_tree(value: Floats, clusters: Ints | None = None) -> Tree:
     """Average linkage with SciPy's optimal leaf ordering.
 
     With clusters, cross-cluster distances get a constant offset larger than any distance, so
@@ -78,7 +78,7 @@ def _known(value: Floats) -> tuple[Floats, float]:
     return np.asarray(known), unit
 
 
-def on_a_map(value: Floats) -> Floats:
+def embed_in_plane(value: Floats) -> Floats:
     """Two coordinates per site, by metric multidimensional scaling (SMACOF of scikit-learn).
 
     Classical scaling gives the start: the two leading eigenvectors of -J D^2 J / 2 with
@@ -104,7 +104,7 @@ def on_a_map(value: Floats) -> Floats:
     return np.asarray(turned * np.where(extreme < 0, -1.0, 1.0) * unit)  # fixed signs
 
 
-def map_error(points: Floats, value: Floats) -> float:
+def median_map_error(points: Floats, value: Floats) -> float:
     """The median over pairs of |distance on the map / value - 1|."""
     pairs = np.triu_indices(len(points), 1)
     known = value[pairs]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import pdist, squareform
 
-from fedwad.report.page._arrange import map_error, on_a_map, tree
+from fedwad.report.page._layout import build_tree, embed_in_plane, median_map_error
 
 
 def points(size, seed, dimension=3):
@@ -19,9 +19,9 @@ def matrix_of(cloud):
 
 
 def test_points_on_a_line_are_put_in_their_order():
-    places = np.array([5.0, 1.0, 9.0, 0.0, 4.0, 7.5])
-    order = tree(matrix_of(places[:, None])).order
-    found = places[order]
+    positions = np.array([5.0, 1.0, 9.0, 0.0, 4.0, 7.5])
+    order = build_tree(matrix_of(positions[:, None])).order
+    found = positions[order]
     assert (np.diff(found) > 0).all() or (np.diff(found) < 0).all()
 
 
@@ -29,7 +29,7 @@ def test_points_on_a_line_are_put_in_their_order():
 def test_heights_are_those_of_average_linkage(size, seed):
     value = matrix_of(points(size, seed))
     meets = np.zeros_like(value)
-    for branch in reversed(tree(value).branches):
+    for branch in reversed(build_tree(value).branches):
         meets[np.ix_(branch.members, branch.members)] = branch.height
     np.fill_diagonal(meets, 0)
     np.testing.assert_allclose(
@@ -41,7 +41,7 @@ def test_heights_are_those_of_average_linkage(size, seed):
 def test_clusters_stay_together_and_branches_never_go_down(size, groups, seed):
     value = matrix_of(points(size, seed))
     clusters = np.random.default_rng(seed).integers(0, groups, size)
-    found = tree(value, clusters)
+    found = build_tree(value, clusters)
     assert sorted(found.order.tolist()) == list(range(size))
     runs = 1 + int((np.diff(clusters[found.order]) != 0).sum())
     assert runs == len(set(clusters.tolist()))
@@ -55,36 +55,36 @@ def test_two_clusters_meet_at_their_mean_distance():
     cloud = points(9, 3)
     cloud[4:] += 50
     value = matrix_of(cloud)
-    top = tree(value, np.array([0] * 4 + [1] * 5)).branches[-1]
+    top = build_tree(value, np.array([0] * 4 + [1] * 5)).branches[-1]
     assert top.height == pytest.approx(value[:4, 4:].mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_a_plane_is_drawn_as_it_is(scale):
     cloud = points(15, 1, 2)
-    found = on_a_map(scale * matrix_of(cloud))
+    found = embed_in_plane(scale * matrix_of(cloud))
     np.testing.assert_allclose(matrix_of(found / scale), matrix_of(cloud), atol=1e-6)
-    assert map_error(found, scale * matrix_of(cloud)) < 1e-6
-    np.testing.assert_allclose(found / scale, on_a_map(matrix_of(cloud)), atol=1e-6)
+    assert median_map_error(found, scale * matrix_of(cloud)) < 1e-6
+    np.testing.assert_allclose(found / scale, embed_in_plane(matrix_of(cloud)), atol=1e-6)
 
 
 def test_the_map_says_how_far_it_is_off():
     corners = matrix_of(np.eye(6))  # all equally far: no plane holds them
-    assert 0.1 < map_error(on_a_map(corners), corners) < 0.6
+    assert 0.1 < median_map_error(embed_in_plane(corners), corners) < 0.6
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
 def test_few_or_equal_clients(size):
     same = np.zeros((size, size))
-    assert sorted(tree(same).order.tolist()) == list(range(size))
-    assert on_a_map(same).shape == (size, 2)
-    assert np.isfinite(on_a_map(same)).all()
+    assert sorted(build_tree(same).order.tolist()) == list(range(size))
+    assert embed_in_plane(same).shape == (size, 2)
+    assert np.isfinite(embed_in_plane(same)).all()
 
 
 def test_what_is_not_known_is_put_far_away():
     value = matrix_of(np.array([[0.0], [1.0], [2.0], [10.0]]))
     value[0, 1] = value[1, 0] = np.nan
-    found = tree(value)
+    found = build_tree(value)
     assert all(np.isfinite(branch.height) for branch in found.branches)
-    assert np.isfinite(on_a_map(value)).all()
+    assert np.isfinite(embed_in_plane(value)).all()
     assert 0 not in found.branches[0].members

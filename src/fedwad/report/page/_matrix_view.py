@@ -17,18 +17,18 @@ import numpy as np
 from fedwad._matrix.result import MatrixResult
 from fedwad.errors import InputError
 from fedwad.ot import Floats
-from fedwad.report.page._arrange import Ints, Tree, tree
-from fedwad.report.page._colour import CLUSTERS
+from fedwad.report.page._colour import CLUSTER_COLOURS
 from fedwad.report.page._digits import Digits
-from fedwad.report.page._text import cleaned
+from fedwad.report.page._layout import Ints, Tree, build_tree
+from fedwad.report.page._text import clean
 from fedwad.report.sentences import cluster_numbers, judged_sites, pairs_that_differ
 from fedwad.tables import Schema
 
-__all__ = ["Subject"]
+__all__ = ["MatrixView"]
 
 
 @dataclass(frozen=True)
-class Subject:
+class MatrixView:
     """One matrix, with its clusters, exact distances, schema and warnings as far as known.
 
     `newcomer` is the site that the page is about, if it is about one.
@@ -50,7 +50,7 @@ class Subject:
         schema: Schema | None = None,
         warnings: Sequence[str] = (),
         newcomer: str | None = None,
-    ) -> Subject:
+    ) -> MatrixView:
         """Check that every site has a label and every pair an exact distance."""
         size = len(matrix.sites)
         if clusters is not None:
@@ -71,7 +71,7 @@ class Subject:
         return cls(matrix, clusters, exact, schema, tuple(warnings), newcomer)
 
     @property
-    def of_populations(self) -> bool:
+    def shows_populations(self) -> bool:
         """Whether the page shows distances between populations; some may be unknown."""
         known = self.matrix.population_interval is not None and self.matrix.noise is not None
         return known and bool(judged_sites(self.matrix))
@@ -79,7 +79,7 @@ class Subject:
     @property
     def interval_name(self) -> str:
         """The word for the intervals of the distances that the page shows."""
-        return "95% interval" if self.of_populations else self.sample_interval_name
+        return "95% interval" if self.shows_populations else self.sample_interval_name
 
     @property
     def sample_interval_name(self) -> str:
@@ -92,29 +92,29 @@ class Subject:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(map(cleaned, self.matrix.sites))
+        return tuple(map(clean, self.matrix.sites))
 
     @cached_property
     def tree(self) -> Tree:
-        return tree(self.placed, self.clusters)
+        return build_tree(self.imputed, self.clusters)
 
     @cached_property
     def value(self) -> Floats:
         """The distances that the page shows."""
-        shown = self.matrix.population if self.of_populations else self.matrix.value
+        shown = self.matrix.population if self.shows_populations else self.matrix.value
         return np.asarray(shown, dtype=float)
 
     @cached_property
-    def placed(self) -> Floats:
+    def imputed(self) -> Floats:
         """The distances by which sites are placed: unknown ones are guessed from the samples."""
-        if not self.of_populations or np.isfinite(self.value).all():
+        if not self.shows_populations or np.isfinite(self.value).all():
             return self.value
-        usable = np.isfinite(self.value) & (self.sample > 0)
-        ratio = float(np.median(self.value[usable] / self.sample[usable]))
-        return np.where(np.isfinite(self.value), self.value, ratio * self.sample)
+        usable = np.isfinite(self.value) & (self.sample_value > 0)
+        ratio = float(np.median(self.value[usable] / self.sample_value[usable]))
+        return np.where(np.isfinite(self.value), self.value, ratio * self.sample_value)
 
     @cached_property
-    def sample(self) -> Floats:
+    def sample_value(self) -> Floats:
         """The estimated distances between samples."""
         return np.asarray(self.matrix.value, dtype=float)
 
@@ -122,7 +122,7 @@ class Subject:
     def bounds(self) -> tuple[Floats, Floats]:
         """The ends of the intervals of the distances that the page shows."""
         interval = self.matrix.population_interval
-        ends = interval if self.of_populations and interval is not None else self.sample_bounds
+        ends = interval if self.shows_populations and interval is not None else self.sample_bounds
         return np.asarray(ends[0], dtype=float), np.asarray(ends[1], dtype=float)
 
     @property
@@ -134,7 +134,7 @@ class Subject:
     @cached_property
     def noise(self) -> float | None:
         """What two samples of one population are typically apart, if that is known."""
-        if not self.of_populations or self.matrix.noise is None or self.size < 2:
+        if not self.shows_populations or self.matrix.noise is None or self.size < 2:
             return None
         return float(np.nanmedian(np.asarray(self.matrix.noise, dtype=float)[self.pairs]))
 
@@ -147,7 +147,7 @@ class Subject:
         """The interval of a pair in words."""
         low, high = self.bounds
         ends = float(low[i, j]), float(high[i, j])
-        return self.digits.interval(*ends, certified=not self.of_populations)
+        return self.digits.interval(*ends, certified=not self.shows_populations)
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
@@ -157,10 +157,10 @@ class Subject:
 
     @cached_property
     def digits(self) -> Digits:
-        return Digits.fitting(self.value[self.pairs])
+        return Digits.for_numbers(self.value[self.pairs])
 
     @cached_property
-    def range(self) -> tuple[float, float]:
+    def colour_range(self) -> tuple[float, float]:
         """The range of the colours: least to greatest value; from zero if all values are nearly
         equal. Where the noise is known, the range goes from zero to the noise at least, so that
         chance alone does not fill it."""
@@ -174,15 +174,15 @@ class Subject:
         return (least, most) if most - least > 0.02 * most else (0.0, most or 1.0)
 
     @cached_property
-    def span(self) -> tuple[float, float]:
+    def axis_range(self) -> tuple[float, float]:
         """From the least lower bound to the greatest upper bound."""
         low, high = (part[self.pairs] for part in self.bounds)
-        least = min(low[np.isfinite(low)].min(initial=self.range[0]), self.range[0])
-        most = max(high[np.isfinite(high)].max(initial=self.range[1]), self.range[1])
+        least = min(low[np.isfinite(low)].min(initial=self.colour_range[0]), self.colour_range[0])
+        most = max(high[np.isfinite(high)].max(initial=self.colour_range[1]), self.colour_range[1])
         return float(least), float(most)
 
     @cached_property
-    def ranked(self) -> Ints:
+    def ranking(self) -> Ints:
         """Indices of the pairs from the closest to the farthest; unknown ones come last."""
         return np.argsort(self.value[self.pairs], kind="stable")
 
@@ -194,56 +194,60 @@ class Subject:
         return np.asarray(away.argmin(axis=1), dtype=np.int64)
 
     @cached_property
-    def shaded(self) -> Floats:
+    def colour_values(self) -> Floats:
         """The distances that colours show: zero for pairs without evidence of a difference."""
         if self.differs is None:
             return self.value
         return np.where(self.differs | np.isnan(self.value), self.value, 0.0)
 
     @property
-    def first_pair(self) -> tuple[int, int]:
+    def farthest_pair(self) -> tuple[int, int]:
         """The pair that the page starts with: the farthest that is known."""
         first, second = self.pairs
         known = [
-            int(pair) for pair in self.ranked if np.isfinite(self.value[first[pair], second[pair]])
+            int(pair) for pair in self.ranking if np.isfinite(self.value[first[pair], second[pair]])
         ]
-        pair = known[-1] if known else int(self.ranked[0])
+        pair = known[-1] if known else int(self.ranking[0])
         return int(first[pair]), int(second[pair])
 
-    def others(self) -> list[tuple[str, Floats]]:
-        """Distances to show beside ours: the paper's and the exact ones."""
-        found = []
-        if self.matrix.fedwad is not None:
-            found.append(("the paper's estimate", np.asarray(self.matrix.fedwad, dtype=float)))
-        if self.exact is not None:
-            found.append(("exact", self.exact))
-        return found
+    def other_distances(self) -> dict[str, Floats]:
+        """Distances to show beside ours, by label: the paper's and the exact ones."""
+        others = {"the paper's estimate": self.matrix.fedwad, "exact": self.exact}
+        return {
+            label: np.asarray(found, dtype=float)
+            for label, found in others.items()
+            if found is not None
+        }
 
     @cached_property
-    def cluster_names(self) -> list[int]:
+    def cluster_labels(self) -> list[int]:
         """The labels in use, each once, from the smallest."""
         return [] if self.clusters is None else sorted({int(label) for label in self.clusters})
 
     @cached_property
-    def numbers(self) -> dict[int, int]:
+    def cluster_number(self) -> dict[int, int]:
         """The number of each label's cluster, from 1; 0 for a single site."""
         return {} if self.clusters is None else cluster_numbers(self.clusters.tolist())
 
     def cluster_index(self, site: int) -> int:
         """The index of the site's cluster, which selects its colour and shape."""
-        return 0 if self.clusters is None else self.cluster_names.index(int(self.clusters[site]))
+        return 0 if self.clusters is None else self.cluster_labels.index(int(self.clusters[site]))
 
-    def paint_of(self, site: int) -> str:
+    def css_class(self, site: int) -> str:
         """The CSS class that colours the site."""
-        return "plain" if self.clusters is None else f"c{self.cluster_index(site) % len(CLUSTERS)}"
+        return (
+            "plain"
+            if self.clusters is None
+            else f"c{self.cluster_index(site) % len(CLUSTER_COLOURS)}"
+        )
 
-    def blocks(self) -> list[tuple[int, int, int]]:
+    def cluster_runs(self) -> list[tuple[int, int, int]]:
         """Runs of one cluster along the axis: its number, first place, number of sites."""
         if self.clusters is None:
             return []
         labels = self.clusters[self.tree.order]
         cuts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), self.size]
         return [
-            (self.numbers[int(labels[start])], start, stop - start)
+            (self.cluster_number[int(labels[start])], start, stop - start)
             for start, stop in pairwise(cuts)
         ]
