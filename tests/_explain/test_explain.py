@@ -16,8 +16,8 @@ import fedwad
 from fedwad._explain.column_changes import column_changes
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair
-from fedwad._explain.groups import columns_of
-from fedwad._explain.parts import Known
+from fedwad._explain.groups import build_columns
+from fedwad._explain.parts import PairDistance
 from fedwad.ot import Measure, column_moments, plan_columns, solve, summarise
 from fedwad.tables import Schema, SchemaColumn
 
@@ -32,7 +32,7 @@ def explained(x, y, differs=None, **options):
     summaries = [summarise(Measure(points)) for points in (x, y)]
     square = plan_columns(solve(Measure(x), Measure(y)))
     evidence = Evidence.of(summaries, [], {(0, 1): square}, **options)
-    return explain_pair(evidence, (0, 1), ("here", "there"), Known(1.0, None, differs))
+    return explain_pair(evidence, (0, 1), ("here", "there"), PairDistance(1.0, None, differs))
 
 
 @given(st.integers(0, 3), st.floats(1.0, 50.0))
@@ -139,7 +139,7 @@ def test_a_category_is_one_row_with_its_levels():
 def test_the_amount_of_a_category_is_its_total_variation():
     """For one category alone W2^2 = lambda x total variation, whatever the number of levels."""
     entry = SchemaColumn("colour", "category", levels=("red", "green", "blue"), weight=3.0)
-    columns = columns_of(3, None, Schema((entry,)))
+    columns = build_columns(3, None, Schema((entry,)))
     rng = np.random.default_rng(0)
     codes = [rng.choice(3, 5000, p=p) for p in ([0.2, 0.5, 0.3], [0.6, 0.1, 0.3])]
     encoded = [entry.on_value * np.eye(3)[code] for code in codes]
@@ -157,7 +157,7 @@ def test_the_order_of_columns_changes_nothing():
     a, b = (column_moments(summarise(Measure(points), cells=1)) for points in (x, y))
     order = [3, 0, 4, 2, 1]
     moved = [replace(one, **{n: getattr(one, n)[order] for n in _ARRAYS}) for one in (a, b)]
-    first, second = column_changes(columns_of(5), a, b), column_changes(columns_of(5), *moved)
+    first, second = column_changes(build_columns(5), a, b), column_changes(build_columns(5), *moved)
     np.testing.assert_allclose(second.significant_change, first.significant_change[order])
 
 

@@ -13,7 +13,7 @@ from fedwad._distance.blocks import ask_blocks
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explain import explain_pair
 from fedwad._explain.explanation import Explanation
-from fedwad._explain.parts import Known
+from fedwad._explain.parts import PairDistance
 from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import MeteredFederation, Traffic
@@ -81,9 +81,9 @@ class PermutationTestResult(SavedResult):
             raise InputError(
                 "This test was saved without its evidence, which explains it; run it again."
             )
-        known = Known(0.0, None, self.pvalue <= _LEVEL)
+        pair = PairDistance(0.0, None, self.pvalue <= _LEVEL)
         sites = self.sites[0], self.sites[1]
-        return explain_pair(self.evidence, (0, 1), sites, known, names)
+        return explain_pair(self.evidence, (0, 1), sites, pair, names)
 
     def _html_rows(self) -> dict[str, str]:
         return {"p-value": f"{self.pvalue:.3g}", "smallest possible": f"{self.smallest:.2g}"}

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from fedwad._checks import check_saved
 from fedwad._distance.rounds import Round
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
-from fedwad._explain.parts import Known
+from fedwad._explain.parts import PairDistance
 from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import Traffic
@@ -134,10 +134,10 @@ class DistanceResult(SavedResult):
         >>> fedwad.distance(X, Y).explain(["age", "height", "weight"]).causes
         ('height',)
         """
-        evidence = known_evidence(self.evidence, self.p)
-        least = 0.0 if self.population_interval is None else self.population_interval[0]
-        known = Known(self.value, self.population, self.differs, least)
-        return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, known, names)
+        evidence = require_evidence(self.evidence, self.p)
+        lower = 0.0 if self.population_interval is None else self.population_interval[0]
+        pair = PairDistance(self.value, self.population, self.differs, lower)
+        return explain_pair(evidence, (0, len(evidence.moments) - 1), self.sites, pair, names)
 
     def _html_rows(self) -> dict[str, str]:
         found = {"between these samples": f"{self.value:.4g}"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedwad._distance.result import DistanceResult
-from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
-from fedwad._explain.parts import Known
+from fedwad._explain.parts import PairDistance
 from fedwad._files import SavedResult
 from fedwad.errors import InputError
 
@@ -68,11 +68,11 @@ class DriftResult(SavedResult):
 
     def explain(self) -> Explanation:
         """Return which columns differ, and how."""
-        evidence = known_evidence(self.distance.evidence, 2.0)
+        evidence = require_evidence(self.distance.evidence, 2.0)
         interval = self.distance.population_interval
-        least = 0.0 if interval is None else interval[0]
-        known = Known(self.distance.value, self.distance.population, self.drift, least)
-        return explain_pair(evidence, (0, 1), self.distance.sites, known, None)
+        lower = 0.0 if interval is None else interval[0]
+        pair = PairDistance(self.distance.value, self.distance.population, self.drift, lower)
+        return explain_pair(evidence, (0, 1), self.distance.sites, pair, None)
 
     @property
     def sentence(self) -> str:

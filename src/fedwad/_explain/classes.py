@@ -39,20 +39,20 @@ def class_parts(a: LabelledSummary, b: LabelledSummary, square: float) -> tuple[
     `square` is divided in proportion to the variance of each class inside its cells.
     """
     plan = solve(a.cells, b.cells)
-    left = max(square - plan.cost, 0.0)
-    inside = [_inside(one) for one in (a, b)]
-    variance = sum(float(one.sum()) for one in inside) or 1.0
+    remainder = max(square - plan.cost, 0.0)
+    within_both = [_variances_within(one) for one in (a, b)]
+    variance = sum(float(one.sum()) for one in within_both) or 1.0
     found: list[ClassPart] = []
-    for side, (summary, within) in enumerate(zip((a, b), inside, strict=True)):
-        between = _between(plan, side, len(summary.parts), a.dimension)
+    for side, (summary, within) in enumerate(zip((a, b), within_both, strict=True)):
+        between = _transport_costs(plan, side, len(summary.parts), a.dimension)
         # Mass that leaves a class of one site meets the variance of the other.
-        other = float(inside[1 - side].sum()) * summary.weights[:, None] / a.dimension
-        parts = between + left * ((within + other) / variance)
-        found += _listed(side, summary.weights, parts)
+        other = float(within_both[1 - side].sum()) * summary.weights[:, None] / a.dimension
+        parts = between + remainder * ((within + other) / variance)
+        found += _sort_parts(side, summary.weights, parts)
     return tuple(found)
 
 
-def _inside(summary: LabelledSummary) -> Floats:
+def _variances_within(summary: LabelledSummary) -> Floats:
     """Variance inside the cells of each class, by feature, (C, d)."""
     rows = []
     for weight, part in zip(summary.weights, summary.parts, strict=True):
@@ -61,28 +61,28 @@ def _inside(summary: LabelledSummary) -> Floats:
     return np.array(rows)
 
 
-def _between(plan: Plan, side: int, classes: int, d: int) -> Floats:
+def _transport_costs(plan: Plan, side: int, classes: int, d: int) -> Floats:
     """Cost of moving the cells of each class, by feature, (C, d)."""
     x, y = plan.source.points[plan.rows], plan.target.points[plan.cols]
     squares = plan.mass[:, None] * (x - y) ** 2
     spreads = squares[:, 2 * d :].reshape(len(squares), d, -1).sum(axis=2)
-    folded = squares[:, :d] + squares[:, d : 2 * d] + spreads
+    by_feature = squares[:, :d] + squares[:, d : 2 * d] + spreads
     measure, indices = (plan.source, plan.rows) if side == 0 else (plan.target, plan.cols)
     codes = measure.codes[indices]  # type: ignore[attr-defined]
     found = np.zeros((classes, d))
-    np.add.at(found, codes, folded)
+    np.add.at(found, codes, by_feature)
     return found
 
 
-def _listed(side: int, weights: Floats, parts: Floats) -> Sequence[ClassPart]:
+def _sort_parts(side: int, weights: Floats, parts: Floats) -> Sequence[ClassPart]:
     totals = parts.sum(axis=1)
-    whole = float(totals.sum()) or 1.0
+    total = float(totals.sum()) or 1.0
     return [
         ClassPart(
             side,
             int(code),
             float(weights[code]),
-            float(totals[code]) / whole,
+            float(totals[code]) / total,
             int(parts[code].argmax()),
         )
         for code in np.argsort(-totals, kind="stable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from itertools import combinations, product
 from typing import Any
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from fedwad._checks import format_value
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.explain import assembled, columns_with
+from fedwad._explain.explain import build_explanation, evidence_columns
 from fedwad._explain.explanation import Explanation
 from fedwad._explain.groups import Column
-from fedwad._explain.parts import Known, Parts, parts_between
+from fedwad._explain.parts import PairDistance, Parts, parts_between
 from fedwad.errors import InputError
-from fedwad.ot import ColumnMoments, Correlation, Floats
+from fedwad.ot import ColumnMoments, Correlation
 
 __all__ = ["explain_clusters"]
 
@@ -26,17 +27,17 @@ def explain_clusters(
     evidence: Evidence,
     sites: Sequence[str],
     labels: Any,
-    known: Callable[[int, int], Known],
+    pair_distance: Callable[[int, int], PairDistance],
     names: Sequence[str] | None = None,
 ) -> dict[int, Explanation]:
     """Explain what separates each cluster from all sites outside it.
 
-    `labels` has the cluster of each site. `known` returns what is known of the pair of sites at two
+    `labels` has the cluster of each site. `pair_distance` returns the distance of the sites at two
     indices. The part of a column is its mean over pairs of a site inside and a site outside, less
     its mean over pairs of sites inside. A column that varies as much inside separates nothing.
     """
-    cluster_of = _checked(labels, len(sites))
-    columns = columns_with(evidence, names)
+    cluster_of = _check_labels(labels, len(sites))
+    columns = evidence_columns(evidence, names)
     explanations = {}
     for label in sorted(set(cluster_of)):
         inside = [k for k, cluster in enumerate(cluster_of) if cluster == label]
@@ -44,13 +45,13 @@ def explain_clusters(
         across = list(product(inside, outside))
         within = list(combinations(inside, 2))
         parts = _separating_parts(
-            _mean_parts(evidence, columns, across, known),
-            _mean_parts(evidence, columns, within, known) if within else None,
+            _mean_parts(evidence, columns, across, pair_distance),
+            _mean_parts(evidence, columns, within, pair_distance) if within else None,
         )
         moments_inside = _pooled_moments([evidence.moments[k] for k in inside])
         moments_outside = _pooled_moments([evidence.moments[k] for k in outside])
         name = sites[inside[0]] if len(inside) == 1 else f"cluster {label}"
-        explanations[label] = assembled(
+        explanations[label] = build_explanation(
             columns,
             parts,
             moments=(moments_inside, moments_outside),
@@ -62,7 +63,7 @@ def explain_clusters(
     return explanations
 
 
-def _checked(labels: Any, count: int) -> list[int]:
+def _check_labels(labels: Any, count: int) -> list[int]:
     """Return the labels as integers; InputError unless each of `count` sites has one."""
     try:
         checked = [int(label) for label in labels]
@@ -81,28 +82,20 @@ def _mean_parts(
     evidence: Evidence,
     columns: Sequence[Column],
     pairs: Sequence[Pair],
-    known: Callable[[int, int], Known],
+    pair_distance: Callable[[int, int], PairDistance],
 ) -> Parts:
     """Means of all parts over pairs; a column is significant if it is so in most pairs."""
-    by_pair = [parts_between(evidence, columns, i, j, known(i, j)) for i, j in pairs]
+    by_pair = [parts_between(evidence, columns, i, j, pair_distance(i, j)) for i, j in pairs]
 
-    def mean(name: str) -> Floats:
-        return np.asarray(np.mean([getattr(parts, name) for parts in by_pair], axis=0))
-
-    return Parts(
-        square=mean("square"),
-        noise=mean("noise"),
-        location=mean("location"),
-        scale=mean("scale"),
-        rest=mean("rest"),
-        square_std=mean("square_std"),
-        excess_std=mean("excess_std"),
-        significant=mean("significant") > 0.5,
-    )
+    means = {
+        field.name: np.mean([getattr(parts, field.name) for parts in by_pair], axis=0)
+        for field in fields(Parts)
+    }
+    return Parts(**means | {"significant": means["significant"] > 0.5})
 
 
 def _separating_parts(across: Parts, within: Parts | None) -> Parts:
-    """What the parts across the border of a cluster exceed those within it by.
+    """The excess of parts across the border of a cluster over those within it.
 
     A significant column stays so if more than half of its excess remains. `within` is None for a
     cluster of one site.
@@ -113,16 +106,8 @@ def _separating_parts(across: Parts, within: Parts | None) -> Parts:
         np.maximum(getattr(across, name) - getattr(within, name), 0.0)
         for name in ("location", "scale", "rest")
     )
-    return Parts(
-        square=across.square,
-        noise=across.noise,
-        location=location,
-        scale=scale,
-        rest=rest,
-        square_std=across.square_std,
-        excess_std=across.excess_std,
-        significant=across.significant & (location + scale + rest > 0.5 * across.excess),
-    )
+    significant = across.significant & (location + scale + rest > 0.5 * across.excess)
+    return replace(across, location=location, scale=scale, rest=rest, significant=significant)
 
 
 def _pooled_moments(moments: Sequence[ColumnMoments]) -> ColumnMoments:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedwad._explain.groups import Column, column_index
 from fedwad.ot import Changes, ColumnMoments, Floats, changes, critical_score, retained_share
 
-__all__ = ["ColumnChanges", "by_column", "column_changes"]
+__all__ = ["ColumnChanges", "column_changes", "sum_by_column"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ColumnChanges:
     significant: NDArray[np.bool_]
 
 
-def by_column(columns: Sequence[Column], values: Floats) -> Floats:
+def sum_by_column(columns: Sequence[Column], values: Floats) -> Floats:
     """Sums over the features of each column."""
     return np.asarray(np.bincount(column_index(columns), values, len(columns)))
 
@@ -50,29 +50,29 @@ def column_changes(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments
     found = changes(a, b)
     on_values = np.array([value for column in columns for value in column.on_values])
     number = np.isnan(on_values)
-    location = _locations(found, number, np.where(number, 1.0, on_values))
-    scale = np.where(number, _scales(found), 0.0)
-    location_score, tests = _scores(columns, found, number, a, b)
+    location = _location_changes(found, number, np.where(number, 1.0, on_values))
+    scale = np.where(number, _scale_changes(found), 0.0)
+    location_score, tests = _test_scores(columns, found, number, a, b)
     critical = critical_score(tests)
     location_factor = retained_share(location_score, critical)
     scale_factor = retained_share(found.scale_score, critical)
     significant = np.stack([location[1] * location_factor, scale[1] * scale_factor])
 
-    def summed(two: Floats) -> Floats:
-        return np.column_stack([by_column(columns, part) for part in two])
+    def sum_columns(parts: Floats) -> Floats:
+        return np.column_stack([sum_by_column(columns, part) for part in parts])
 
     raw, unbiased, null, variance = (np.stack([location[k], scale[k]]) for k in range(4))
     return ColumnChanges(
-        raw=summed(raw),
-        unbiased=summed(unbiased),
-        significant_change=summed(significant),
-        null=summed(null).sum(axis=1),
-        variance=summed(variance).sum(axis=1),
-        significant=summed(significant).sum(axis=1) > 0,
+        raw=sum_columns(raw),
+        unbiased=sum_columns(unbiased),
+        significant_change=sum_columns(significant),
+        null=sum_columns(null).sum(axis=1),
+        variance=sum_columns(variance).sum(axis=1),
+        significant=sum_columns(significant).sum(axis=1) > 0,
     )
 
 
-def _locations(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> Floats:
+def _location_changes(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> Floats:
     """Raw, unbiased, expected by chance, and variance of the change of each feature's mean."""
     square, error = found.location, found.location_error
     remainder = np.maximum(square - error, 0.0)
@@ -88,14 +88,14 @@ def _locations(found: Changes, number: NDArray[np.bool_], on_value: Floats) -> F
     return np.where(number, as_number, as_share)
 
 
-def _scales(found: Changes) -> Floats:
+def _scale_changes(found: Changes) -> Floats:
     square, error = found.scale, found.scale_error
     remainder = np.maximum(square - error, 0.0)
     variance = 4 * remainder * error + 2 * error**2
     return np.stack([square, remainder, found.scale_typical, variance])
 
 
-def _scores(
+def _test_scores(
     columns: Sequence[Column],
     found: Changes,
     number: NDArray[np.bool_],

@@ -1,4 +1,4 @@
-"""Which correlations changed between two sites, compared when they are asked for."""
+"""Which correlations changed between two sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._explain.groups import column_index, columns_of
+from fedwad._explain.groups import build_columns, column_index
 from fedwad.ot import ColumnMoments, Correlation, Floats, Summary, changed_correlations
 from fedwad.tables import Schema
 
@@ -21,25 +21,25 @@ _MOST_FEATURES = 1500  # whose correlations are compared
 
 
 def compare_correlations(
-    plain: Sequence[Summary],
+    summaries: Sequence[Summary],
     moments: Sequence[ColumnMoments],
     features: tuple[str, ...] | None,
     schema: Schema | None,
 ) -> Mapping[Pair, tuple[Correlation, ...]] | None:
     """The changed correlations of pairs of sites; None for no covariances, or too many."""
-    d, count = plain[0].dimension, len(plain)
+    d, count = summaries[0].dimension, len(summaries)
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
     if d > _MOST_FEATURES or len(pairs) * d**2 > _LARGEST_WORK:
         return None
-    if any(summary.within.ndim < 2 for summary in plain):
+    if any(summary.within.ndim < 2 for summary in summaries):
         return None
-    groups = column_index(columns_of(d, features, schema))
-    totals = [summary.total_covariance() for summary in plain]
-    return _ComparedLater(totals, moments, groups, pairs)
+    column_of = column_index(build_columns(d, features, schema))
+    totals = [summary.total_covariance() for summary in summaries]
+    return _LazyCorrelations(totals, moments, column_of, pairs)
 
 
 @dataclass(frozen=True, eq=False)
-class _ComparedLater(Mapping[Pair, tuple[Correlation, ...]]):
+class _LazyCorrelations(Mapping[Pair, tuple[Correlation, ...]]):
     """The changed correlations of pairs of sites, each compared when it is first asked for.
 
     A matrix of many sites has thousands of pairs, of which few are explained.
@@ -47,24 +47,24 @@ class _ComparedLater(Mapping[Pair, tuple[Correlation, ...]]):
 
     covariances: Sequence[Floats]
     moments: Sequence[ColumnMoments]
-    groups: NDArray[np.int64]
+    column_of: NDArray[np.int64]
     pairs: Sequence[Pair]
-    compared: dict[Pair, tuple[Correlation, ...]] = field(default_factory=dict)
+    cache: dict[Pair, tuple[Correlation, ...]] = field(default_factory=dict)
 
     def __getitem__(self, pair: Pair) -> tuple[Correlation, ...]:
-        if pair not in self.compared:
+        if pair not in self.cache:
             i, j = pair
             if not 0 <= i < j < len(self.moments):
                 raise KeyError(pair)
-            one, two = self.moments[i], self.moments[j]
-            self.compared[pair] = changed_correlations(
+            a, b = self.moments[i], self.moments[j]
+            self.cache[pair] = changed_correlations(
                 self.covariances[i],
                 self.covariances[j],
-                (one.count, two.count),
-                self.groups,
-                max(one.heaviness, two.heaviness),
+                (a.count, b.count),
+                self.column_of,
+                max(a.heaviness, b.heaviness),
             )
-        return self.compared[pair]
+        return self.cache[pair]
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self.pairs)

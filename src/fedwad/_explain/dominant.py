@@ -6,18 +6,18 @@ import warnings
 
 import numpy as np
 
-from fedwad._explain.column_changes import by_column
+from fedwad._explain.column_changes import sum_by_column
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.groups import columns_of
+from fedwad._explain.groups import build_columns
 from fedwad.errors import DataWarning
 from fedwad.tables import drop_hint
 
-__all__ = ["dominance", "warn_dominant"]
+__all__ = ["describe_dominant", "warn_dominant"]
 
 _NEARLY_ALL = 0.9
 
 
-def dominance(evidence: Evidence | None) -> str | None:
+def describe_dominant(evidence: Evidence | None) -> str | None:
     """A sentence about the column that makes nearly all squared distances, if there is one.
 
     Such a column decides distances and clusters alone: a patient's identifier, a column in small
@@ -28,13 +28,13 @@ def dominance(evidence: Evidence | None) -> str | None:
         return None
     if evidence.features is None and evidence.schema is None:
         return None
-    columns = columns_of(evidence.dimension, evidence.features, evidence.schema)
-    total = by_column(columns, np.sum(list(evidence.squares.values()), axis=0))
-    whole = float(total.sum())
-    if len(columns) < 2 or not whole > 0:
+    columns = build_columns(evidence.dimension, evidence.features, evidence.schema)
+    parts = sum_by_column(columns, np.sum(list(evidence.squares.values()), axis=0))
+    total = float(parts.sum())
+    if len(columns) < 2 or not total > 0:
         return None
-    largest = int(total.argmax())
-    share, name = float(total[largest]) / whole, columns[largest].name
+    largest = int(parts.argmax())
+    share, name = float(parts[largest]) / total, columns[largest].name
     if share <= _NEARLY_ALL:
         return None
     part = "nearly all" if share > 0.995 else f"{share:.0%}"
@@ -46,7 +46,7 @@ def dominance(evidence: Evidence | None) -> str | None:
 
 
 def warn_dominant(evidence: Evidence | None, stacklevel: int = 3) -> None:
-    """A `DataWarning` with that sentence."""
-    sentence = dominance(evidence)
+    """Warn with the sentence of `describe_dominant`, if there is one."""
+    sentence = describe_dominant(evidence)
     if sentence is not None:
         warnings.warn(sentence, DataWarning, stacklevel=stacklevel)

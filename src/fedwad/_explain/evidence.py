@@ -71,30 +71,30 @@ class Evidence:
         `noises` are the variances that noise for privacy gives to means and variances; no
         correlations are compared then.
         """
-        known = list(calibrations) or [None] * len(summaries)
+        calibrations = list(calibrations) or [None] * len(summaries)
         count = summaries[0].dimension if count is None else count
-        plain = [_features_of(summary, count) for summary in summaries]
+        plain = [_keep_features(summary, count) for summary in summaries]
         moments = tuple(
-            _rounded_moments(column_moments(summary, calibration))
-            for summary, calibration in zip(plain, known, strict=True)
+            _round_moments(column_moments(summary, calibration))
+            for summary, calibration in zip(plain, calibrations, strict=True)
         )
         if noises:
             both = zip(moments, noises, strict=True)
-            moments = tuple(_rounded_moments(_with_privacy_noise(*one)) for one in both)
+            moments = tuple(_round_moments(_add_privacy_noise(*one)) for one in both)
         if len(squares) * count > _MOST_NUMBERS:
             squares = {}
         # Pairs come in the order in which threads finished them.
         squares = {pair: squares[pair] for pair in sorted(squares)}
         return cls(
             moments=moments,
-            squares={pair: _rounded(_folded(found, count)) for pair, found in squares.items()},
+            squares={pair: _round(_fold_classes(part, count)) for pair, part in squares.items()},
             correlations=None if noises else compare_correlations(plain, moments, features, schema),
             features=None if features is None else tuple(features),
             schema=schema,
-            classes=_classes(summaries, squares),
+            classes=_class_parts(summaries, squares),
         )
 
-    def class_parts_of(self, i: int, j: int) -> tuple[ClassPart, ...]:
+    def class_parts_between(self, i: int, j: int) -> tuple[ClassPart, ...]:
         """The parts of classes in the distance of two sites; side 0 is the first of them."""
         found = self.classes.get((min(i, j), max(i, j)), ())
         return found if i < j else tuple(replace(one, side=1 - one.side) for one in found)
@@ -112,35 +112,35 @@ class Evidence:
         """Plain numbers, strings and lists."""
         correlations = self.correlations
         return {
-            "moments": [_listed(one) for one in self.moments],
+            "moments": [_moments_to_dict(one) for one in self.moments],
             "squares": [[*pair, found.tolist()] for pair, found in self.squares.items()],
-            "correlations": None if correlations is None else _by_pair_listed(correlations),
-            "classes": _by_pair_listed(self.classes),
+            "correlations": None if correlations is None else _pairs_to_list(correlations),
+            "classes": _pairs_to_list(self.classes),
             "features": None if self.features is None else list(self.features),
             "schema": None if self.schema is None else self.schema.to_toml(),
         }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Evidence:
-        """What `to_dict` gave; ValueError, KeyError or TypeError if it is something else."""
-        moments = tuple(_unlisted(one) for one in content["moments"])
+        """Read what `to_dict` wrote; ValueError, KeyError or TypeError if it is something else."""
+        moments = tuple(_moments_from_dict(one) for one in content["moments"])
         if len({one.mean.shape for one in moments}) != 1:
             raise ValueError("sites differ in features")
-        listed, schema = content["correlations"], content["schema"]
+        pairs, schema = content["correlations"], content["schema"]
         features = content["features"]
         squares = {(int(i), int(j)): np.array(x, float) for i, j, x in content["squares"]}
         _check_pairs(moments, squares, features)
         return cls(
             moments=moments,
             squares=squares,
-            correlations=None if listed is None else _by_pair(listed, Correlation),
+            correlations=None if pairs is None else _pairs_from_list(pairs, Correlation),
             features=None if features is None else tuple(map(str, features)),
             schema=None if schema is None else Schema.from_toml(schema),
-            classes=_by_pair(content.get("classes", ()), ClassPart),
+            classes=_pairs_from_list(content.get("classes", ()), ClassPart),
         )
 
 
-def _classes(
+def _class_parts(
     summaries: Sequence[AnySummary], squares: Mapping[Pair, Floats]
 ) -> dict[Pair, tuple[ClassPart, ...]]:
     found = {}
@@ -151,7 +151,7 @@ def _classes(
     return found
 
 
-def _features_of(summary: AnySummary, count: int) -> Summary:
+def _keep_features(summary: AnySummary, count: int) -> Summary:
     """The summary of the first features alone."""
     plain = summary.merged if isinstance(summary, LabelledSummary) else summary
     if plain.dimension == count:
@@ -165,7 +165,7 @@ def _features_of(summary: AnySummary, count: int) -> Summary:
     )
 
 
-def _with_privacy_noise(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
+def _add_privacy_noise(one: ColumnMoments, noise: tuple[Floats, Floats]) -> ColumnMoments:
     """Moments whose squared standard errors include the noise that was added for privacy."""
     mean_noise, variance_noise = noise
     std = np.zeros_like(one.mean) if one.std is None else one.std
@@ -174,15 +174,15 @@ def _with_privacy_noise(one: ColumnMoments, noise: tuple[Floats, Floats]) -> Col
     return replace(one, mean_error=one.mean_error + mean_noise, std_error=one.std_error + std_noise)
 
 
-def _folded(square: Floats, count: int) -> Floats:
-    """The parts of features with those of their class means and spreads, which come after them."""
+def _fold_classes(square: Floats, count: int) -> Floats:
+    """The parts of features, each with the parts of its class means and spreads added."""
     if len(square) == count:
         return square
     spreads = square[2 * count :].reshape(count, -1).sum(axis=1)
     return np.asarray(square[:count] + square[count : 2 * count] + spreads)
 
 
-def _rounded(values: Floats) -> Floats:
+def _round(values: Floats) -> Floats:
     """Seven digits, which keep files small."""
     return np.array([float(f"{value:.7g}") for value in values.tolist()])
 
@@ -192,17 +192,17 @@ _LARGEST = 1e18  # number of rows
 _ARRAYS = ("mean", "std", "mean_error", "std_error", "noise")
 
 
-def _rounded_moments(one: ColumnMoments) -> ColumnMoments:
+def _round_moments(one: ColumnMoments) -> ColumnMoments:
     return replace(  # the mean keeps its digits, since it may have a large offset
         one,
-        std=None if one.std is None else _rounded(one.std),
-        mean_error=_rounded(one.mean_error),
-        std_error=_rounded(one.std_error),
-        noise=None if one.noise is None else _rounded(one.noise),
+        std=None if one.std is None else _round(one.std),
+        mean_error=_round(one.mean_error),
+        std_error=_round(one.std_error),
+        noise=None if one.noise is None else _round(one.noise),
     )
 
 
-def _by_pair_listed(found: Mapping[Pair, Sequence[P]]) -> list[dict[str, Any]]:
+def _pairs_to_list(found: Mapping[Pair, Sequence[P]]) -> list[dict[str, Any]]:
     return [
         {"pair": list(pair), "found": [asdict(one) for one in some]}
         for pair, some in found.items()
@@ -210,18 +210,18 @@ def _by_pair_listed(found: Mapping[Pair, Sequence[P]]) -> list[dict[str, Any]]:
     ]
 
 
-def _by_pair(listed: Sequence[Any], kind: type[P]) -> dict[Pair, tuple[P, ...]]:
-    """What `_by_pair_listed` gave."""
+def _pairs_from_list(entries: Sequence[Any], kind: type[P]) -> dict[Pair, tuple[P, ...]]:
+    """Read what `_pairs_to_list` wrote."""
     return {
         (int(one["pair"][0]), int(one["pair"][1])): tuple(kind(**found) for found in one["found"])
-        for one in listed
+        for one in entries
     }
 
 
-def _listed(one: ColumnMoments) -> dict[str, Any]:
+def _moments_to_dict(one: ColumnMoments) -> dict[str, Any]:
     arrays = {name: getattr(one, name) for name in _ARRAYS}
-    listed = {name: None if x is None else x.tolist() for name, x in arrays.items()}
-    return {name: getattr(one, name) for name in _NUMBERS} | listed
+    lists = {name: None if x is None else x.tolist() for name, x in arrays.items()}
+    return {name: getattr(one, name) for name in _NUMBERS} | lists
 
 
 def _check_pairs(
@@ -237,13 +237,13 @@ def _check_pairs(
         raise ValueError("names of other features")
 
 
-def _unlisted(content: Mapping[str, Any]) -> ColumnMoments:
-    left = dict(content)
-    arrays = {name: left.pop(name) for name in _ARRAYS}
+def _moments_from_dict(content: Mapping[str, Any]) -> ColumnMoments:
+    numbers = {name: value for name, value in content.items() if name not in _ARRAYS}
+    arrays = {name: content[name] for name in _ARRAYS}
     found = {name: None if x is None else np.array(x, float) for name, x in arrays.items()}
-    moments = ColumnMoments(**left, **found)  # type: ignore[arg-type]
-    numbers = moments.count, moments.exponent, moments.heaviness
-    if not all(type(one) in (int, float) and 0 < one <= _LARGEST for one in numbers):
+    moments = ColumnMoments(**numbers, **found)  # type: ignore[arg-type]
+    positive = moments.count, moments.exponent, moments.heaviness
+    if not all(type(one) in (int, float) and 0 < one <= _LARGEST for one in positive):
         raise ValueError("not numbers of rows")
     if any(found[name] is None for name in ("mean", "mean_error", "std_error")):
         raise ValueError("no means or errors")

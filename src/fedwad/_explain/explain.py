@@ -9,15 +9,15 @@ import numpy as np
 from fedwad._explain.classes import ClassPart
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.explanation import ClassShare, Dependence, Explanation
-from fedwad._explain.groups import Column, column_index, columns_of
-from fedwad._explain.parts import Known, Parts, parts_between
+from fedwad._explain.groups import Column, build_columns, column_index
+from fedwad._explain.parts import PairDistance, Parts, parts_between
 from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Correlation, Floats
 
-__all__ = ["assembled", "columns_with", "explain_pair", "known_evidence"]
+__all__ = ["build_explanation", "evidence_columns", "explain_pair", "require_evidence"]
 
 
-def known_evidence(evidence: Evidence | None, p: float) -> Evidence:
+def require_evidence(evidence: Evidence | None, p: float) -> Evidence:
     """The evidence; InputError if a result has none."""
     if evidence is not None:
         return evidence
@@ -28,37 +28,37 @@ def known_evidence(evidence: Evidence | None, p: float) -> Evidence:
     raise InputError("This result was saved without what explains it; compute it again.")
 
 
-def columns_with(evidence: Evidence, names: Sequence[str] | None = None) -> tuple[Column, ...]:
+def evidence_columns(evidence: Evidence, names: Sequence[str] | None = None) -> tuple[Column, ...]:
     """The columns of the evidence, with other names if some are given."""
     if names is None:
-        return columns_of(evidence.dimension, evidence.features, evidence.schema)
-    return columns_of(evidence.dimension, tuple(map(str, names)))
+        return build_columns(evidence.dimension, evidence.features, evidence.schema)
+    return build_columns(evidence.dimension, tuple(map(str, names)))
 
 
 def explain_pair(
     evidence: Evidence,
     indices: tuple[int, int],
     sites: tuple[str, str],
-    known: Known,
+    pair: PairDistance,
     names: Sequence[str] | None = None,
 ) -> Explanation:
     """Explain the distance between two sites, which have these indices in the evidence."""
-    columns = columns_with(evidence, names)
+    columns = evidence_columns(evidence, names)
     i, j = indices
-    return assembled(
+    return build_explanation(
         columns,
-        parts_between(evidence, columns, i, j, known),
+        parts_between(evidence, columns, i, j, pair),
         (evidence.moments[i], evidence.moments[j]),
         sites,
-        known.differs,
+        pair.differs,
         evidence.changed(i, j),
         evidence.correlations is not None,
-        _notes(evidence, i, j),
-        _classes(evidence.class_parts_of(i, j), columns, sites),
+        _list_unknowns(evidence, i, j),
+        _class_shares(evidence.class_parts_between(i, j), columns, sites),
     )
 
 
-def _classes(
+def _class_shares(
     found: Sequence[ClassPart], columns: Sequence[Column], sites: tuple[str, str]
 ) -> tuple[ClassShare, ...]:
     groups = column_index(columns)
@@ -70,7 +70,7 @@ def _classes(
     )
 
 
-def assembled(
+def build_explanation(
     columns: Sequence[Column],
     parts: Parts,
     moments: tuple[ColumnMoments, ColumnMoments],
@@ -81,12 +81,12 @@ def assembled(
     notes: Sequence[str] = (),
     classes: tuple[ClassShare, ...] = (),
 ) -> Explanation:
-    """Put the parts of columns into words and fractions."""
+    """The explanation that these parts of the columns give."""
     return Explanation(
         sites=sites,
         names=tuple(column.name for column in columns),
         kinds=tuple(column.kind for column in columns),
-        **_fractions(parts),
+        **_to_fractions(parts),
         significant=parts.significant,
         here=tuple(column.describe(moments[0]) for column in columns),
         there=tuple(column.describe(moments[1]) for column in columns),
@@ -98,18 +98,18 @@ def assembled(
     )
 
 
-def _fractions(parts: Parts) -> dict[str, Floats]:
+def _to_fractions(parts: Parts) -> dict[str, Floats]:
     """Parts as fractions of the whole, with standard errors."""
     excess = parts.excess
-    square, left = float(parts.square.sum()), float(excess.sum())
+    square_total, excess_total = float(parts.square.sum()), float(excess.sum())
     found = {
-        "share": parts.square / (square or 1.0),
+        "share": parts.square / (square_total or 1.0),
         "share_std": _fraction_std(parts.square, parts.square_std),
-        "excess": excess / (left or 1.0),
+        "excess": excess / (excess_total or 1.0),
         "excess_std": _fraction_std(excess, parts.excess_std),
     }
     for name in ("location", "scale", "rest"):
-        found[name] = getattr(parts, name) / (left or 1.0)
+        found[name] = getattr(parts, name) / (excess_total or 1.0)
     return {name: np.asarray(values) for name, values in found.items()}
 
 
@@ -124,25 +124,25 @@ def _fraction_std(values: Floats, stds: Floats) -> Floats:
 
 
 def _dependence(found: Sequence[Correlation], columns: Sequence[Column]) -> tuple[Dependence, ...]:
-    names = [name for column in columns for name in _feature_names(column)]
+    names = [
+        name
+        for column in columns
+        for name in ((column.name,) if column.entry is None else column.entry.encoded_names)
+    ]
     return tuple(
         Dependence(names[one.first], names[one.second], one.here, one.there, one.score)
         for one in found
     )
 
 
-def _feature_names(column: Column) -> tuple[str, ...]:
-    return (column.name,) if column.entry is None else column.entry.encoded_names
-
-
-def _notes(evidence: Evidence, i: int, j: int) -> list[str]:
-    """What is not known, in sentences."""
+def _list_unknowns(evidence: Evidence, i: int, j: int) -> list[str]:
+    """Sentences about what is not known."""
     found = []
     a, b = evidence.moments[i], evidence.moments[j]
-    spreads = a.std is not None and b.std is not None
-    if not spreads:
+    stds_known = a.std is not None and b.std is not None
+    if not stds_known:
         found.append("Spreads by column are not known, so only means are compared.")
-    if spreads and evidence.correlations is None:
+    if stds_known and evidence.correlations is None:
         found.append("Covariances are not known, so changed correlations would not show.")
     if a.noise is None and b.noise is None:
         found.append("Noise by column is not known, so the excess has means and spreads only.")

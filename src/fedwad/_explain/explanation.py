@@ -35,8 +35,11 @@ class Dependence:
 
 @dataclass(frozen=True)
 class ClassShare:
-    """One class of labelled data: its site, its number there (names of labels are not sent), its
-    part of the rows, its part of the squared distance, and the column that makes most of that."""
+    """One class of labelled data: its site, and its number there; names of labels are not sent.
+
+    `weight` is its part of the rows, `share` its part of the squared distance, and `column` the one
+    that makes most of that.
+    """
 
     site: str
     number: int
@@ -122,8 +125,8 @@ class Explanation:
     @property
     def only_dependence(self) -> bool:
         """Whether the columns by themselves agree and only their dependence differs."""
-        own = float((self.location + self.scale).sum())
-        return bool(self.dependence) and own < 0.5 * float(self.excess.sum())
+        by_column = float((self.location + self.scale).sum())
+        return bool(self.dependence) and by_column < 0.5 * float(self.excess.sum())
 
     @property
     def text(self) -> str:
@@ -166,7 +169,7 @@ class Explanation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each column, the largest excess first, as a pandas DataFrame."""
-        rows = [dict(row) for row in self.records()]
+        rows = self.records()
         for row in rows:
             here, there = row.pop("here"), row.pop("there")
             for key in ("mean", "std", "missing"):

@@ -13,7 +13,7 @@ from fedwad.errors import InputError
 from fedwad.ot import ColumnMoments, Floats
 from fedwad.tables import Schema, SchemaColumn
 
-__all__ = ["Column", "column_index", "columns_of"]
+__all__ = ["Column", "build_columns", "column_index"]
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class Column:
         if self.is_category:
             return {level: min(max(fraction, 0.0), 1.0) for level, fraction in found.items()}
         if std is not None and self.kind == "number":
-            spread = _own_std(self.entry, mean, std)
+            spread = _present_std(self.entry, mean, std)
             found = {"mean": found.pop("mean"), "std": spread} | found
         return found
 
 
-def _own_std(entry: SchemaColumn, mean: Floats, std: Floats) -> float:
+def _present_std(entry: SchemaColumn, mean: Floats, std: Floats) -> float:
     """The standard deviation of the values that are present, in the column's units."""
     present = 1.0 - (float(mean[1]) if entry.missing == "indicator" else 0.0)
     if present <= 0:
         return math.nan
-    second = (float(std[0]) ** 2 + float(mean[0]) ** 2) / present
-    return entry.scale * math.sqrt(max(second - (float(mean[0]) / present) ** 2, 0.0))
+    second_moment = (float(std[0]) ** 2 + float(mean[0]) ** 2) / present
+    return entry.scale * math.sqrt(max(second_moment - (float(mean[0]) / present) ** 2, 0.0))
 
 
-def columns_of(
+def build_columns(
     dimension: int, features: Sequence[str] | None = None, schema: Schema | None = None
 ) -> tuple[Column, ...]:
     """The columns behind the features of a distance; numbered from 1 where nothing names them."""
@@ -76,7 +76,8 @@ def columns_of(
                 " the schema that the sites used."
             )
         return tuple(
-            _column(entry, schema.feature_slice(entry.name)) for entry in schema.compared_columns
+            _build_column(entry, schema.feature_slice(entry.name))
+            for entry in schema.compared_columns
         )
     names = [f"column {k + 1}" for k in range(dimension)] if features is None else list(features)
     if len(names) != dimension:
@@ -88,7 +89,7 @@ def columns_of(
     )
 
 
-def _column(entry: SchemaColumn, feature_slice: slice) -> Column:
+def _build_column(entry: SchemaColumn, feature_slice: slice) -> Column:
     if entry.kind == "category":
         on_values = (entry.on_value,) * entry.width
     else:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._explain.column_changes import ColumnChanges, by_column, column_changes
+from fedwad._explain.column_changes import ColumnChanges, column_changes, sum_by_column
 from fedwad._explain.evidence import Evidence
 from fedwad._explain.groups import Column, column_index
 from fedwad.ot import ColumnMoments, Correlation, Floats
 
-__all__ = ["Known", "Parts", "parts_between", "parts_of"]
+__all__ = ["PairDistance", "Parts", "compute_parts", "parts_between"]
 
 _ROUGH = 0.05  # smallest relative error of a column's noise
 _MANY = 8  # columns from which that error is estimated by their median
@@ -23,22 +23,26 @@ _FAR = 10.0  # largest ratio of spreads to which noise is scaled
 _ORDINARY = 1e-60, 1e60  # lengths whose fourth powers can be stored
 _MEASURED = 0.9  # weight of measured noise where all of a distance is noise
 _ATTENUATED = 2.0  # largest factor by which noise can lower a difference of shape
-_MINOR = 0.1  # of the squared distance between populations, below which a rest is not shared out
+_MINOR = 0.1  # part of the squared distance between populations below which a rest does not count
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a pair as a whole: its distances, whether it differs beyond chance, and the
-    lower end of the interval of the distance between the populations."""
+class PairDistance:
+    """The distance of a pair of sites: between the samples and between the populations.
+
+    `differs` says whether that is more than chance explains, and `population_lower` is the lower
+    end of the interval of `population`.
+    """
 
     value: float
     population: float | None = None
     differs: bool | None = None
-    least: float = 0.0
+    population_lower: float = 0.0
 
-    def in_unit(self, unit: float) -> Known:
+    def rescaled(self, unit: float) -> PairDistance:
         population = None if self.population is None else self.population / unit
-        return Known(self.value / unit, population, self.differs, self.least / unit)
+        lower = self.population_lower / unit
+        return PairDistance(self.value / unit, population, self.differs, lower)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,45 +73,44 @@ class Parts:
 
 
 def parts_between(
-    evidence: Evidence, columns: Sequence[Column], i: int, j: int, known: Known
+    evidence: Evidence, columns: Sequence[Column], i: int, j: int, pair: PairDistance
 ) -> Parts:
     """Parts of all columns between the sites at two indices of the evidence."""
     a, b = evidence.moments[i], evidence.moments[j]
     square, changed = evidence.squares.get((min(i, j), max(i, j))), evidence.changed(i, j)
-    unit = _unit(a, b)
+    unit = _choose_unit(a, b)
     if unit != 1:
-        a, b, known = _in_unit(a, unit), _in_unit(b, unit), known.in_unit(unit)
+        a, b, pair = _rescale(a, unit), _rescale(b, unit), pair.rescaled(unit)
         square = None if square is None else square / unit / unit
         changed = tuple(replace(one, square=one.square / unit / unit) for one in changed)
-    return parts_of(columns, a, b, square, changed, known)
+    return compute_parts(columns, a, b, square, changed, pair)
 
 
-def _unit(a: ColumnMoments, b: ColumnMoments) -> float:
-    """A unit of length in which fourth powers of changes can be stored; 1 unless they are huge or
-    tiny."""
+def _choose_unit(a: ColumnMoments, b: ColumnMoments) -> float:
+    """A unit of length in which fourth powers of changes can be stored, mostly 1."""
     lengths = [np.abs(a.mean - b.mean), np.sqrt(a.mean_error), np.sqrt(b.mean_error)]
     largest = max(float(length.max()) for length in lengths)
     return 1.0 if largest == 0 or _ORDINARY[0] < largest < _ORDINARY[1] else largest
 
 
-def _in_unit(one: ColumnMoments, unit: float) -> ColumnMoments:
+def _rescale(moments: ColumnMoments, unit: float) -> ColumnMoments:
     return replace(
-        one,
-        mean=one.mean / unit,
-        std=None if one.std is None else one.std / unit,
-        mean_error=one.mean_error / unit / unit,
-        std_error=one.std_error / unit / unit,
-        noise=None if one.noise is None else one.noise / unit / unit,
+        moments,
+        mean=moments.mean / unit,
+        std=None if moments.std is None else moments.std / unit,
+        mean_error=moments.mean_error / unit / unit,
+        std_error=moments.std_error / unit / unit,
+        noise=None if moments.noise is None else moments.noise / unit / unit,
     )
 
 
-def parts_of(
+def compute_parts(
     columns: Sequence[Column],
     a: ColumnMoments,
     b: ColumnMoments,
     square: Floats | None,
     correlations: Sequence[Correlation],
-    known: Known,
+    pair: PairDistance,
 ) -> Parts:
     """Parts of all columns between two sites.
 
@@ -118,42 +121,42 @@ def parts_of(
     """
     changed = column_changes(columns, a, b)
     noise = _noise(columns, a, b)
-    inside = np.maximum(noise - changed.null, 0.0)  # noise of neither mean nor spread
-    expected = changed.raw.sum(axis=1) + inside
-    whole = expected if square is None else by_column(columns, square)
+    other_noise = np.maximum(noise - changed.null, 0.0)  # neither of means nor of spreads
+    expected = changed.raw.sum(axis=1) + other_noise
+    plan_parts = expected if square is None else sum_by_column(columns, square)
     location, scale = changed.significant_change.T
-    dependence = _dependence(columns, correlations)
-    surplus, error = _surplus(changed, whole, inside, known)
-    remainder = _remainder(changed, location + scale + dependence, known)
-    weak = _weak(changed, remainder, (location + scale + dependence).any(), known)
+    dependence = _dependence_parts(columns, correlations)
+    surplus, error = _surplus(changed, plan_parts, other_noise, pair)
+    remainder = _remainder(changed, location + scale + dependence, pair)
+    weak = _weak_changes(changed, remainder, (location + scale + dependence).any(), pair)
     location, scale = location + weak[:, 0], scale + weak[:, 1]
-    rest, clear = _distributed(remainder - float(weak.sum()), surplus, error)
+    rest, is_clear = _distribute(remainder - float(weak.sum()), surplus, error)
     rest = rest + dependence
-    counted = np.where(location + scale > 0, changed.variance, 0.0)
+    counted_variance = np.where(location + scale > 0, changed.variance, 0.0)
     return Parts(
-        square=_blended(whole, expected, noise, known),
+        square=_blend(plan_parts, expected, noise, pair),
         noise=noise,
         location=location,
         scale=scale,
         rest=rest,
         square_std=np.sqrt(changed.variance + error**2),
-        excess_std=np.sqrt(counted + np.where(rest > 0, error**2, 0.0)),
-        significant=changed.significant | clear | (dependence > 0),
+        excess_std=np.sqrt(counted_variance + np.where(rest > 0, error**2, 0.0)),
+        significant=changed.significant | is_clear | (dependence > 0),
     )
 
 
 def _noise(columns: Sequence[Column], a: ColumnMoments, b: ColumnMoments) -> Floats:
-    """The geometric mean of what both sites measured, feature by feature; zeros if unknown.
+    """The noise of each column: the geometric mean of both sites' by feature; zeros if unknown.
 
     Noise grows with the variance, so what one site alone measured is scaled by both spreads.
     """
     first, second = a.noise_beside(b.count), b.noise_beside(a.count)
     if first is not None and second is not None:
-        return by_column(columns, np.sqrt(first * second))
+        return sum_by_column(columns, np.sqrt(first * second))
     if first is not None:
-        return by_column(columns, first * _spread_ratio(b, a))
+        return sum_by_column(columns, first * _spread_ratio(b, a))
     if second is not None:
-        return by_column(columns, second * _spread_ratio(a, b))
+        return sum_by_column(columns, second * _spread_ratio(a, b))
     return np.zeros(len(columns))
 
 
@@ -165,74 +168,77 @@ def _spread_ratio(one: ColumnMoments, other: ColumnMoments) -> Floats:
     return np.minimum(np.where(known, one.std / np.where(known, other.std, 1.0), 1.0), _FAR)
 
 
-def _blended(whole: Floats, expected: Floats, noise: Floats, known: Known) -> Floats:
+def _blend(plan_parts: Floats, expected: Floats, noise: Floats, pair: PairDistance) -> Floats:
     """Parts of the squared distance between the samples, from a plan and from measured noise.
 
     A plan between synthetic samples has the noise of the summary's model. The larger the part of
     noise in a distance, the more weight has the noise that sites measured on their own rows.
     """
-    total, other, square = float(whole.sum()), float(expected.sum()), known.value**2
+    total, other, square = float(plan_parts.sum()), float(expected.sum()), pair.value**2
     if not (noise.any() and total > 0 and other > 0 and square > 0):
-        return whole
+        return plan_parts
     weight = _MEASURED * min(1.0, float(noise.sum()) / square) ** 0.5
-    return np.asarray(square * ((1 - weight) * whole / total + weight * expected / other))
+    return np.asarray(square * ((1 - weight) * plan_parts / total + weight * expected / other))
 
 
-def _dependence(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:
+def _dependence_parts(columns: Sequence[Column], correlations: Sequence[Correlation]) -> Floats:
     """What changed correlations add to the columns, each of which counts in one pair only."""
-    groups, found = column_index(columns), np.zeros(len(columns))
-    for one in correlations:
-        both = [int(groups[one.first]), int(groups[one.second])]
-        if not found[both].any():
-            found[both] = one.square / 2
-    return found
+    groups, parts = column_index(columns), np.zeros(len(columns))
+    for correlation in correlations:
+        two = [int(groups[correlation.first]), int(groups[correlation.second])]
+        if not parts[two].any():
+            parts[two] = correlation.square / 2
+    return parts
 
 
 def _surplus(
-    changed: ColumnChanges, whole: Floats, inside: Floats, known: Known
+    changed: ColumnChanges, plan_parts: Floats, other_noise: Floats, pair: PairDistance
 ) -> tuple[Floats, Floats]:
-    """The part of each column in the plan minus its changes and its noise, and the error of
-    that."""
-    total = float(whole.sum())
-    if not inside.any() or not (total > 0 and known.value > 0):
-        return np.zeros(len(whole)), _ROUGH * inside
-    surplus = whole * known.value**2 / total - changed.raw.sum(axis=1) - inside
-    ratios = np.abs(surplus[inside > 0] / inside[inside > 0])
+    """What the plan has beyond changes and noise, by column, and its standard error."""
+    total = float(plan_parts.sum())
+    if not other_noise.any() or not (total > 0 and pair.value > 0):
+        return np.zeros(len(plan_parts)), _ROUGH * other_noise
+    surplus = plan_parts * pair.value**2 / total - changed.raw.sum(axis=1) - other_noise
+    ratios = np.abs(surplus[other_noise > 0] / other_noise[other_noise > 0])
     rough = _ROUGH if len(ratios) < _MANY else max(_ROUGH, 1.4826 * float(np.median(ratios)))
-    return surplus, rough * np.maximum(inside, float(inside.mean()))
+    return surplus, rough * np.maximum(other_noise, float(other_noise.mean()))
 
 
-def _remainder(changed: ColumnChanges, explained: Floats, known: Known) -> float:
+def _remainder(changed: ColumnChanges, explained: Floats, pair: PairDistance) -> float:
     """What the columns do not explain of the squared distance between the populations."""
-    if not known.population or not known.differs:
+    if not pair.population or not pair.differs:
         return 0.0
-    square = known.population**2
-    if 0 < known.least**2 <= float(explained.sum()):
+    square = pair.population**2
+    if 0 < pair.population_lower**2 <= float(explained.sum()):
         return 0.0  # the explained part lies within the interval
     remainder = square - float(explained.sum())
     error = np.sqrt(float(np.where(explained > 0, 0.0, changed.variance).sum()))
     return remainder if remainder > max(_MINOR * square, _SURE * error) else 0.0
 
 
-def _weak(changed: ColumnChanges, remainder: float, some: bool, known: Known) -> Floats:
-    """Changes that are not significant one by one, (K, 2); they count if the sites differ as a
-    whole and significant changes do not explain that."""
+def _weak_changes(
+    changed: ColumnChanges, remainder: float, any_significant: bool, pair: PairDistance
+) -> Floats:
+    """Changes that are not significant one by one, (K, 2).
+
+    They count if the sites differ as a whole and significant changes do not explain that.
+    """
     small = np.maximum(changed.unbiased - changed.significant_change, 0.0)
     total = float(small.sum())
     if total > 0 and remainder > 0:
         return np.asarray(small * min(1.0, remainder / total))
-    return small if known.differs and not some else np.zeros_like(small)
+    return small if pair.differs and not any_significant else np.zeros_like(small)
 
 
-def _distributed(
+def _distribute(
     remainder: float, surplus: Floats, error: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """The remainder in proportion to each column's clear surplus, and which columns have one."""
-    clear = (surplus > _CLEAR * error) & (surplus > 0)
-    weights = np.where(clear, surplus, 0.0)
+    is_clear = (surplus > _CLEAR * error) & (surplus > 0)
+    weights = np.where(is_clear, surplus, 0.0)
     if weights.sum() < remainder / _ATTENUATED:
         weights = np.maximum(surplus, 0.0)
     total = float(weights.sum())
     if not (remainder > 0 and total > 0):
         return np.zeros(len(surplus)), np.zeros(len(surplus), dtype=bool)
-    return min(remainder, _ATTENUATED * total) * weights / total, clear & (weights > 0)
+    return min(remainder, _ATTENUATED * total) * weights / total, is_clear & (weights > 0)

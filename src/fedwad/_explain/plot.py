@@ -23,7 +23,7 @@ __all__ = ["draw", "write_figure"]
 
 _ENDINGS = (".png", ".svg", ".pdf")
 _COLOURS = {"location": "#1f6f8b", "scale": "#e0a458", "rest": "#7a5195"}
-_WORDS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
+_LABELS = {"location": "mean or frequency", "scale": "spread", "rest": "rest"}
 _GREY = "#bbbbbb"
 
 
@@ -35,24 +35,24 @@ def draw(e: Explanation, path: Any, max_columns: int, shape: tuple[int, ...] | N
     height = 3.6 if shape is not None else 1.2 + 0.32 * len(shown)
     figure = Figure(figsize=(7.2, height), layout="constrained")
     if shape is None:
-        _bars(figure, e, shown)
+        _draw_bars(figure, e, shown)
     else:
-        _images(figure, e, shape)
+        _draw_images(figure, e, shape)
     if path is not None:
         write_figure(figure, path)
     return figure
 
 
-def _bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
+def _draw_bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
     axes = figure.subplots()
     rows = np.arange(len(shown))[::-1]
-    some = bool(e.excess.any())
+    any_excess = bool(e.excess.any())
     start = np.zeros(len(shown))
-    for part, colour in _COLOURS.items() if some else ():
+    for part, colour in _COLOURS.items() if any_excess else ():
         widths = getattr(e, part)[list(shown)]
-        axes.barh(rows, widths, left=start, color=colour, label=_WORDS[part])
+        axes.barh(rows, widths, left=start, color=colour, label=_LABELS[part])
         start = start + widths
-    if some:
+    if any_excess:
         errors = e.excess_std[list(shown)]
         axes.errorbar(start, rows, xerr=errors, fmt="none", ecolor="#444444", elinewidth=1)
         axes.legend(fontsize=8, frameon=False, loc="lower right")
@@ -64,13 +64,13 @@ def _bars(figure: Figure, e: Explanation, shown: tuple[int, ...]) -> None:
     for row, end, k in zip(rows, start, shown, strict=True):
         words = change_in_words(e, k) if e.significant[k] else ""
         axes.annotate(f"  {words}", (end + e.excess_std[k], row), va="center", fontsize=7)
-    what = "the excess" if some else "the squared distance between samples (all within noise)"
+    what = "the excess" if any_excess else "the squared distance between samples (all within noise)"
     axes.set(xlabel=f"part of {what}", title=f"{e.sites[0]} and {e.sites[1]}")
-    axes.set_xlim(0, 1.05 * max(float(start.max()), float(e.share.max()), 0.01) + 0.3 * some)
+    axes.set_xlim(0, 1.05 * max(float(start.max()), float(e.share.max()), 0.01) + 0.3 * any_excess)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _images(figure: Figure, e: Explanation, shape: tuple[int, ...]) -> None:
+def _draw_images(figure: Figure, e: Explanation, shape: tuple[int, ...]) -> None:
     try:
         rows, cols, *channels = (check_integer(size, "shape") for size in shape)
     except (TypeError, ValueError):

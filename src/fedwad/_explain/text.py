@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["change_in_words", "html", "percent", "sentences"]
 
 _MAX_NAMED = 3
-_NOTABLE = 1.2
+_NOTABLE_RATIO = 1.2
 _MISSING = "missing"
 
 
@@ -23,31 +23,36 @@ def sentences(e: Explanation) -> str:
     a, b = e.sites
     causes = e.causes
     if e.only_dependence:
-        found = [_agreement(e), *(_pair(e, k) for k in range(min(_MAX_NAMED, len(e.dependence))))]
+        found = [
+            _dependence_sentence(e),
+            *(_correlation_sentence(e, k) for k in range(min(_MAX_NAMED, len(e.dependence)))),
+        ]
         return " ".join([*found, *e.notes])
     if not causes:
-        return " ".join([_nothing(e), *e.notes])
+        return " ".join([_no_cause_sentence(e), *e.notes])
     indices = [e.names.index(name) for name in causes[:_MAX_NAMED]]
-    listed = "; ".join(_cause(e, k) for k in indices)
+    causes_listed = "; ".join(_cause_in_words(e, k) for k in indices)
     more = len(causes) - len(indices)
     rest = f"; and {more} more column{'s' if more > 1 else ''}" if more else ""
-    return " ".join([f"{a} and {b} differ in {listed}{rest}.", *_classes(e), *e.notes])
+    first = f"{a} and {b} differ in {causes_listed}{rest}."
+    return " ".join([first, *_class_sentences(e), *e.notes])
 
 
-def _classes(e: Explanation) -> list[str]:
+def _class_sentences(e: Explanation) -> list[str]:
     """The class of each site that carries more of the distance than of the rows, if one does."""
     found = []
     for site in e.sites:
-        own = [one for one in e.classes if one.site == site]
-        if len(own) > 1 and own[0].share > _NOTABLE * own[0].weight:
+        classes = [one for one in e.classes if one.site == site]
+        if len(classes) > 1 and classes[0].share > _NOTABLE_RATIO * classes[0].weight:
+            top = classes[0]
             found.append(
-                f"Class {own[0].number} of {site} has {percent(own[0].weight)} of its rows and"
-                f" {percent(own[0].share)} of the distance, mostly in {own[0].column}."
+                f"Class {top.number} of {site} has {percent(top.weight)} of its rows and"
+                f" {percent(top.share)} of the distance, mostly in {top.column}."
             )
     return found
 
 
-def _nothing(e: Explanation) -> str:
+def _no_cause_sentence(e: Explanation) -> str:
     a, b = e.sites
     if not e.share.any():
         return f"{a} and {b} have the same data."
@@ -59,13 +64,13 @@ def _nothing(e: Explanation) -> str:
     return f"No column of {a} and {b} differs by more than chance explains."
 
 
-def _agreement(e: Explanation) -> str:
+def _dependence_sentence(e: Explanation) -> str:
     a, b = e.sites
     how = "only" if not (e.location + e.scale).any() else "mainly"
     return f"{a} and {b} differ {how} in how columns depend on each other, not in each by itself."
 
 
-def _pair(e: Explanation, k: int) -> str:
+def _correlation_sentence(e: Explanation, k: int) -> str:
     one = e.dependence[k]
     return (
         f"The correlation of {one.first} and {one.second} is {one.here:.2f} at {e.sites[0]} and"
@@ -73,7 +78,7 @@ def _pair(e: Explanation, k: int) -> str:
     )
 
 
-def _cause(e: Explanation, k: int) -> str:
+def _cause_in_words(e: Explanation, k: int) -> str:
     change = change_in_words(e, k)
     return f"{e.names[k]} ({percent(float(e.excess[k]))}{': ' + change if change else ''})"
 
@@ -82,16 +87,18 @@ def change_in_words(e: Explanation, k: int) -> str:
     """The change of one column in its own units, such as "mean 233 and 0"."""
     here, there = e.here[k], e.there[k]
     if e.kinds[k] == "category":
-        listed = e.levels(e.names[k])[:2]
-        return ", ".join(f"{name}: {percent(p)} and {percent(q)}" for name, p, q in listed)
+        levels = e.levels(e.names[k])[:2]
+        return ", ".join(f"{name}: {percent(p)} and {percent(q)}" for name, p, q in levels)
     parts = []
     if e.kinds[k] == "boolean":
         parts.append(f"true in {percent(here['mean'])} and {percent(there['mean'])}")
     elif e.location[k] >= e.scale[k] or "std" not in here or "std" not in there:
         kind = e.kinds[k]
-        parts.append(f"mean {_mean(here['mean'], kind)} and {_mean(there['mean'], kind)}")
+        parts.append(
+            f"mean {_mean_in_words(here['mean'], kind)} and {_mean_in_words(there['mean'], kind)}"
+        )
     else:
-        parts.append(f"std {_number(here['std'])} and {_number(there['std'])}")
+        parts.append(f"std {_number_in_words(here['std'])} and {_number_in_words(there['std'])}")
     if _changed_missing(here, there):
         parts.append(f"missing: {percent(here[_MISSING])} and {percent(there[_MISSING])}")
     return ", ".join(parts)
@@ -101,12 +108,12 @@ def _changed_missing(here: Mapping[str, float], there: Mapping[str, float]) -> b
     return _MISSING in here and _MISSING in there and abs(here[_MISSING] - there[_MISSING]) > 0.02
 
 
-def _mean(value: float, kind: str) -> str:
+def _mean_in_words(value: float, kind: str) -> str:
     day = format_day(value) if kind == "date" else None
-    return day or _number(value)
+    return day or _number_in_words(value)
 
 
-def _number(value: float) -> str:
+def _number_in_words(value: float) -> str:
     return "unknown" if value != value else f"{value:.4g}"
 
 
@@ -128,15 +135,15 @@ def html(e: Explanation) -> str:
         style = "" if e.significant[k] else ' style="color:#888"'
         excess = f"{percent(float(e.excess[k]))} ± {percent(float(e.excess_std[k]))}"
         cells = [e.names[k], excess, percent(float(e.share[k]))]
-        cells += [_site(e, k, where) for where in (e.here, e.there)]
+        cells += [_site_in_words(e, k, where) for where in (e.here, e.there)]
         cells.append(_kinds_of_change(e, k))
-        listed = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        rows.append(f"<tr{style}>{listed}</tr>")
+        row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        rows.append(f"<tr{style}>{row}</tr>")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     return f"<p>{escape(e.text)}</p>{table}"
 
 
-def _site(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str:
+def _site_in_words(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str:
     values = where[k]
     if e.kinds[k] == "category":
         top = sorted(values.items(), key=lambda item: -item[1])[:3]
@@ -144,10 +151,10 @@ def _site(e: Explanation, k: int, where: tuple[Mapping[str, float], ...]) -> str
     if e.kinds[k] == "boolean":
         return percent(values["mean"])
     unit = " days" if e.kinds[k] == "date" else ""
-    spread = f" ± {_number(values['std'])}{unit}" if "std" in values else ""
-    lost = values.get(_MISSING, 0.0)
-    missing = f", {percent(lost)} missing" if lost > 0 else ""
-    return f"{_mean(values['mean'], e.kinds[k])}{spread}{missing}"
+    spread = f" ± {_number_in_words(values['std'])}{unit}" if "std" in values else ""
+    missing_share = values.get(_MISSING, 0.0)
+    missing = f", {percent(missing_share)} missing" if missing_share > 0 else ""
+    return f"{_mean_in_words(values['mean'], e.kinds[k])}{spread}{missing}"
 
 
 def _kinds_of_change(e: Explanation, k: int) -> str:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fedwad._checks import format_value
 from fedwad._explain.clusters import explain_clusters
 from fedwad._explain.evidence import Evidence
-from fedwad._explain.explain import explain_pair, known_evidence
+from fedwad._explain.explain import explain_pair, require_evidence
 from fedwad._explain.explanation import Explanation
-from fedwad._explain.parts import Known
+from fedwad._explain.parts import PairDistance
 from fedwad.errors import InputError
 from fedwad.ot import Floats
 
@@ -44,7 +44,7 @@ class ExplainedMatrix:
         a, b : names of sites
         names : names of the columns, where the sites' data have none
         """
-        evidence = known_evidence(self.evidence, self.p)
+        evidence = require_evidence(self.evidence, self.p)
         asked = [self._index(one) for one in (a, b) if one is not None]
         if len(asked) == 2:
             return self._explain(evidence, asked[0], asked[1], names)
@@ -69,8 +69,8 @@ class ExplainedMatrix:
         labels : one for each site, such as `m.cluster(3)`
         names : names of the columns, where the sites' data have none
         """
-        evidence = known_evidence(self.evidence, self.p)
-        return explain_clusters(evidence, self.sites, labels, self._known, names)
+        evidence = require_evidence(self.evidence, self.p)
+        return explain_clusters(evidence, self.sites, labels, self._pair_distance, names)
 
     def _explain(
         self, evidence: Evidence, i: int, j: int, names: Sequence[str] | None
@@ -78,17 +78,16 @@ class ExplainedMatrix:
         if i == j:
             raise InputError(f"'{self.sites[i]}' is named twice; name two different sites.")
         sites = self.sites[i], self.sites[j]
-        return explain_pair(evidence, (i, j), sites, self._known(i, j), names)
+        return explain_pair(evidence, (i, j), sites, self._pair_distance(i, j), names)
 
-    def _known(self, i: int, j: int) -> Known:
-        """Return what is known of a pair as a whole."""
+    def _pair_distance(self, i: int, j: int) -> PairDistance:
         value = float(self.value[i, j])
         if self.population is None or self.population_interval is None:
-            return Known(value)
+            return PairDistance(value)
         population, low = float(self.population[i, j]), float(self.population_interval[0][i, j])
         if np.isnan(population):
-            return Known(value)
-        return Known(value, population, low > 0, low)
+            return PairDistance(value)
+        return PairDistance(value, population, low > 0, low)
 
     def _index(self, name: str) -> int:
         if not isinstance(name, str) or name not in self.sites:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fedwad._explain.dominant import dominance
+from fedwad._explain.dominant import describe_dominant
 from fedwad._explain.evidence import Evidence
 from fedwad.cli.console import print_text, use_option_names
 from fedwad.federation import Dataset
@@ -20,7 +20,7 @@ _ALMOST_ALL = 0.9
 
 def warn_dominant_column(evidence: Evidence | None) -> None:
     """Print a warning if one named column makes nearly all of the squared distances."""
-    found = dominance(evidence)
+    found = describe_dominant(evidence)
     if found is not None:
         print_text(f"Warning: {use_option_names(found)}")
 
