@@ -19,7 +19,7 @@ from fedwad._coreset.result import CoresetResult, CoresetRound
 from fedwad._coreset.seeding import ask_moments, ask_summaries, seed_atoms
 from fedwad._coreset.task import CoresetTask
 from fedwad._coreset.union import Ask, UnionSolver
-from fedwad._distance.run import pooled_start
+from fedwad._distance.run import draw_support
 from fedwad.federation import AtomsRequest, CellSums, MeteredFederation, Moments
 from fedwad.methods import DirectCoreset, FedWaDCoreset, SummaryCoreset, UnionCoreset
 from fedwad.ot import Measure
@@ -74,7 +74,7 @@ def by_epochs(
     start = seed_atoms(metered, task.names, task.size, method.init, "equal", task.seed, moments)
     rng = np.random.default_rng([task.seed, 2])
     support = method.support if isinstance(method, FedWaDCoreset) else 2
-    fill = pooled_start(moments, max(support, 2), rng)
+    fill = draw_support(moments, max(support, 2), rng)
     options = EpochOptions(
         epochs=method.rounds,
         clients_per_epoch=method.clients_per_round,

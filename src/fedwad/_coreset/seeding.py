@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from fedwad._coreset.union import UnionSolver
-from fedwad._distance.run import pooled_start
+from fedwad._distance.run import draw_support
 from fedwad.errors import FederationError, InputError, PolicyError
 from fedwad.federation import (
     AtomsRequest,
@@ -160,7 +160,7 @@ def synthetic_union(summaries: dict[str, Summary], size: int, seed: int) -> Meas
 
 
 def _from_moments(moments: Sequence[Moments], size: int, seed: int) -> Seed:
-    drawn = pooled_start(moments, size, np.random.default_rng(seed))
+    drawn = draw_support(moments, size, np.random.default_rng(seed))
     return Seed(np.array(drawn.points), np.zeros(size), "moments")
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_choice, check_flag, check_integer
-from fedwad._distance.from_summaries import by_release, by_summary
+from fedwad._distance.from_summaries import estimate_from_releases, estimate_from_summaries
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import Round
-from fedwad._distance.run import by_rounds
+from fedwad._distance.run import run_fedwad
 from fedwad._distance.task import DistanceTask
 from fedwad._explain.dominant import warn_dominant
 from fedwad._options import Method, resolve
@@ -102,12 +102,12 @@ def distance(
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(first.federation, guarantee)
-            result = by_release(metered, task, guarantee)
+            result = estimate_from_releases(metered, task, guarantee)
         elif isinstance(chosen_method, FedWaD):
-            result = by_rounds(metered, task, chosen_method, callback)
+            result = run_fedwad(metered, task, chosen_method, callback)
         else:
             assert isinstance(chosen_method, Summary)  # noqa: S101
-            result = by_summary(metered, task, chosen_method)
+            result = estimate_from_summaries(metered, task, chosen_method)
     warn_dominant(result.evidence)
     return result
 

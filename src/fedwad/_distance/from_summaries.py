@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad._distance.chance import with_chance
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.task import DistanceTask
 from fedwad.federation import (
@@ -19,30 +18,27 @@ from fedwad.methods import Summary
 from fedwad.ot import Floats, estimate, synthetic_distance
 from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
-__all__ = ["by_release", "by_summary"]
+__all__ = ["estimate_from_releases", "estimate_from_summaries"]
 
 
-def by_summary(metered: MeteredFederation, task: DistanceTask, method: Summary) -> DistanceResult:
+def estimate_from_summaries(
+    metered: MeteredFederation, task: DistanceTask, method: Summary
+) -> DistanceResult:
     """Ask each site for one summary and estimate the distance from the two."""
     request = SummaryRequest(
         method.cells, method.covariance_type, task.p, task.seed, task.class_statistics
     )
     replies = metered.ask(dict.fromkeys(task.sites, request), SummaryReply)
-    a, b = (replies[name].summary for name in task.sites)
-    check_same_features(dict(zip(task.sites, (a.dimension, b.dimension), strict=True)))
-    found = estimate(a, b, task.p, task.seed)
-    calibrations = [replies[name].calibration for name in task.sites]
-    return task.result(
-        **with_chance(found, *(replies[name] for name in task.sites)),
-        evidence=task.evidence(metered, [a, b], calibrations, found.columns),
-        traffic=metered.traffic,
-        rows=(a.count, b.count),
-        covariance_types=(a.covariance_type, b.covariance_type),
-        min_cell_size=min(a.min_cell_size, b.min_cell_size),
-    )
+    check_same_features({name: replies[name].summary.dimension for name in task.sites})
+    mu, nu = (replies[name] for name in task.sites)
+    found = estimate(mu.summary, nu.summary, task.p, task.seed)
+    names = metered.features, metered.schema
+    return task.result_from(found, mu, nu, names, traffic=metered.traffic)
 
 
-def by_release(metered: MeteredFederation, task: DistanceTask, guarantee: DP) -> DistanceResult:
+def estimate_from_releases(
+    metered: MeteredFederation, task: DistanceTask, guarantee: DP
+) -> DistanceResult:
     """Ask each site for one noisy release and estimate the distance from the two."""
     replies = metered.ask(dict.fromkeys(task.sites, PrivateRequest.of(guarantee)), PrivateReply)
     check_same_features({name: len(replies[name].mean) for name in task.sites})
@@ -52,14 +48,13 @@ def by_release(metered: MeteredFederation, task: DistanceTask, guarantee: DP) ->
     value = synthetic_distance(summaries[0], summaries[1], 2.0, task.seed, columns=columns)
     found = noise_effect(denoised, task.seed).corrected(np.full((2, 2), value))
     value, lower, upper = (float(table[0, 1]) for table in found)
+    names, noises = (metered.features, metered.schema), [one.feature_noise for one in denoised]
     return task.result(
         value=value,
         lower=lower,
         upper=upper,
         noise=float(sampling_noise(denoised, task.seed)[0, 1]),
-        evidence=task.evidence(
-            metered, summaries, (), columns.get((0, 1)), [one.feature_noise for one in denoised]
-        ),
+        evidence=task.evidence(names, summaries, (), columns.get((0, 1)), noises),
         traffic=metered.traffic,
         covariance_types=("full", "full"),
         privacy=guarantee.to_dict(),

@@ -18,7 +18,7 @@ from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import MeteredFederation, Traffic
 from fedwad.ot import block_moments
-from fedwad.ot import permutation_test as permute
+from fedwad.ot import permutation_test as run_permutation_test
 
 __all__ = ["PermutationTestResult", "permutation_test"]
 
@@ -158,11 +158,10 @@ def permutation_test(
     with single_threaded_blas():
         replies = ask_blocks(metered, names)
         blocks_of_both = [replies[name] for name in names]
-        test = (
-            permute(blocks_of_both, seed=seed)
-            if blocks is None
-            else permute(blocks_of_both, _PERMUTATIONS, seed, blocks)
-        )
+        if blocks is None:
+            test = run_permutation_test(blocks_of_both, seed=seed)
+        else:
+            test = run_permutation_test(blocks_of_both, _PERMUTATIONS, seed, blocks)
     return PermutationTestResult(
         pvalue=test.pvalue,
         statistic=test.statistic,

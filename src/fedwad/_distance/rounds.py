@@ -61,15 +61,15 @@ class FedWaDLoop:
         self.run = os.urandom(8).hex()
         self.history: list[Round] = []
         self._rng = np.random.default_rng(0) if rng is None else rng
-        self._asked: TransportRequest | None = None
+        self._request: TransportRequest | None = None
         self._potentials: Floats | None = None  # of the server's last transport, for a warm start
-        self._since = 0.0
+        self._started = 0.0
 
     def request(self) -> TransportRequest:
         """Return the next round's request, the same for both sites."""
         t_option, with_distance = self.options.t, self.options.reveal == "every"
         t = float(self._rng.uniform(*_RANDOM_T)) if t_option == "random" else float(t_option)
-        self._asked = TransportRequest(
+        self._request = TransportRequest(
             self.run,
             self.support,
             t,
@@ -78,32 +78,32 @@ class FedWaDLoop:
             with_distance,
             self.class_statistics,
         )
-        self._since = time.perf_counter()
-        return self._asked
+        self._started = time.perf_counter()
+        return self._request
 
     def advance(self, mu: TransportReply, nu: TransportReply) -> Round:
         """Move the support by one round, given both replies to the last request."""
-        assert self._asked is not None, "advance() follows request()"
-        asked, self._asked = self._asked, None
+        assert self._request is not None, "advance() follows request()"
+        request, self._request = self._request, None
         if mu.distance is not None and nu.distance is not None and self.history:
-            upper = _upper_from_messages(asked, mu, nu)
+            upper = _upper_from_messages(request, mu, nu)
             self.history[-1] = replace(
                 self.history[-1], fedwad=mu.distance + nu.distance, upper=upper
             )
         plan = solve(mu.interpolant, nu.interpolant, self.p, start=self._potentials)
         self._potentials = plan.g
-        moved = interpolate(plan, asked.t, asked.interpolant)
+        new_support = interpolate(plan, request.t, request.interpolant)
         largest = self.options.max_support
-        reduced = asked.interpolant == "exact" and len(moved) > largest
-        self.support = reduce_support(moved, largest) if reduced else moved
+        reduced = request.interpolant == "exact" and len(new_support) > largest
+        self.support = reduce_support(new_support, largest) if reduced else new_support
         self.history.append(
             Round(
                 number=len(self.history) + 1,
-                t=asked.t,
+                t=request.t,
                 support=len(self.support),
                 reduced=reduced,
-                running=plan.distance / (1 - asked.t),
-                seconds=time.perf_counter() - self._since,
+                running=plan.distance / (1 - request.t),
+                seconds=time.perf_counter() - self._started,
             )
         )
         return self.history[-1]
@@ -124,7 +124,9 @@ class FedWaDLoop:
         return (*self.history[:-1], replace(self.history[-1], fedwad=fedwad, upper=upper))
 
 
-def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: TransportReply) -> float:
+def _upper_from_messages(
+    request: TransportRequest, mu: TransportReply, nu: TransportReply
+) -> float:
     """An upper bound from the paper's own messages: both plans are composed at the support xi.
 
     A barycentric reply at t is (1 - t) x_s + t z_s, so the cell means x_s follow. With the distance
@@ -133,24 +135,20 @@ def _upper_from_messages(asked: TransportRequest, mu: TransportReply, nu: Transp
     1 - t magnifies rounding errors, which are added to the bound.
     """
     fedwad = (mu.distance or 0.0) + (nu.distance or 0.0)
-    size = len(asked.support)
-    on_support = len(mu.interpolant) == len(nu.interpolant) == size
-    if asked.p != 2 or asked.interpolant != "barycentric" or not on_support:
+    on_support = len(mu.interpolant) == len(nu.interpolant) == len(request.support)
+    if request.p != 2 or request.interpolant != "barycentric" or not on_support:
         return fedwad
+    t, z, weights = request.t, request.support.points, request.support.weights
     within_stds, means, rounding_error = [], [], 0.0
     for reply in (mu, nu):
-        cells: Floats = (reply.interpolant.points - asked.t * asked.support.points) / (1 - asked.t)
-        moved = asked.support.weights @ ((cells - asked.support.points) ** 2).sum(axis=1)
-        largest = max(
-            np.abs(points).max() for points in (reply.interpolant.points, asked.support.points)
-        )
-        rounding = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - asked.t)
+        cells: Floats = (reply.interpolant.points - t * z) / (1 - t)
+        between = float(weights @ ((cells - z) ** 2).sum(axis=1))
+        largest = max(np.abs(points).max() for points in (reply.interpolant.points, z))
+        rounding = 8 * _EPSILON * float(largest) * math.sqrt(cells.shape[1]) / (1 - t)
         rounding_error += rounding
         distance = reply.distance or 0.0
-        within_stds.append(
-            math.sqrt(max(0.0, distance**2 - float(moved)) + 2 * distance * rounding + rounding**2)
-        )
-        means.append(Measure(cells, asked.support.weights))
-    return min(
-        fedwad, math.hypot(solve(means[0], means[1]).distance + rounding_error, *within_stds)
-    )
+        within = max(0.0, distance**2 - between)
+        within_stds.append(math.sqrt(within + 2 * distance * rounding + rounding**2))
+        means.append(Measure(cells, weights))
+    between_means = solve(means[0], means[1]).distance + rounding_error
+    return min(fedwad, math.hypot(between_means, *within_stds))

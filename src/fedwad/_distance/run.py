@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedwad._distance.chance import with_chance
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.rounds import FedWaDLoop, Round
 from fedwad._distance.task import DistanceTask
@@ -23,10 +22,10 @@ from fedwad.federation import (
 from fedwad.methods import FedWaD
 from fedwad.ot import Estimate, Measure, estimate, lower_bound, upper_bound
 
-__all__ = ["by_rounds", "conclude", "pooled_start"]
+__all__ = ["draw_support", "estimate_from_cells", "run_fedwad"]
 
 
-def by_rounds(
+def run_fedwad(
     metered: MeteredFederation,
     task: DistanceTask,
     method: FedWaD,
@@ -35,7 +34,7 @@ def by_rounds(
     """Run Algorithm 1, then ask both sites once more for their distance and their cells."""
     rng = np.random.default_rng(task.seed)
     loop = FedWaDLoop(
-        _start(metered, task, method, rng), method, task.p, rng, task.class_statistics
+        _choose_start(metered, task, method, rng), method, task.p, rng, task.class_statistics
     )
     while len(loop.history) < method.rounds and not loop.has_converged():
         replies = metered.ask(dict.fromkeys(task.sites, loop.request()), TransportReply)
@@ -47,22 +46,20 @@ def by_rounds(
     )
     cells = metered.ask(dict.fromkeys(task.sites, final_request), SummaryReply)
     mu, nu = (cells[name] for name in task.sites)
-    found, fedwad = conclude(mu, nu, task.p, task.seed)
-    summaries, calibrations = (mu.summary, nu.summary), (mu.calibration, nu.calibration)
-    return task.result(
-        **with_chance(found, mu, nu),
-        evidence=task.evidence(metered, summaries, calibrations, found.columns),
+    found, fedwad = estimate_from_cells(mu, nu, task.p, task.seed)
+    return task.result_from(
+        found,
+        mu,
+        nu,
+        (metered.features, metered.schema),
         fedwad=fedwad,
         history=loop.completed_history(fedwad, found.upper),
         support=loop.support,
         traffic=metered.traffic,
-        rows=(mu.summary.count, nu.summary.count),
-        covariance_types=(mu.summary.covariance_type, nu.summary.covariance_type),
-        min_cell_size=min(mu.summary.min_cell_size, nu.summary.min_cell_size),
     )
 
 
-def _start(
+def _choose_start(
     metered: MeteredFederation, task: DistanceTask, method: FedWaD, rng: np.random.Generator
 ) -> Measure:
     """Return the given support, or one drawn around the sites' pooled mean."""
@@ -72,10 +69,10 @@ def _start(
     check_same_features(
         {name: len(replies[name].mean) for name in task.sites}, task.class_statistics
     )
-    return pooled_start([replies[name] for name in task.sites], method.support, rng)
+    return draw_support([replies[name] for name in task.sites], method.support, rng)
 
 
-def pooled_start(moments: Sequence[Moments], size: int, rng: np.random.Generator) -> Measure:
+def draw_support(moments: Sequence[Moments], size: int, rng: np.random.Generator) -> Measure:
     """Draw a support of `size` points around the sites' pooled mean with their pooled scale."""
     counts = np.array([one.count for one in moments], dtype=np.float64)
     shares = counts / counts.sum()
@@ -90,7 +87,7 @@ def pooled_start(moments: Sequence[Moments], size: int, rng: np.random.Generator
     return Measure(mean + scale * rng.standard_normal((size, len(mean))))
 
 
-def conclude(
+def estimate_from_cells(
     mu: SummaryReply, nu: SummaryReply, p: float, seed: int, total_pairs: int | None = None
 ) -> tuple[Estimate, float]:
     """Return our estimate with its interval, and the paper's, from FedWaD's final messages."""

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._distance.chance import with_chance
 from fedwad._distance.result import DistanceResult
-from fedwad._distance.run import conclude
-from fedwad._distance.task import DistanceTask
-from fedwad._explain.evidence import Evidence
-from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_key, feature_count
+from fedwad._distance.run import estimate_from_cells
+from fedwad._distance.task import ColumnNames, DistanceTask
+from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_key
 from fedwad.methods import FedWaD
 from fedwad.ot import Floats, same, synthetic_distances
-from fedwad.tables import Schema
 
 __all__ = ["pair_distance", "pair_values", "reassign_borders"]
 
@@ -30,7 +27,7 @@ def pair_distance(
     sites: tuple[str, str],
     seed: int,
     class_statistics: ClassStatistics,
-    names: tuple[tuple[str, ...] | None, Schema | None],
+    names: ColumnNames,
     support: int,
 ) -> DistanceResult:
     """Return the distance of two sites with its certified interval, without asking any site.
@@ -38,24 +35,9 @@ def pair_distance(
     It is computed as by FedWaD, from the cells of the shared support.
     """
     mu, nu = replies
-    found, fedwad = conclude(mu, nu, 2.0, seed)
+    found, fedwad = estimate_from_cells(mu, nu, 2.0, seed)
     task = DistanceTask(sites, FedWaD(support=support), 2.0, seed, class_statistics)
-    evidence = Evidence.of(
-        [mu.summary, nu.summary],
-        [mu.calibration, nu.calibration],
-        {} if found.columns is None else {(0, 1): found.columns},
-        *names,
-        feature_count(mu.summary.dimension, class_statistics),
-    )
-    return task.result(
-        **with_chance(found, mu, nu),
-        evidence=evidence,
-        fedwad=fedwad,
-        traffic=Traffic(),
-        rows=(mu.summary.count, nu.summary.count),
-        covariance_types=(mu.summary.covariance_type, nu.summary.covariance_type),
-        min_cell_size=min(mu.summary.min_cell_size, nu.summary.min_cell_size),
-    )
+    return task.result_from(found, mu, nu, names, fedwad=fedwad, traffic=Traffic())
 
 
 def pair_values(

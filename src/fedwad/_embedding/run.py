@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwad._distance.run import pooled_start
+from fedwad._distance.run import draw_support
 from fedwad._matrix.result import MatrixRound
 from fedwad._matrix.shaping import ShapedSupport, cell_means, shape_support
 from fedwad._matrix.task import Progress
@@ -66,7 +66,7 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
     )
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
     replies = metered.agreeing(replies, dimensions, task.class_statistics)
-    support = pooled_start(list(replies.values()), task.support, np.random.default_rng(task.seed))
+    support = draw_support(list(replies.values()), task.support, np.random.default_rng(task.seed))
     shaped = shape_support(
         metered,
         tuple(replies),

@@ -15,10 +15,10 @@ from fedwad._distance.api import check_class_statistics, check_private
 from fedwad._distance.blocks import ask_willing_blocks
 from fedwad._explain.dominant import warn_dominant
 from fedwad._explain.evidence import Evidence
-from fedwad._matrix.from_summaries import by_release, by_summary
+from fedwad._matrix.from_summaries import estimate_from_releases, estimate_from_summaries
 from fedwad._matrix.health import Health
-from fedwad._matrix.hub import by_hub
-from fedwad._matrix.pairs import by_pairs
+from fedwad._matrix.hub import estimate_by_hub
+from fedwad._matrix.pairs import estimate_by_pairs
 from fedwad._matrix.result import MatrixResult
 from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress
 from fedwad._options import Method, resolve
@@ -122,7 +122,7 @@ def matrix(
     with single_threaded_blas():
         if guarantee is not None:
             guarantee = completed_guarantee(federation, guarantee)
-            found = by_release(metered, task, guarantee)
+            found = estimate_from_releases(metered, task, guarantee)
         else:
             found = _run(metered, task, chosen_method)
         pvalue = _pvalues(metered, task, found) if test else None
@@ -135,11 +135,11 @@ def matrix(
 
 def _run(metered: MeteredFederation, task: MatrixTask, method: Method) -> MatrixEstimates:
     if isinstance(method, Hub):
-        return by_hub(metered, task, method)
+        return estimate_by_hub(metered, task, method)
     if isinstance(method, Pairs):
-        return by_pairs(metered, task, method)
+        return estimate_by_pairs(metered, task, method)
     assert isinstance(method, Summary)  # noqa: S101
-    return by_summary(metered, task, method)
+    return estimate_from_summaries(metered, task, method)
 
 
 def _pvalues(metered: MeteredFederation, task: MatrixTask, found: MatrixEstimates) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, counted, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs, step_counter
 from fedwad.federation import (
     MeteredFederation,
     PrivateReply,
@@ -24,10 +24,12 @@ from fedwad.ot import (
 )
 from fedwad.privacy import DP, denoise, noise_effect, sampling_noise
 
-__all__ = ["by_release", "by_summary"]
+__all__ = ["estimate_from_releases", "estimate_from_summaries"]
 
 
-def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) -> MatrixEstimates:
+def estimate_from_summaries(
+    metered: MeteredFederation, task: MatrixTask, method: Summary
+) -> MatrixEstimates:
     """Ask each site for one summary; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     request = SummaryRequest(
@@ -41,9 +43,9 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
     replies = metered.agreeing(replies, dimensions)
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
-    pairs = pairs_of(len(sites))
+    pairs = all_pairs(len(sites))
     upper = upper_bounds(
-        summaries, task.p, task.n_jobs, counted("bounding distances", len(pairs), task)
+        summaries, task.p, task.n_jobs, step_counter("bounding distances", len(pairs), task)
     )
     lower = lower_bounds(summaries, task.p, task.n_jobs)
     equal = [pair for pair in pairs if same(summaries[pair[0]], summaries[pair[1]])]
@@ -53,7 +55,7 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
     columns = dict.fromkeys(equal, np.zeros(summaries[0].dimension))
     total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
     if different:
-        count = counted("estimating distances", total, task)
+        count = step_counter("estimating distances", total, task)
         keys = [client_key(name) for name in sites]
         synthetic = synthetic_distances(
             summaries, different, task.p, task.seed, keys, task.n_jobs, count, columns=columns
@@ -67,7 +69,9 @@ def by_summary(metered: MeteredFederation, task: MatrixTask, method: Summary) ->
     )
 
 
-def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> MatrixEstimates:
+def estimate_from_releases(
+    metered: MeteredFederation, task: MatrixTask, guarantee: DP
+) -> MatrixEstimates:
     """Ask each site for one noisy release; estimate all distances from those."""
     task.report(Progress("asking sites", 0, len(task.names)))
     replies = metered.ask(
@@ -80,9 +84,9 @@ def by_release(metered: MeteredFederation, task: MatrixTask, guarantee: DP) -> M
     replies = metered.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
-    pairs = pairs_of(len(replies))
+    pairs = all_pairs(len(replies))
     total = synthetic_transports([summary.count for summary in summaries], pairs, task.seed)
-    count = counted("estimating distances", total, task)
+    count = step_counter("estimating distances", total, task)
     keys = [client_key(name) for name in replies]
     columns: dict[Pair, Floats] = {}
     synthetic = synthetic_distances(

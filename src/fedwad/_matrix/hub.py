@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedwad._distance.run import pooled_start
+from fedwad._distance.run import draw_support
 from fedwad._matrix.saved import MatrixRound
 from fedwad._matrix.shaping import cell_means, shape_support
-from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, ask_moments, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Pair, Progress, all_pairs, ask_moments
 from fedwad.federation import CellsRequest, MeteredFederation, SummaryReply
 from fedwad.methods import Hub
 from fedwad.ot import (
@@ -27,7 +27,7 @@ from fedwad.ot import (
     synthetic_distances,
 )
 
-__all__ = ["by_hub"]
+__all__ = ["estimate_by_hub"]
 
 # The within-cell factor of all pairs is fitted to synthetic samples of a few pairs of a few sites.
 _FACTOR_SITES, _FACTOR_PAIRS = 5, 6
@@ -36,11 +36,11 @@ _HUB_FULL_UP_TO = 64  # features; beyond, "auto" asks most sites for the diagona
 _MAX_PAIRS_FOR_OPTIMAL_COUPLING = 1000
 
 
-def by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixEstimates:
+def estimate_by_hub(metered: MeteredFederation, task: MatrixTask, method: Hub) -> MatrixEstimates:
     """Move one support z to the mean of the sites' cell means, z_s <- mean_c x_s^c, then ask for
     the final summaries."""
     replies = ask_moments(metered, task)
-    support = pooled_start(list(replies.values()), method.support, np.random.default_rng(task.seed))
+    support = draw_support(list(replies.values()), method.support, np.random.default_rng(task.seed))
     shaped = shape_support(
         metered,
         tuple(replies),
@@ -132,7 +132,7 @@ def _columns(
         within = np.diag(one.within) if one.within.ndim == 2 else one.within
         inside.append(factor * np.broadcast_to(within, one.dimension))
     contributions = {}
-    for i, j in pairs_of(len(summaries)):
+    for i, j in all_pairs(len(summaries)):
         square = weights @ (means[i] - means[j]) ** 2 + inside[i] + inside[j]
         contributions[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
     return contributions
@@ -141,7 +141,7 @@ def _columns(
 def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
     """Return pairs of sites with the same data, whatever covariance types they were asked for."""
     contents = [(one.count, one.cells.points.tobytes(), one.within_std) for one in summaries]
-    return [(i, j) for i, j in pairs_of(len(summaries)) if contents[i] == contents[j]]
+    return [(i, j) for i, j in all_pairs(len(summaries)) if contents[i] == contents[j]]
 
 
 def _between(
@@ -160,7 +160,7 @@ def _between(
     unit = float(np.abs(flat).max()) or 1.0  # squares do not underflow in this unit
     flat /= unit
     between = unit * np.sqrt(ground_cost(flat, flat))
-    pairs = pairs_of(len(summaries))
+    pairs = all_pairs(len(summaries))
     if len(pairs) <= _MAX_PAIRS_FOR_OPTIMAL_COUPLING:
         cells = {index: summary.cells for index, summary in enumerate(summaries)}
         for (i, j), best in pair_distances(cells, pairs, 2.0, n_jobs):

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedwad._distance.rounds import FedWaDLoop
-from fedwad._distance.run import conclude, pooled_start
+from fedwad._distance.run import draw_support, estimate_from_cells
 from fedwad._matrix.saved import MatrixRound
-from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress, ask_moments, pairs_of
+from fedwad._matrix.task import MatrixEstimates, MatrixTask, Progress, all_pairs, ask_moments
 from fedwad._words import to_printable
 from fedwad.errors import FederationError
 from fedwad.federation import (
@@ -31,7 +31,7 @@ from fedwad.federation import (
 from fedwad.methods import Pairs
 from fedwad.ot import Floats, LabelledSummary, Measure, Summary, solve
 
-__all__ = ["by_pairs"]
+__all__ = ["estimate_by_pairs"]
 
 R = TypeVar("R", TransportReply, SummaryReply)
 NamedPair = tuple[str, str]
@@ -39,7 +39,9 @@ Loops = dict[NamedPair, FedWaDLoop]
 Cells = dict[tuple[NamedPair, int], SummaryReply]
 
 
-def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> MatrixEstimates:
+def estimate_by_pairs(
+    metered: MeteredFederation, task: MatrixTask, method: Pairs
+) -> MatrixEstimates:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
     replies = ask_moments(metered, task)
     names, loops = tuple(replies), _loops(replies, task, method)
@@ -63,9 +65,9 @@ def by_pairs(metered: MeteredFederation, task: MatrixTask, method: Pairs) -> Mat
 
 def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
     names, loops = tuple(replies), {}
-    for i, j in pairs_of(len(names)):
+    for i, j in all_pairs(len(names)):
         rng = np.random.default_rng([task.seed, i, j])
-        start = pooled_start([replies[names[i]], replies[names[j]]], method.support, rng)
+        start = draw_support([replies[names[i]], replies[names[j]]], method.support, rng)
         loops[names[i], names[j]] = FedWaDLoop(
             start, rng=rng, class_statistics=task.class_statistics
         )
@@ -101,7 +103,7 @@ def _estimates(
     columns: dict[tuple[int, int], Floats] = {}
     for done, pair in enumerate(pairs, 1):
         mu, nu = cells[pair, 0], cells[pair, 1]
-        found, paper = conclude(mu, nu, 2.0, task.seed, total_pairs=len(pairs))
+        found, paper = estimate_from_cells(mu, nu, 2.0, task.seed, total_pairs=len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
         tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
         if found.columns is not None:

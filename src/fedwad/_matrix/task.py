@@ -14,9 +14,9 @@ __all__ = [
     "MatrixTask",
     "Pair",
     "Progress",
+    "all_pairs",
     "ask_moments",
-    "counted",
-    "pairs_of",
+    "step_counter",
 ]
 
 Pair = tuple[int, int]
@@ -76,12 +76,12 @@ def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Momen
     return metered.agreeing(replies, dimensions, task.class_statistics)
 
 
-def pairs_of(count: int) -> list[Pair]:
+def all_pairs(count: int) -> list[Pair]:
     """Return all pairs (i, j) with i < j."""
     return [(i, j) for i in range(count) for j in range(i + 1, count)]
 
 
-def counted(stage: str, total: int, task: MatrixTask) -> Callable[[], None]:
+def step_counter(stage: str, total: int, task: MatrixTask) -> Callable[[], None]:
     """Return a function to call after each of `total` steps of a stage."""
     done = 0
 
