@@ -14,8 +14,7 @@ import numpy as np
 
 import fedwad
 from benchmarks.living_health import shared
-from fedwad._drift.spending import level_at
-from fedwad._drift.test import compare_blocks
+from fedwad._drift.sequential_test import compare_blocks, level_at
 from fedwad.ot import Measure, block_means
 
 Row = dict[str, Any]

@@ -39,37 +39,14 @@ class SharedSetting(Generic[T]):
                     self._restore(self._before)
 
 
-def _limit() -> Any:
-    return _in_a_thread(lambda: _controller().limit(limits=1, user_api="blas"))
-
-
-def _lift(limits: Any) -> None:
-    _in_a_thread(limits.restore_original_limits)
-
-
-_limited = SharedSetting(_limit, _lift)
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Run matrix products on one thread each, as long as any thread of this process is inside.
-
-    A product split over threads sums in a different order. Clients and pairs work in threads of
-    their own, so little time is lost. Products of other code in this process are slowed down
-    meanwhile.
-    """
-    with _limited():
-        yield
-
-
-def _in_a_thread(work: Callable[[], T]) -> T:
+def _run_in_thread(work: Callable[[], T]) -> T:
     """Run in a short-lived thread, because threadpoolctl lets nobody lift a limit while the thread
     that set it lives."""
-    found: list[T] = []
-    worker = Thread(target=lambda: found.append(work()))
-    worker.start()
-    worker.join()
-    return found[0]
+    results: list[T] = []
+    thread = Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
 
 
 @cache
@@ -79,3 +56,12 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+#: Runs matrix products on one thread each, as long as any thread of this process is inside. A
+#: product split over threads sums in a different order. Clients and pairs work in threads of their
+#: own, so little time is lost. Products of other code in this process are slowed down meanwhile.
+single_threaded_blas = SharedSetting(
+    change=lambda: _run_in_thread(lambda: _controller().limit(limits=1, user_api="blas")),
+    restore=lambda limits: _run_in_thread(limits.restore_original_limits),
+)

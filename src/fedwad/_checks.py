@@ -39,8 +39,8 @@ def check_integer(number: Any, name: str, least: int = 1) -> int:
 
 def check_number(number: Any, name: str, least: float = 0.0, positive: bool = False) -> float:
     """Return a finite number of at least `least`, or above zero if `positive`, as a float."""
-    known = isinstance(number, int | float | np.integer | np.floating)
-    if not known or isinstance(number, bool) or not least <= number < math.inf:
+    is_real = isinstance(number, int | float | np.integer | np.floating)
+    if not is_real or isinstance(number, bool) or not least <= number < math.inf:
         raise InputError(f"{name} is {format_value(number)}; give a number of at least {least:g}.")
     if positive and number <= 0:
         raise InputError(f"{name} is {format_value(number)}; give a number above 0.")
@@ -90,17 +90,17 @@ def format_value(value: Any) -> str:
 
 
 def check_saved(content: Mapping[str, Any], numbers: Sequence[str]) -> None:
-    """Raise ValueError unless these entries of saved content, where they are, are numbers or None,
-    and its rows are numbers of rows."""
+    """Raise ValueError unless the entries `numbers` of saved content are numbers or None, its
+    "rows" counts, and its "covariance_types" strings; an entry may be missing."""
     if not isinstance(content, Mapping):
-        raise ValueError("not named entries")
+        raise ValueError("the content is not a mapping")
     for name in numbers:
         if type(content.get(name)) not in (int, float, NoneType):
             raise ValueError(f"{name} is not a number")
     for name in ("rows", "covariance_types"):
         if not isinstance(content.get(name, ()), list | tuple):
             raise ValueError(f"{name} is not a list")
-    if not all(type(one) is int and 0 <= one < _MOST_ROWS for one in content.get("rows", [])):
-        raise ValueError("not numbers of rows")
-    if not all(type(one) is str for one in content.get("covariance_types", [])):
-        raise ValueError("not covariance types")
+    if not all(type(rows) is int and 0 <= rows < _MOST_ROWS for rows in content.get("rows", [])):
+        raise ValueError("rows are not counts")
+    if not all(type(name) is str for name in content.get("covariance_types", [])):
+        raise ValueError("covariance_types are not strings")

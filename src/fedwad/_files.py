@@ -13,7 +13,7 @@ from fedwad.errors import InputError
 
 __all__ = ["SavedResult", "to_toml", "write_atomically"]
 
-_OF_ENGINES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
+_ENGINE_ENTRIES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
 
 
 class SavedResult:
@@ -42,18 +42,18 @@ class SavedResult:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Make a result from what `to_dict` or an engine returned; InputError for anything else."""
-        found = dict(content) if isinstance(content, Mapping) else {"format": None}
-        for name in _OF_ENGINES:
-            found.pop(name, None)
-        kind = found.pop("format", cls._format)
+        entries = dict(content) if isinstance(content, Mapping) else {"format": None}
+        for name in _ENGINE_ENTRIES:
+            entries.pop(name, None)
+        kind = entries.pop("format", cls._format)
         if kind != cls._format:
             raise InputError(
                 f"This is the content of {kind!r} where '{cls._format}' is read; give that."
             )
-        return cls._from_content(found)
+        return cls._from_content(entries)
 
     def _compared_content(self) -> dict[str, Any]:
-        """Return what two equal results have in common."""
+        """Return the content that decides whether two results are equal."""
         return self.to_dict()
 
     def __eq__(self, other: object) -> bool:
@@ -62,7 +62,7 @@ class SavedResult:
         )
 
     def _html_rows(self) -> Mapping[str, str]:
-        """Return the few numbers that a notebook shows, by name."""
+        """Return the rows of the table that a notebook shows: names and texts."""
         return {}
 
     def _repr_html_(self) -> str:
@@ -103,12 +103,12 @@ class SavedResult:
 
 
 def to_toml(content: Mapping[str, Any]) -> str:
-    """Strings, numbers, lists and flat tables as lines of TOML."""
+    """Return strings, numbers, lists and flat tables as lines of TOML."""
     return "".join(f"{key} = {_toml_value(value)}\n" for key, value in content.items())
 
 
 def _toml_value(value: Any) -> str:
-    """TOML spells strings, numbers and lists as JSON does, but for DEL and infinity."""
+    """Return a value in TOML, which differs from JSON in tables, DEL and infinity."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {_toml_value(part)}" for key, part in value.items())
         return f"{{ {inner} }}"
@@ -128,7 +128,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
             )
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file to write.")
-        _replace(path, data)
+        _write_and_rename(path, data)
     except InputError:
         raise
     except (OSError, ValueError) as error:
@@ -136,7 +136,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         raise InputError(f"{path} cannot be written ({reason}); choose a different path.") from None
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _write_and_rename(path: Path, data: bytes) -> None:
     import tempfile  # when first needed: importing fedwad stays light
 
     handle, temporary = tempfile.mkstemp(prefix=".fedwad-", dir=path.parent)

@@ -17,7 +17,7 @@ _CELL_STYLE = "padding:2px 8px;text-align:right"
 
 
 def html_table(title: str, rows: Mapping[str, str]) -> str:
-    """The HTML of one result: a title, and a table with a name and a text in each row.
+    """Return the HTML of a title and a table with a name and a text in each row.
 
     The title may be a repr; its angle brackets are dropped.
 
@@ -34,7 +34,7 @@ def html_table(title: str, rows: Mapping[str, str]) -> str:
 
 
 def html_matrix(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The HTML of a square table under a title; `names` head both its rows and its columns."""
+    """Return the HTML of a square table under a title; `names` head its rows and its columns."""
     column_heads = "".join(f"<th style='{_CELL_STYLE}'>{escape(name)}</th>" for name in names)
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
@@ -46,7 +46,7 @@ def html_matrix(title: str, names: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def data_frame(content: Any, **options: Any) -> pd.DataFrame:
-    """The content as a pandas DataFrame; InputError unless pandas is installed."""
+    """Return a pandas DataFrame; InputError unless pandas is installed."""
     try:
         import pandas as pd
     except ImportError:

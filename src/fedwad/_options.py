@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -86,7 +86,7 @@ class Position:
         if isinstance(value, str):
             if value == "random":
                 return "random"
-            value = _as_float(value)
+            value = _parse_float(value)
         real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
         if not real or not 0 < value < 1:
             raise InputError(
@@ -116,7 +116,7 @@ class Points:
         return Measure(value, name=name)
 
 
-def _as_float(text: str) -> Any:
+def _parse_float(text: str) -> Any:
     try:
         return float(text)
     except ValueError:
@@ -130,7 +130,7 @@ def option(default: Any, kind: OptionKind, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Method:
-    """Options of one method. They are checked when the object is made."""
+    """Options of one method, checked when the object is made. `about` is its help text."""
 
     name: ClassVar[str]
     about: ClassVar[str]
@@ -148,37 +148,35 @@ class Method:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain numbers and words; a starting cloud becomes "given"."""
-        found = {name: getattr(self, name) for name in self.option_names()}
-        return {
-            name: "given" if isinstance(value, Measure) else value for name, value in found.items()
-        }
+        options = {name: getattr(self, name) for name in self.option_names()}
+        return {k: "given" if isinstance(v, Measure) else v for k, v in options.items()}
 
     def changed(self) -> list[str]:
         """Return the names of the options that differ from their defaults."""
-        return [spec.name for spec in fields(self) if _differs(self, spec)]
-
-
-def _differs(method: Method, spec: Field[Any]) -> bool:
-    value = getattr(method, spec.name)
-    return spec.default is MISSING or isinstance(value, Measure) or value != spec.default
+        values = [(spec, getattr(self, spec.name)) for spec in fields(self)]
+        return [
+            spec.name
+            for spec, value in values
+            if isinstance(value, Measure) or value != spec.default
+        ]
 
 
 def resolve(method: Any, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
-    """Return the option object that a method's name and its keywords, or the object itself, mean.
+    """Return the option object for a method's name and keywords; an object is returned unchanged.
 
     A keyword of another method is refused with the name of the method that takes it.
     """
     if isinstance(method, Method):
-        return _from_object(method, options, methods)
+        return _check_object(method, options, methods)
     names = [one.name for one in methods]
     chosen = methods[names.index(check_choice(method, "method", names))]
     for name in options:
         if name not in chosen.option_names():
-            raise InputError(_not_an_option(name, chosen, methods))
+            raise InputError(_unknown_option_message(name, chosen, methods))
     return chosen(**options)
 
 
-def _from_object(method: Method, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
+def _check_object(method: Method, options: Mapping[str, Any], methods: Sequence[type[M]]) -> M:
     for one in methods:
         if isinstance(method, one):
             if options:
@@ -191,13 +189,15 @@ def _from_object(method: Method, options: Mapping[str, Any], methods: Sequence[t
     raise InputError(f"method is a {type(method).__name__}, which is not for this; give {known}.")
 
 
-def _not_an_option(name: str, chosen: type[Method], methods: Sequence[type[Method]]) -> str:
+def _unknown_option_message(
+    name: str, chosen: type[Method], methods: Sequence[type[Method]]
+) -> str:
     takers = [f"'{one.name}'" for one in methods if name in one.option_names()]
-    own = ", ".join(chosen.option_names())
+    known = ", ".join(chosen.option_names())
     if not takers:
-        return f"There is no option '{name}'; method '{chosen.name}' takes {own}."
+        return f"There is no option '{name}'; method '{chosen.name}' takes {known}."
     plural = "methods" if takers[1:] else "method"
     return (
         f"{name} is an option of {plural} {' and '.join(takers)}; method '{chosen.name}' takes"
-        f" {own}."
+        f" {known}."
     )

@@ -1,4 +1,4 @@
-"""Numbers in words, for the command line and for pages."""
+"""Numbers, sizes and dates as text, for the command line and for pages."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from datetime import date, timedelta
 
 __all__ = ["format_bytes", "format_day", "pluralize", "to_printable"]
 
-_LONGEST = 1000
-_LAST_DAY = 500_000  # from 1970, within what a calendar of four digits holds
+_MAX_CHARACTERS = 1000
+_MAX_DAYS = 500_000  # from 1970; years have four digits up to this day
 
 
 def pluralize(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 site`, `12 sites`."""
+    """Return a number with its noun: `1 site`, `12 sites`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_bytes(count: int) -> str:
-    """1234567 -> '1.2 MB'."""
+    """Return a size as text: 1234567 -> '1.2 MB'."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:
@@ -26,20 +26,20 @@ def format_bytes(count: int) -> str:
 
 
 def format_day(days: float) -> str | None:
-    """A number of days from 1970 as a date; None if it is none of four-digit years.
+    """Return the date of a number of days from 1970; None outside four-digit years.
 
     >>> format_day(14600.2), format_day(float("nan"))
     ('2009-12-22', None)
     """
-    if not abs(days) < _LAST_DAY:
+    if not abs(days) < _MAX_DAYS:
         return None
     return str(date(1970, 1, 1) + timedelta(days=round(days)))
 
 
 def to_printable(text: str) -> str:
-    """A text from another machine as one line without control characters.
+    """Return a text from another machine as one line without control characters.
 
     Escape sequences, line ends and marks of writing direction become U+FFFD.
     """
-    shown = "".join(one if one.isprintable() else "\ufffd" for one in text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else f"{shown}..."
+    line = "".join(c if c.isprintable() else "\ufffd" for c in text[:_MAX_CHARACTERS])
+    return line if len(text) <= _MAX_CHARACTERS else f"{line}..."

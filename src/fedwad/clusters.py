@@ -18,9 +18,11 @@ __all__ = ["Suggestion", "agreement", "cluster", "in_order", "stability", "sugge
 
 Affinity = Literal["linear", "kernel", "knn"]
 
-_LARGEST_SUGGESTION = 15
-_NOISE, _CLEAR, _STEP = 0.1, 0.5, 1.5
-_SELF = 1e-6  # affinity of a site to itself, so that one without neighbours is a cluster
+_MAX_CLUSTERS = 15  # that `suggest` considers
+_MIN_BANDWIDTH = 0.1  # times the smallest squared distance
+_BANDWIDTH_RATIO = 1.5  # of one bandwidth that is tried to the one before
+_CLEAR_GAP = 0.5  # smallest eigengap that suggests clusters
+_SELF_AFFINITY = 1e-6  # of a site to itself, so that one without neighbours is a cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def cluster(
     check_integer(n_neighbors, "n_neighbors")
     if not isinstance(resolution, int | float) or resolution < 0:
         raise InputError(f"resolution is {format_value(resolution)}; give a number of at least 0.")
-    checked = _checked(distances)
+    checked = _check_distances(distances)
     count = len(checked)
     if check_integer(k, "k") > count:
         raise InputError(
@@ -90,7 +92,7 @@ def cluster(
         return np.zeros(count, dtype=np.int64)
     if k == count:
         return np.arange(count)
-    graph = _graph(checked, affinity, n_neighbors, k, resolution)
+    graph = _affinity_graph(checked, affinity, n_neighbors, k, resolution)
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -119,26 +121,26 @@ def suggest(distances: ArrayLike, resolution: float = 0.0) -> Suggestion:
     eigengap. A gap is clear from 0.5 on: k groups without links between them have a gap of about 1.
     No bandwidth is below `resolution`, the standard error of a squared distance.
     """
-    checked = _checked(distances)
+    checked = _check_distances(distances)
     count = len(checked)
     if count < 3:
         return Suggestion(1, np.zeros(count))
-    best, found = 0.0, Suggestion(1, np.zeros(count))
-    for graph in _kernels(checked, resolution):
+    largest_gap, suggestion = 0.0, Suggestion(1, np.zeros(count))
+    for graph in _kernel_graphs(checked, resolution):
         eigenvalues: Floats = np.linalg.eigvalsh(_laplacian(graph)).astype(np.float64)[
-            : _LARGEST_SUGGESTION + 1
+            : _MAX_CLUSTERS + 1
         ]
         gaps = np.diff(eigenvalues)[1:]  # the first eigenvalue is always 0
-        if gaps.max() > best:
-            best = float(gaps.max())
-            clear = best >= (_CLEAR if count > 3 else 1 + _CLEAR)
+        if gaps.max() > largest_gap:
+            largest_gap = float(gaps.max())
+            clear = largest_gap >= (_CLEAR_GAP if count > 3 else 1 + _CLEAR_GAP)
             number = int(gaps.argmax()) + 2 if clear else 1
-            found = Suggestion(number, eigenvalues, by_distance=number)
-    return found
+            suggestion = Suggestion(number, eigenvalues, by_distance=number)
+    return suggestion
 
 
 def check_noise(noise: Any) -> None:
-    """InputError unless `noise` can be the size of errors, as a fraction."""
+    """Raise InputError unless `noise`, the relative size of errors, is a fraction."""
     if not (isinstance(noise, int | float) and 0 <= noise < 10):
         raise InputError(
             f"noise is {format_value(noise)}; give a fraction of at least 0, such as 0.05."
@@ -160,7 +162,7 @@ def stability(
     errors of about 0.05. One means that errors change nothing, zero that clusters are chance.
     """
     check_noise(noise)
-    checked = _checked(distances)
+    checked = _check_distances(distances)
     rng = np.random.default_rng(seed)
 
     def perturbed() -> Floats:
@@ -184,29 +186,26 @@ def agreement(
     from sklearn.metrics import adjusted_rand_score
 
     reference = cluster(distances, k, affinity, n_neighbors, seed, resolution)
-    return float(
-        np.mean(
-            [
-                adjusted_rand_score(
-                    reference, cluster(other, k, affinity, n_neighbors, seed + draw, resolution)
-                )
-                for draw, other in enumerate(others)
-            ]
-        )
+    labels = (
+        cluster(other, k, affinity, n_neighbors, seed + draw, resolution)
+        for draw, other in enumerate(others)
     )
+    return float(np.mean([adjusted_rand_score(reference, found) for found in labels]))
 
 
-def _graph(
+def _affinity_graph(
     distances: Floats, affinity: Affinity, n_neighbors: int, k: int, resolution: float
 ) -> Floats:
     """Return affinities between all sites, or to nearest neighbours."""
     linear = np.asarray(1 - (distances / (float(distances.max()) or 1.0)) ** 2)
     if affinity == "linear":
-        np.fill_diagonal(linear, _SELF)  # with affinity 1 each site would be its own cluster
+        np.fill_diagonal(
+            linear, _SELF_AFFINITY
+        )  # with affinity 1 each site would be its own cluster
         return linear
     if affinity == "kernel":  # with the bandwidth that separates k clusters best
         return max(
-            _kernels(distances, resolution),
+            _kernel_graphs(distances, resolution),
             key=lambda graph: float(np.diff(np.linalg.eigvalsh(_laplacian(graph)))[k - 1]),
         )
     if n_neighbors >= len(distances):
@@ -219,31 +218,32 @@ def _graph(
     graph = np.zeros_like(distances)
     np.put_along_axis(graph, nearest, 1.0, axis=1)
     # Links count by how near they are: a group with fewer sites has neighbours outside it.
-    return np.asarray((graph + graph.T) / 2 * np.maximum(linear, _SELF))
+    return np.asarray((graph + graph.T) / 2 * np.maximum(linear, _SELF_AFFINITY))
 
 
-def _kernels(distances: Floats, resolution: float) -> list[Floats]:
+def _kernel_graphs(distances: Floats, resolution: float) -> list[Floats]:
     """Return the graphs of `suggest`, one for each bandwidth."""
-    length = float(distances.max()) or 1.0
-    squares = (distances / length) ** 2
-    apart = ~np.eye(len(squares), dtype=bool)
-    nearest = np.where(apart, squares, np.inf).min(axis=1)
+    largest_distance = float(distances.max()) or 1.0
+    squares = (distances / largest_distance) ** 2
+    off_diagonal = ~np.eye(len(squares), dtype=bool)
+    nearest = np.where(off_diagonal, squares, np.inf).min(axis=1)
     smallest = float(nearest.min())
     # If every site has a copy at distance zero, any other distance is large.
-    least = float(squares[squares > 0].min(initial=1.0)) * _NOISE
-    noise = max(_NOISE * smallest, resolution / length / length)
-    unit = max(float(np.median(nearest)) - smallest, noise) or least
-    largest = max(unit, (float(np.median(squares[apart])) - smallest) / 2)
+    fallback = float(squares[squares > 0].min(initial=1.0)) * _MIN_BANDWIDTH
+    noise = max(_MIN_BANDWIDTH * smallest, resolution / largest_distance / largest_distance)
+    bandwidth = max(float(np.median(nearest)) - smallest, noise) or fallback
+    widest = max(bandwidth, (float(np.median(squares[off_diagonal])) - smallest) / 2)
     graphs = []
-    while unit <= largest * (1 + 1e-9):
-        graph = np.exp(-np.maximum(squares - smallest, 0.0) / unit)
-        np.fill_diagonal(graph, _SELF)
+    while bandwidth <= widest * (1 + 1e-9):
+        graph = np.exp(-np.maximum(squares - smallest, 0.0) / bandwidth)
+        np.fill_diagonal(graph, _SELF_AFFINITY)
         graphs.append(graph)
-        unit *= _STEP
+        bandwidth *= _BANDWIDTH_RATIO
     return graphs
 
 
-def _checked(distances: Any) -> Floats:
+def _check_distances(distances: Any) -> Floats:
+    """Return the distances as an array; InputError unless they form a distance matrix."""
     try:
         array = np.asarray(distances, dtype=np.float64)
     except (ValueError, TypeError):

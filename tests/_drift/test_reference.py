@@ -9,8 +9,7 @@ from scipy.stats import kstest
 import fedwad
 from command_line import run
 from fedwad._drift.history import History
-from fedwad._drift.spending import level_at, permutations_for
-from fedwad._drift.test import compare_blocks
+from fedwad._drift.sequential_test import compare_blocks, level_at, permutations_for
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation import Client, Dataset, Ledger, LocalFederation
 from fedwad.ot import Measure, block_means

@@ -38,7 +38,7 @@ class History:
             ) from None
         lines = []
         for piece in content.splitlines():
-            line = _parsed(piece)
+            line = _parse(piece)
             if line is None:
                 self._n_damaged += bool(piece.strip())
             elif line["reference"] == self._reference:
@@ -48,25 +48,24 @@ class History:
         return lines
 
     def number_of(self, data: str) -> int:
-        """The number of the comparison with these data: a known one again, or the next."""
+        """Return the number of the comparison with these data, the next one for new data."""
         for line in self.lines:
             if line["data"] == data:
                 return int(line["test"])
         return 1 + self._n_damaged + max((int(line["test"]) for line in self.lines), default=0)
 
-    def append(self, line: Line) -> bool:
-        """Add a line unless the same data have one, in a single write; say whether it was added."""
+    def append(self, line: Line) -> None:
+        """Add a line, in a single write, unless the same data have one."""
         if any(known["data"] == line["data"] for known in self.lines):
-            return False
-        text = json.dumps({"reference": self._reference, **line}) + "\n"
+            return
+        line = {"reference": self._reference, **line}
         try:
-            self._write(text.encode("utf-8"))
+            self._write(json.dumps(line).encode("utf-8") + b"\n")
         except OSError as error:
             raise InputError(
                 f"{self._path} cannot be written ({error.strerror}); choose another file."
             ) from None
-        self.lines.append({"reference": self._reference, **line})
-        return True
+        self.lines.append(line)
 
     def _write(self, data: bytes) -> None:
         """One write at the end of the file: readers see the whole line or none of it."""
@@ -81,7 +80,7 @@ class History:
             os.close(descriptor)
 
 
-def _parsed(piece: bytes) -> Line | None:
+def _parse(piece: bytes) -> Line | None:
     """The line, or None if it is damaged."""
     try:
         line = json.loads(piece)

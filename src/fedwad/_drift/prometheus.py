@@ -1,4 +1,4 @@
-"""A comparison as a file for the textfile collector of Prometheus' node exporter."""
+"""The text of a comparison for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GAUGES = {
 
 
 def metrics(numbers: dict[str, Any], reference: str, site: str) -> str:
-    """Text in the exposition format of Prometheus; unknown numbers are left out.
+    """Return text in the exposition format of Prometheus; numbers that are None are left out.
 
     Examples
     --------
@@ -28,19 +28,19 @@ def metrics(numbers: dict[str, Any], reference: str, site: str) -> str:
     # TYPE fedwad_drift gauge
     fedwad_drift{reference="paris",site="may"} 1
     """
-    labels = f'{{reference="{_escaped(reference)}",site="{_escaped(site)}"}}'
+    labels = f'{{reference="{_escape(reference)}",site="{_escape(site)}"}}'
     lines = []
     for name, text in _GAUGES.items():
         if numbers.get(name) is not None:
             metric = "fedwad_drift" if name == "drift" else f"fedwad_drift_{name}"
             lines += [f"# HELP {metric} {text}", f"# TYPE {metric} gauge"]
-            lines.append(f"{metric}{labels} {_number(numbers[name])}")
+            lines.append(f"{metric}{labels} {_format_number(numbers[name])}")
     return "\n".join(lines) + "\n"
 
 
-def _number(value: Any) -> str:
+def _format_number(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool | int) else repr(float(value))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

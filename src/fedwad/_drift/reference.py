@@ -1,4 +1,4 @@
-"""A reference: what one site's data were like, saved without rows, to watch for drift against."""
+"""A reference: a summary and block means of one site, with which later data are compared."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from fedwad._distance.api import distance
 from fedwad._distance.result import DistanceResult
 from fedwad._drift.history import History
 from fedwad._drift.result import DriftResult
-from fedwad._drift.spending import level_at
-from fedwad._drift.test import compare_blocks
+from fedwad._drift.sequential_test import compare_blocks, level_at
 from fedwad._files import SavedResult
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -42,19 +41,15 @@ from fedwad.tables import Schema
 __all__ = ["Reference"]
 
 
-#: What content that is not a reference's can raise.
-_WRONG: tuple[type[Exception], ...] = (
-    *(InputError, LookupError, TypeError, ValueError),
-    *(AttributeError, AssertionError, ArithmeticError),
-)
+#: What reading damaged content can raise.
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError)
 
 
 @dataclass(frozen=True, eq=False)
 class Reference(SavedResult):
-    """What one site's data were like: a summary, means over blocks of rows and the schema.
+    """A summary, means over blocks of rows and the schema of one site, to find drift later.
 
-    It holds no rows. What it holds left the site through its policy, which must allow that it is
-    kept (`keep = true`), and is in its ledger.
+    It holds no rows. Its site's policy must allow that replies are kept (`keep = true`).
 
     Attributes
     ----------
@@ -65,7 +60,7 @@ class Reference(SavedResult):
     features : tuple of str or None
         Names of the features.
     schema : Schema or None
-        What made the features of a table.
+        The schema that encoded the table.
 
     Examples
     --------
@@ -115,46 +110,43 @@ class Reference(SavedResult):
         label_column, drop, schema, missing : what the columns of a table are, see `fedwad.local`
         """
         if isinstance(source, Site):
-            source_site = source
+            site = source
         else:
             fed = local(
                 {check_text(name, "name"): source}, policy, label_column, drop, schema, missing
             )
-            source_site = fed[name]
+            site = fed[name]
             if schema == "auto" and fed.schema is not None:
-                source_site = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
+                site = AgreedFederation(fed, fed.schema.for_new_data(), [name])[name]
         method = Summary(cells=cells)
-        metered = MeteredFederation(source_site.federation)
-        asked = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
+        metered = MeteredFederation(site.federation)
+        request = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
         with single_threaded_blas():
-            reply = metered.ask({source_site.name: asked}, SummaryReply)[source_site.name]
-            check_kept(source_site.name, reply)
-            blocks = metered.ask({source_site.name: BlocksRequest()}, BlocksReply)[source_site.name]
-        check_kept(source_site.name, blocks)
+            reply = metered.ask({site.name: request}, SummaryReply)[site.name]
+            check_kept(site.name, reply)
+            blocks = metered.ask({site.name: BlocksRequest()}, BlocksReply)[site.name]
+        check_kept(site.name, blocks)
         return cls(
-            source_site.name,
-            Kept(asked.validate(), reply),
+            site.name,
+            Kept(request.validate(), reply),
             Kept(BlocksRequest(), blocks),
-            getattr(source_site.federation, "features", None),
-            getattr(source_site.federation, "schema", None),
+            metered.features,
+            metered.schema,
         )
 
     def __repr__(self) -> str:
-        summary, means = self._reply.summary, self._means
+        summary, blocks = self._replies
         return (
-            f"<reference of {self.site}: {summary.count} rows, {summary.dimension} features,"
-            f" {len(means.means)} blocks>"
+            f"<reference of {self.site}: {summary.summary.count} rows,"
+            f" {summary.summary.dimension} features, {len(blocks.means)} blocks>"
         )
 
     @property
-    def _reply(self) -> SummaryReply:
-        assert isinstance(self.summary.reply, SummaryReply)  # noqa: S101
-        return self.summary.reply
-
-    @property
-    def _means(self) -> BlocksReply:
-        assert isinstance(self.blocks.reply, BlocksReply)  # noqa: S101
-        return self.blocks.reply
+    def _replies(self) -> tuple[SummaryReply, BlocksReply]:
+        summary, blocks = self.summary.reply, self.blocks.reply
+        assert isinstance(summary, SummaryReply)  # noqa: S101
+        assert isinstance(blocks, BlocksReply)  # noqa: S101
+        return summary, blocks
 
     @property
     def digest(self) -> str:
@@ -173,7 +165,7 @@ class Reference(SavedResult):
         drop: str | Iterable[str] = (),
         missing: str | Iterable[str] | Mapping[str, Iterable[str]] = (),
     ) -> DriftResult:
-        """Compare new data with the reference: distance, p-value, columns, drift or none.
+        """Compare new data with the reference: distance, p-value, columns, and drift or not.
 
         Parameters
         ----------
@@ -192,18 +184,18 @@ class Reference(SavedResult):
                 f"alpha is {format_value(alpha)}; give a number between 0 and 1, such as 0.01."
             )
         seed = check_integer(seed, "seed", 0)
-        source_site = self._new_site(new, name, label_column, drop, missing)
+        site = self._new_site(new, name, label_column, drop, missing)
         log = None if history is None else History(history, self.digest)
-        metered = MeteredFederation(source_site.federation)
+        metered = MeteredFederation(site.federation)
         with single_threaded_blas():
-            summary, blocks = self._ask(metered, source_site.name)
-            found = self._distance(source_site.name, summary)
+            summary, blocks = self._ask(metered, site.name)
+            distance_result = self._distance(site.name, summary)
             data = hashlib.sha256(np.ascontiguousarray(blocks.means).tobytes()).hexdigest()
             number = 1 if log is None else log.number_of(data)
             level = alpha if log is None else level_at(alpha, number)
-            test = compare_blocks(self._means.blocks, blocks.blocks, level, seed)
+            test = compare_blocks(self._replies[1].blocks, blocks.blocks, level, seed)
         result = DriftResult(
-            distance=replace(found, traffic=metered.traffic),
+            distance=replace(distance_result, traffic=metered.traffic),
             pvalue=test.pvalue,
             smallest=test.smallest,
             alpha=alpha,
@@ -227,8 +219,7 @@ class Reference(SavedResult):
         """The site to compare, encoded as the reference was."""
         if isinstance(new, Site):
             return new
-        schema = self.schema
-        fed = local({check_text(name, "name"): new}, None, label_column, drop, schema, missing)
+        fed = local({check_text(name, "name"): new}, None, label_column, drop, self.schema, missing)
         if fed.features != self.features:
             raise InputError(
                 f"The features of {name} have different names than those of the reference;"
@@ -239,19 +230,18 @@ class Reference(SavedResult):
     def _ask(self, metered: MeteredFederation, name: str) -> tuple[SummaryReply, BlocksReply]:
         """The two messages of the new data: the requests that the reference answered."""
         summary = metered.ask({name: self.summary.request}, SummaryReply)[name]
-        check_same_features(
-            {self.site: self._reply.summary.dimension, name: summary.summary.dimension}
-        )
+        expected = self._replies[0].summary.dimension
+        check_same_features({self.site: expected, name: summary.summary.dimension})
         return summary, metered.ask({name: self.blocks.request}, BlocksReply)[name]
 
     def _distance(self, name: str, summary: SummaryReply) -> DistanceResult:
-        """The distance between both, from the two summaries alone."""
-        asked = self.summary.request
-        assert isinstance(asked, SummaryRequest)  # noqa: S101
-        own = self.site if self.site != name else f"{self.site} (reference)"
-        kept = {own: [self.summary], name: [Kept(asked, summary)]}
+        """The distance between the reference and the new data, from the two summaries alone."""
+        request = self.summary.request
+        assert isinstance(request, SummaryRequest)  # noqa: S101
+        before = self.site if self.site != name else f"{self.site} (reference)"
+        kept = {before: [self.summary], name: [Kept(request, summary)]}
         fed = KeptFederation(kept, None, self.features, self.schema)
-        return distance(fed[own], fed[name], cells=asked.cells, seed=asked.seed)
+        return distance(fed[before], fed[name], cells=request.cells, seed=request.seed)
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -266,17 +256,18 @@ class Reference(SavedResult):
     def _from_content(cls, content: Mapping[str, Any]) -> Reference:
         try:
             features, schema = content["features"], content["schema"]
-            found = cls(
+            reference = cls(
                 site=str(content["site"]),
                 summary=Kept.from_dict(content["summary"]),
                 blocks=Kept.from_dict(content["blocks"]),
                 features=None if features is None else tuple(map(str, features)),
                 schema=None if schema is None else Schema.from_toml(schema),
             )
-            if found._reply.summary.dimension != len(found._means.centre):
-                raise ValueError("about different features")
-        except _WRONG:
+            summary, blocks = reference._replies
+            if summary.summary.dimension != len(blocks.centre):
+                raise ValueError("summary and blocks differ in their features")
+        except _DAMAGED:
             raise InputError(
                 "This is not the content of a reference; parts are missing or were changed."
             ) from None
-        return found
+        return reference

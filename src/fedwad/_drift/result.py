@@ -15,13 +15,13 @@ from fedwad.errors import InputError
 
 __all__ = ["DriftResult"]
 
-_NUMBERS = ("pvalue", "smallest", "alpha", "level", "test", "data", "reference")
-_MOST_CAUSES = 3
+_ENTRIES = ("pvalue", "smallest", "alpha", "level", "test", "data", "reference")
+_MAX_CAUSES = 3
 
 
 @dataclass(frozen=True, eq=False)
 class DriftResult(SavedResult):
-    """New data beside a reference: whether they still come from its population.
+    """The test whether new data come from the population of a reference, with their distance.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class DriftResult(SavedResult):
             return f"{after} has too few rows to judge drift from {before} ({numbers})."
         if not self.drift:
             return f"No evidence that {after} has drifted from {before} ({numbers})."
-        causes = self.explain().causes[:_MOST_CAUSES]
+        causes = self.explain().causes[:_MAX_CAUSES]
         where = f", mostly in {', '.join(causes)}" if causes else ""
         return f"Drift: {after} differs from {before} by more than chance{where} ({numbers})."
 
@@ -94,9 +94,7 @@ class DriftResult(SavedResult):
 
     def line(self) -> dict[str, Any]:
         """Return the line of a history: what a plot over time needs."""
-        d = self.distance
-        numbers = {"value": d.value, "noise": d.noise, "population": d.population}
-        interval = d.population_interval
+        d, interval = self.distance, self.distance.population_interval
         return {
             "data": self.data,
             "test": self.test,
@@ -105,29 +103,31 @@ class DriftResult(SavedResult):
             "pvalue": self.pvalue,
             "level": self.level,
             "drift": self.drift,
-            **numbers,
+            "value": d.value,
+            "noise": d.noise,
+            "population": d.population,
             "population_interval": None if interval is None else list(interval),
         }
 
     def _html_rows(self) -> dict[str, str]:
-        found = self.distance
-        chance = {} if found.noise is None else {"chance alone": f"{found.noise:.4g}"}
-        numbers = {"distance": f"{found.value:.4g}"} | chance
+        noise = self.distance.noise
+        chance = {} if noise is None else {"chance alone": f"{noise:.4g}"}
+        numbers = {"distance": f"{self.distance.value:.4g}"} | chance
         return numbers | {"p-value": f"{self.pvalue:.3g}", "level": f"{self.level:.2g}"}
 
     def _content(self) -> dict[str, Any]:
-        content = {name: getattr(self, name) for name in _NUMBERS}
+        content = {name: getattr(self, name) for name in _ENTRIES}
         return content | {"blocks": list(self.blocks), "distance": self.distance.to_dict()}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DriftResult:
         try:
-            found = {name: content[name] for name in _NUMBERS}
-            if not 0 < found["pvalue"] <= 1:
+            entries = {name: content[name] for name in _ENTRIES}
+            if not 0 < entries["pvalue"] <= 1:
                 raise ValueError("not a p-value")
-            one, two = map(int, content["blocks"])
-            plain = DistanceResult.from_dict(content["distance"])
-            return cls(distance=plain, blocks=(one, two), **found)
+            before, after = map(int, content["blocks"])
+            distance = DistanceResult.from_dict(content["distance"])
+            return cls(distance=distance, blocks=(before, after), **entries)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "This is not the content of a comparison; parts are missing or were changed."
