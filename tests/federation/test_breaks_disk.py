@@ -20,7 +20,7 @@ from fedwad.federation import (
     read_ledger,
     unpack,
 )
-from fedwad.federation import _ledger_memory as memory
+from fedwad.federation import ledger as memory
 from fedwad.federation.cache import RunCache
 from fedwad.privacy import DP, mu_of
 

@@ -15,10 +15,10 @@ from threading import Thread
 import pytest
 
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import _ledger_memory
+from fedwad.federation import _ledger_counts
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation._ledger_lines import FIRST_SEAL, Entry, _seal, read_lines, sealed_line
-from fedwad.federation._ledger_memory import Ledger, lock_all, read_ledger
+from fedwad.federation.ledger import Ledger, lock_all, read_ledger
 
 
 def answer(ledger, number, kind="summary", outcome="answered", **fields):
@@ -337,7 +337,7 @@ def test_a_disk_that_cannot_be_written_is_stated_at_the_start(tmp_path):
 def test_what_counts_for_no_limit_is_counted_and_not_listed(tmp_path, monkeypatch):
     """Row 10: a flood costs a few lines, and a later line says how many there were."""
     now = [1000.0]
-    monkeypatch.setattr(_ledger_memory.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_ledger_counts.time, "monotonic", lambda: now[0])
     path = tmp_path / "ledger.jsonl"
     ledger = FileLedger(path)
     for _ in range(5000):

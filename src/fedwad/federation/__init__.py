@@ -1,5 +1,6 @@
 """Requests and replies, clients with their policy and ledger, and federations of clients."""
 
+from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.agreement import check_same_features, client_key, feature_count
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
@@ -12,7 +13,7 @@ from fedwad.federation.federation import Federation, MeteredFederation, Site, Tr
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
 from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, ask_kept, check_kept
-from fedwad.federation.ledger import Entry, FileLedger, Ledger, read_ledger
+from fedwad.federation.ledger import Entry, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, ClassStatistics
 from fedwad.federation.node import accept_data, load_site_data, open_client

@@ -25,7 +25,7 @@ from fedwad.federation._ledger_lines import (
     refuse_unchained,
     sealed_line,
 )
-from fedwad.federation._ledger_memory import Ledger, entries_of
+from fedwad.federation.ledger import Ledger, parse_entries
 
 __all__ = ["FileLedger"]
 
@@ -35,7 +35,7 @@ _REPLACED = (
 )
 _HEAD_BYTES = 64
 
-Identity = tuple[int, int]
+Identity = tuple[int, int]  # of a file: its device and its inode
 
 
 class FileLedger(Ledger):
@@ -97,7 +97,7 @@ class FileLedger(Ledger):
     @property
     def entries(self) -> Sequence[Entry]:
         """All lines, oldest first, read from the file."""
-        return tuple(entries_of(self.path.read_bytes()))
+        return tuple(parse_entries(self.path.read_bytes()))
 
     @property
     def releases_folder(self) -> Path:
@@ -145,8 +145,9 @@ class FileLedger(Ledger):
         return descriptor
 
     def _catch_up(self, descriptor: int) -> None:
-        """Count lines appended since the last lock, by any process; refuse for good if the file was
-        replaced or cut.
+        """Count lines that any process has appended since the last lock.
+
+        FederationError, now and ever after, if the file was replaced or cut.
         """
         state = os.fstat(descriptor)
         head = self._read_head()
@@ -158,9 +159,9 @@ class FileLedger(Ledger):
             text = _read(descriptor, self._end, state.st_size)
             if not self._end:
                 refuse_unchained(text, self.path.name)
-            self._count(self._whole_lines(descriptor, text, head), head)
+            self._count(self._complete_lines(descriptor, text, head), head)
 
-    def _whole_lines(self, descriptor: int, text: bytes, head: tuple[int, str] | None) -> bytes:
+    def _complete_lines(self, descriptor: int, text: bytes, head: tuple[int, str] | None) -> bytes:
         """The text up to its last newline.
 
         An unfinished last line is removed, or, if there is no head, ended with a newline so that it
@@ -179,18 +180,15 @@ class FileLedger(Ledger):
         return text
 
     def _count(self, text: bytes, head: tuple[int, str] | None) -> None:
-        """Count whole lines, and make sure that the file is the one that its head is for."""
-        start, known = self._end, head is None or head[0] < self._end
-        known = known or head == (self._end, self._seal)
-        position, seal = (-1, "") if head is None else head
-        end, own, add = self._end, self._seal, self._tally.add
-        for content, after, own in read_lines(text, self._seal):
-            add(content)
-            end = start + after
-            if end == position and own == seal:
-                known = True
-        self._end, self._seal = end, own
-        if not known:
+        """Count complete lines; FederationError unless one of them is the line of the head."""
+        start, end, seal = self._end, self._end, self._seal
+        matches = head is None or head[0] < start or head == (start, seal)
+        for content, line_end, seal in read_lines(text, self._seal):
+            self._count_line(content)
+            end = start + line_end
+            matches = matches or head == (end, seal)
+        self._end, self._seal = end, seal
+        if not matches:
             self._replaced = True
             raise FederationError(_REPLACED)
 
@@ -210,7 +208,7 @@ class FileLedger(Ledger):
             if isinstance(error, OSError):
                 raise _unwritable(error) from None
             raise
-        self._tally.add(entry.content)
+        self._count_line(entry.content)
 
     def _write_head(self) -> None:
         """Overwrite the head in place.
@@ -240,7 +238,7 @@ class FileLedger(Ledger):
     def reserve(self, key: str, size: int) -> None:
         try:
             self.releases_folder.mkdir(mode=0o700, exist_ok=True)
-            write_atomically(self._space(key), b" " * size)
+            write_atomically(self._reserved_file(key), b" " * size)
         except OSError as error:
             raise FederationError(
                 f"The folder of releases cannot be written ({error.strerror}), so nothing was spent"
@@ -250,15 +248,15 @@ class FileLedger(Ledger):
     def store_release(self, key: str, content: bytes) -> None:
         try:
             self.releases_folder.mkdir(mode=0o700, exist_ok=True)
-            self._space(key).unlink(missing_ok=True)
+            self._reserved_file(key).unlink(missing_ok=True)
             write_atomically(self.releases_folder / key, content)
         except OSError as error:
             raise FederationError(
                 f"The folder of releases cannot be written ({error.strerror})."
             ) from None
 
-    def _space(self, key: str) -> Path:
-        """The file that keeps room for a release."""
+    def _reserved_file(self, key: str) -> Path:
+        """The file that reserves room for a release."""
         return self.releases_folder / f"{key}.space"
 
 
@@ -267,7 +265,7 @@ _ledgers: WeakValueDictionary[Identity, FileLedger] = WeakValueDictionary()
 
 
 def _open_or_create(path: Path) -> int:
-    """A descriptor of the file, which is made if there is none."""
+    """Open a file, and create it if there is none."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -275,14 +273,9 @@ def _open_or_create(path: Path) -> int:
 
 
 def _read(descriptor: int, start: int, end: int) -> bytes:
-    parts = []
-    while start < end:
-        part = os.pread(descriptor, end - start, start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
-    return b"".join(parts)
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        file.seek(start)
+        return file.read(end - start)
 
 
 def _write(descriptor: int, line: bytes) -> None:

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, get_args
 
 from fedwad.errors import InputError
-from fedwad.federation.needs import FREE
+from fedwad.federation.needs import NO_QUERY
 
 __all__ = [
     "FIRST_SEAL",
@@ -45,10 +45,10 @@ Content = dict[str, Any]
 FIRST_SEAL = "0" * 32
 
 _SEAL_BYTES = len(FIRST_SEAL) // 2
-_UNCOUNTED = ("refused", "repeated", "accepted")
+_UNCOUNTED = ("refused", "repeated", "accepted")  # outcomes that are no query
 _LONGEST_LINE = 1 << 14  # bytes; no line that was written here is longer
 _BEFORE_SEAL, _AFTER_SEAL = b',"seal":"', b'"}'
-_CHUNK = 4096  # lines that are decoded together
+_CHUNK = 4096  # number of lines that are decoded together
 _TAIL = len(_BEFORE_SEAL) + len(FIRST_SEAL) + len(_AFTER_SEAL)
 _SEALED = re.compile(rb',"seal":"([0-9a-f]{32})"\}\Z')
 
@@ -134,7 +134,7 @@ def is_query(kind: str, outcome: str) -> bool:
     """
     if kind == "private" and outcome == "answered":
         return False
-    return outcome not in _UNCOUNTED and kind not in FREE
+    return outcome not in _UNCOUNTED and kind not in NO_QUERY
 
 
 def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:
@@ -157,15 +157,14 @@ def read_lines(text: bytes, previous: str) -> Iterator[LedgerLine]:
     end, seal = 0, previous.encode()
     for start in range(0, len(lines), _CHUNK):
         chunk = lines[start : start + _CHUNK]
-        seals = _checked(chunk, seal)
-        seal = seals[-1][1]
+        seals = _check_seals(chunk, seal)
         contents = iter(
-            _decoded([line for line, (whole, _) in zip(chunk, seals, strict=True) if whole])
+            _decode([line for line, found in zip(chunk, seals, strict=True) if found[0]])
         )
-        for line, (whole, own) in zip(chunk, seals, strict=True):
+        for line, (intact, seal) in zip(chunk, seals, strict=True):
             end += len(line) + 1
-            content = next(contents) if whole else None
-            yield LedgerLine(content or _torn(line), end, own.decode())
+            content = next(contents) if intact else None
+            yield LedgerLine(content or _torn_content(line), end, seal.decode())
 
 
 def refuse_unchained(text: bytes, name: str) -> None:
@@ -182,15 +181,15 @@ def refuse_unchained(text: bytes, name: str) -> None:
         )
 
 
-def _checked(lines: list[bytes], seal: bytes) -> list[tuple[bool, bytes]]:
+def _check_seals(lines: list[bytes], seal: bytes) -> list[tuple[bool, bytes]]:
     """Whether each line fits its seal, and the seal that the next line is chained to."""
     found, tail = [], -_TAIL
     for line in lines:
-        own = _seal(seal, line[:tail])
-        whole = line[tail:] == b"".join((_BEFORE_SEAL, own, _AFTER_SEAL))
-        whole = whole and len(line) <= _LONGEST_LINE
-        seal = own if whole else _last_seal(line)
-        found.append((whole, seal))
+        expected = _seal(seal, line[:tail])
+        intact = line[tail:] == b"".join((_BEFORE_SEAL, expected, _AFTER_SEAL))
+        intact = intact and len(line) <= _LONGEST_LINE
+        seal = expected if intact else _last_seal(line)
+        found.append((intact, seal))
     return found
 
 
@@ -203,7 +202,7 @@ def _last_seal(line: bytes) -> bytes:
     return found[1] if found else _seal(b"", line)
 
 
-def _torn(line: bytes) -> Content:
+def _torn_content(line: bytes) -> Content:
     return {
         "when": "",
         "kind": "unreadable",
@@ -212,46 +211,42 @@ def _torn(line: bytes) -> Content:
     }
 
 
-def _decoded(lines: list[bytes]) -> list[Content | None]:
-    """The fields of each line; None for one that has others, or of other types, than an entry."""
+def _decode(lines: list[bytes]) -> list[Content | None]:
+    """The fields of each line; None for a line whose fields are not those of an entry."""
     try:
         contents: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
     except (ValueError, RecursionError):
-        contents = [_decoded_alone(line) for line in lines]
-    return [content if _is_proper(content) else None for content in contents]
+        contents = [_decode_line(line) for line in lines]
+    return [content if _is_entry(content) else None for content in contents]
 
 
-def _decoded_alone(line: bytes) -> Any:
+def _decode_line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
 
 
-def _is_proper(content: Any) -> bool:
+def _is_entry(content: Any) -> bool:
     """Whether these are the fields of an entry; later versions may have more of them."""
     if type(content) is not dict or content.pop("seal", None) is None:
         return False
     names = tuple(content)
-    types = _known_types.get(names) or _checked_types(names, tuple(map(type, content.values())))
+    types = _known_types.get(names) or _check_types(names, tuple(map(type, content.values())))
     if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
         return False
-    given = content.get
-    return bool(
-        given("bytes", 0) >= 0
-        and given("min_cell_size", 0) >= 0
-        and 0.0 <= given("mu", 0.0) < math.inf
-        and given("count", 1) >= 1
-    )
+    get = content.get
+    sizes = get("bytes", 0) >= 0 and get("min_cell_size", 0) >= 0 and get("count", 1) >= 1
+    return bool(sizes and 0.0 <= get("mu", 0.0) < math.inf)
 
 
-#: Types of fields by the names of the fields, remembered since most lines have the same fields.
+#: Types of fields by the names of the fields: a cache, because most lines have the same fields.
 _known_types: dict[tuple[str, ...], list[type]] = {}
 _MOST_KNOWN_TYPES = 256
 
 
-def _checked_types(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
-    """These types, which are remembered; None unless they are those of an entry's fields."""
+def _check_types(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
+    """Return the types, and remember them; None unless they are those of an entry's fields."""
     if not set(names) >= _NEEDED:
         return None
     if any(_TYPES.get(name, kind) is not kind for name, kind in zip(names, types, strict=True)):

@@ -9,10 +9,11 @@ import numpy as np
 
 from fedwad._files import write_atomically
 from fedwad.errors import InputError, PolicyError
+from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import BudgetAccountant
 from fedwad.federation.cache import ReplyCache, RunCache
 from fedwad.federation.data import Dataset
-from fedwad.federation.ledger import FileLedger, Ledger
+from fedwad.federation.ledger import Ledger
 from fedwad.federation.needs import ClassStatistics
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["FREE", "KINDS", "ClassStatistics", "Needs"]
+__all__ = ["KINDS", "NO_QUERY", "ClassStatistics", "Needs"]
 
 #: The kinds of requests, by the words that policies and ledgers use.
 KINDS: tuple[str, ...] = (
@@ -26,7 +26,7 @@ KINDS: tuple[str, ...] = (
 )
 
 #: Kinds that are no query: their replies say nothing about the data.
-FREE: tuple[str, ...] = ("describe", "encode")
+NO_QUERY: tuple[str, ...] = ("describe", "encode")
 
 #: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
 #: and standard deviations ("diag"), or mean and root covariance ("full").

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import guarantee_warning
 from fedwad.federation.client import Client
 from fedwad.federation.columns import Columns
 from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
-from fedwad.federation.ledger import FileLedger, Ledger
+from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable, as_dataset
 from fedwad.federation.reading import read_raw

@@ -24,7 +24,7 @@ from fedwad.federation._policy_checks import (
     checked_models,
     checked_orders,
 )
-from fedwad.federation.needs import FREE, KINDS, Needs
+from fedwad.federation.needs import KINDS, NO_QUERY, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
@@ -219,7 +219,7 @@ class Policy:
         so many queries."""
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
-        if kind not in FREE:
+        if kind not in NO_QUERY:
             self.check_queries(queries)
         self._check_classes(needs)
         self._check_order(needs)
