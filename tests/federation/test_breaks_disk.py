@@ -95,7 +95,7 @@ def test_a_clock_that_jumps_changes_no_limit(tmp_path, monkeypatch):
 
 
 def test_layers_of_the_run_under_way_outlive_those_from_the_future(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedwad.federation.cache._RUNS", 3)
+    monkeypatch.setattr("fedwad.federation.cache._MAX_RUNS", 3)
     cache = RunCache(tmp_path / "layers")
     for number in range(3):
         cache.keep_layers(f"run {number}", 1, np.full(4, number, dtype=np.float32))
@@ -103,5 +103,5 @@ def test_layers_of_the_run_under_way_outlive_those_from_the_future(tmp_path, mon
         os.utime(path, (4e9, 4e9))  # written before the clock was set back
     cache.keep_layers("now", 1, np.ones(4, dtype=np.float32))
     again = RunCache(tmp_path / "layers")
-    assert again.recall_layers("now", 1) is not None
+    assert again.layers("now", 1) is not None
     assert len(list((tmp_path / "layers").glob("*.npz"))) == 3

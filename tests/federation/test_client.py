@@ -30,8 +30,8 @@ from fedwad.federation import (
 from fedwad.federation import (
     requests as kinds,
 )
-from fedwad.federation.cache import ReplyCache
 from fedwad.federation.codec import digest
+from fedwad.federation.sent_replies import ReplyCache
 from fedwad.ot import Measure
 
 DATA = Dataset(Measure(np.random.default_rng(0).standard_normal((100, 3))))
@@ -204,8 +204,8 @@ def test_a_repeated_request_is_answered_from_the_stored_reply(monkeypatch):
 def test_a_stored_reply_that_was_changed_is_not_sent():
     client = Client(DATA, Policy(["moments"], max_queries=1))
     first = digest(client.answer(MomentsRequest()))
-    (key,) = client._context.replies._replies
-    client._context.replies.put(key, pack(Envelope(DescribeRequest())))
+    (key,) = client._sent_replies.cache._replies
+    client._sent_replies.cache.put(key, pack(Envelope(DescribeRequest())))
     assert digest(client.answer(MomentsRequest())) == first
 
 

@@ -1,89 +1,80 @@
-"""Checks of the rules of a policy, each on one value."""
+"""Checks of the rules of a policy: each returns the value to store, or raises InputError."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, get_args
 
-from fedwad._checks import check_integer
+from fedwad._checks import check_choice, check_integer
 from fedwad.errors import InputError
 from fedwad.federation.needs import KINDS
-from fedwad.ot import check_order
+from fedwad.ot import CovarianceType, check_order
 from fedwad.tables import label_text
 
-__all__ = [
-    "UNLIMITED",
-    "LabelName",
-    "check_line",
-    "check_switch",
-    "checked_distinct",
-    "checked_kinds",
-    "checked_labels",
-    "checked_limit",
-    "checked_models",
-    "checked_orders",
-]
+__all__ = ["CHECKS", "COVARIANCE_TYPES", "NO_AVERAGE", "LabelName"]
 
-_LONGEST_LINE = 200
-_LARGEST_NAME = 10**15
+_MAX_CHARACTERS = 200
+_MAX_LABEL = 10**15
 #: The name of a label: a string, an integer or a boolean.
 LabelName = str | int | bool
 #: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
-UNLIMITED = ("describe", "private")
-_LIMITED = tuple(kind for kind in KINDS if kind not in UNLIMITED)
+NO_AVERAGE = ("describe", "private")
+_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in NO_AVERAGE)
+#: From the most that a covariance can reveal to the least.
+COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 
 
-class _Table(dict[str, int]):
+class _FrozenCounts(dict[str, int]):
     """Numbers by kind, which nobody can change."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
-    def __reduce__(self) -> tuple[type[_Table], tuple[dict[str, int]]]:
-        return _Table, (dict(self),)
+    def __reduce__(self) -> tuple[type[_FrozenCounts], tuple[dict[str, int]]]:
+        return _FrozenCounts, (dict(self),)
 
-    def _closed(self, *_: object, **__: object) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
             "the rules of a policy cannot be changed; make a new policy with dataclasses.replace"
         )
 
-    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _closed
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
 
-def _strings(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (None,)
 
 
-def checked_kinds(allow: Any) -> tuple[str, ...]:
+def _check_kinds(allow: Any, _: str) -> tuple[str, ...]:
     """The kinds in the order of KINDS, whichever collection they came in."""
-    found = _strings(allow)
-    if any(kind not in KINDS for kind in found):
+    kinds = _as_tuple(allow)
+    if any(kind not in KINDS for kind in kinds):
         raise InputError(f"allow is {allow!r}; give a list with some of {', '.join(KINDS)}.")
-    return tuple(kind for kind in KINDS if kind in found)
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
-def checked_models(models: Any) -> tuple[str, ...]:
-    found = _strings(models)
-    if not all(type(word) is str for word in found):
+def _check_models(models: Any, _: str) -> tuple[str, ...]:
+    names = _as_tuple(models)
+    if not all(type(name) is str for name in names):
         raise InputError(f"models is {models!r}; give a list of names such as 'mlp'.")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(names)))
 
 
-def checked_labels(names: Any) -> tuple[LabelName, ...]:
+def _check_label_names(label_names: Any, _: str) -> tuple[LabelName, ...]:
     """The public names of classes; two names that would be read as one label are refused."""
-    found = tuple(names) if isinstance(names, list | tuple) else (None,)
-    texts = [label_text(name) for name in found]
-    kinds = {type(name) for name in found}
-    whole = all(type(name) is not int or abs(name) < _LARGEST_NAME for name in found)
-    if kinds - {str, int, bool} or len(kinds) > 1 or len(set(texts)) < len(texts) or not whole:
+    names = tuple(label_names) if isinstance(label_names, list | tuple) else (None,)
+    texts = [label_text(name) for name in names]
+    types = {type(name) for name in names}
+    small = all(type(name) is not int or abs(name) < _MAX_LABEL for name in names)
+    if types - {str, int, bool} or len(types) > 1 or len(set(texts)) < len(texts) or not small:
         raise InputError(
             "label_names must be a list of different strings, or of different integers."
         )
-    return found
+    return names
 
 
-def checked_orders(orders: Any) -> tuple[float, ...] | None:
+def _check_orders(orders: Any, _: str) -> tuple[float, ...] | None:
     """Orders of distances in ascending order; None for any, which a file spells "any"."""
     if orders is None or orders == "any":
         return None
@@ -92,30 +83,55 @@ def checked_orders(orders: Any) -> tuple[float, ...] | None:
     return tuple(sorted({check_order(order) for order in orders}))
 
 
-def check_switch(value: Any, option: str) -> None:
+def _check_switch(value: Any, rule: str) -> bool:
     if type(value) is not bool:
-        raise InputError(f"{option} is {value!r}; give true or false.")
+        raise InputError(f"{rule} is {value!r}; give true or false.")
+    return value
 
 
-def check_line(value: Any, option: str) -> None:
-    if type(value) is not str or len(value) > _LONGEST_LINE or not value.isprintable():
-        raise InputError(f"{option} must be a line of at most {_LONGEST_LINE} characters.")
+def _check_line(value: Any, rule: str) -> str:
+    if type(value) is not str or len(value) > _MAX_CHARACTERS or not value.isprintable():
+        raise InputError(f"{rule} must be a line of at most {_MAX_CHARACTERS} characters.")
+    return value
 
 
-def checked_limit(value: Any, option: str, least: int) -> int | None:
+def _check_limit(value: Any, rule: str, least: int = 0) -> int | None:
     """An integer, or None for no limit, which a file spells inf."""
-    return None if value is None or value == math.inf else check_integer(value, option, least)
+    return None if value is None or value == math.inf else check_integer(value, rule, least)
 
 
-def checked_distinct(rule: Any) -> int | Mapping[str, int] | None:
-    if rule is None:
+def _check_distinct(value: Any, rule: str) -> int | Mapping[str, int] | None:
+    if value is None:
         return None
-    if not isinstance(rule, Mapping):
-        return check_integer(rule, "max_distinct_replies", 0)
-    if not rule or not set(rule) <= set(_LIMITED):
+    if not isinstance(value, Mapping):
+        return check_integer(value, rule, 0)
+    if not value or not set(value) <= set(_LIMITED_KINDS):
         raise InputError(
-            f"max_distinct_replies is {dict(rule)!r}; give a number, or numbers for some of"
-            f" {', '.join(_LIMITED)}."
+            f"{rule} is {dict(value)!r}; give a number, or numbers for some of"
+            f" {', '.join(_LIMITED_KINDS)}."
         )
-    kinds = [kind for kind in _LIMITED if kind in rule]
-    return _Table({k: check_integer(rule[k], f"max_distinct_replies of {k}", 0) for k in kinds})
+    kinds = [kind for kind in _LIMITED_KINDS if kind in value]
+    return _FrozenCounts({k: check_integer(value[k], f"{rule} of {k}", 0) for k in kinds})
+
+
+#: The check of each rule but the privacy budget.
+CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "allow": _check_kinds,
+    "models": _check_models,
+    "exact_interpolant": _check_switch,
+    "uniform_support": _check_switch,
+    "classes": _check_switch,
+    "calibration": _check_switch,
+    "keep": _check_switch,
+    "name": _check_line,
+    "contact": _check_line,
+    "covariance_type": lambda value, rule: check_choice(value, rule, COVARIANCE_TYPES),
+    "orders": _check_orders,
+    "min_cell_size": check_integer,
+    "min_support": check_integer,
+    "max_support": lambda value, rule: _check_limit(value, rule, 1),
+    "max_queries": _check_limit,
+    "max_evaluations": _check_limit,
+    "max_distinct_replies": _check_distinct,
+    "label_names": _check_label_names,
+}

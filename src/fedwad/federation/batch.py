@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fedwad._blas import single_threaded_blas
 from fedwad.errors import FedwadError
-from fedwad.federation.client import Admitted, Client
+from fedwad.federation.client import AdmittedRequest, Client
 from fedwad.federation.failures import Failure, failure_of
 from fedwad.federation.ledger import lock_all
 from fedwad.federation.message import Reply, Request
@@ -22,34 +22,34 @@ def answer_batch(
     Each client admits, releases and records its own, as in `answer`.
     """
     answers: dict[str, Reply | Failure] = {}
-    admitted: dict[str, Admitted] = {}
+    admitted: dict[str, AdmittedRequest] = {}
     with lock_all(clients[name].ledger for name in requests), single_threaded_blas():
         for name, request in requests.items():
             try:
                 admitted[name] = clients[name]._admit(request)
             except FedwadError as error:
                 answers[name] = failure_of(error)
-        done = dict(zip(admitted, _execute_batch(clients, admitted), strict=False))
-        for name, asked in admitted.items():
+        results = dict(zip(admitted, _execute_batch(clients, admitted), strict=False))
+        for name, one in admitted.items():
             client = clients[name]
             try:
-                with client._withheld_on_error(asked):
-                    reply, samples = done.get(name) or type(asked.request).execute(
-                        asked.request, client._context
+                with client._record_if_withheld(one):
+                    reply, samples = results.get(name) or type(one.request).execute(
+                        one.request, client._context
                     )
-                    answers[name] = client._release(asked, reply, samples)
+                    answers[name] = client._release(one, reply, samples)
             except FedwadError as error:
                 answers[name] = failure_of(error)
     return {name: answers[name] for name in requests}
 
 
 def _execute_batch(
-    clients: Mapping[str, Client], admitted: Mapping[str, Admitted]
+    clients: Mapping[str, Client], admitted: Mapping[str, AdmittedRequest]
 ) -> list[tuple[Reply, int | None]]:
     """The results of these requests; none if one of them fails, so that each is executed alone."""
     if not admitted:
         return []
-    requests = [asked.request for asked in admitted.values()]
+    requests = [one.request for one in admitted.values()]
     try:
         return list(
             type(requests[0]).execute_batch(requests, [clients[name]._context for name in admitted])

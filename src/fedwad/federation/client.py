@@ -7,36 +7,37 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fedwad._blas import single_threaded_blas
 from fedwad.errors import FederationError, FedwadError, InputError, PolicyError
+from fedwad.federation._ledger_lines import Entry, Outcome
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
-from fedwad.federation.codec import Envelope, VersionError, digest, pack, unpack
+from fedwad.federation.codec import Envelope, VersionError, pack, unpack
 from fedwad.federation.context import ClientContext
 from fedwad.federation.data import Dataset
 from fedwad.federation.failures import Failure, failure_of
-from fedwad.federation.ledger import Entry, Ledger
+from fedwad.federation.ledger import Ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.policy import Policy
 from fedwad.federation.raw import RawTable
 from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests import kind_of
+from fedwad.federation.sent_replies import SentReplies
 
-__all__ = ["Admitted", "Client"]
+__all__ = ["AdmittedRequest", "Client"]
 
 _BUNDLE_SECONDS = 600.0  # of work on one bundle; as long as a server waits
 _BUSY = Failure("busy", "the bundle took too long; send the rest again, in smaller bundles.")
-_MOST_CELLS = 64  # of a private release that names no number
-_PRIVATE = "The site could not make this release; its operator finds why in its log."
+_RELEASE_FAILED = "The site could not make this release; its operator finds why in its log."
 _log = logging.getLogger("fedwad.client")
 
 
 @dataclass(frozen=True, eq=False)
-class Admitted:
+class AdmittedRequest:
     """A request that may be executed.
 
-    `key` is the digest under which the ledger knows it, `known` its first line there, and `stored`
+    `key` is the digest under which the ledger knows it, `known` its first line there, and `sent`
     the reply that was sent before, packed.
     """
 
@@ -44,7 +45,7 @@ class Admitted:
     kind: str
     key: str
     known: Entry | None
-    stored: bytes | None
+    sent: bytes | None
 
 
 class Client:
@@ -60,6 +61,7 @@ class Client:
     ) -> None:
         self.ledger = Ledger() if ledger is None else ledger
         self._context = ClientContext(data, Policy() if policy is None else policy, self.ledger)
+        self._sent_replies = SentReplies(self._context)
         self._check_version()
 
     @property
@@ -110,12 +112,11 @@ class Client:
         request_id = ""
         answer: Reply | BundleReply | Failure
         try:
-            asked = self._unpack(message)
-            request_id = asked.request_id
+            envelope = self._unpack(message)
+            request_id = envelope.request_id
+            request = envelope.content
             answer = (
-                self.answer_all(asked.content)
-                if isinstance(asked.content, Bundle)
-                else self.answer(asked.content)
+                self.answer_all(request) if isinstance(request, Bundle) else self.answer(request)
             )
         except VersionError as error:
             answer = Failure("version", str(error))
@@ -163,9 +164,9 @@ class Client:
         """
         with self.ledger.lock(), single_threaded_blas():
             admitted = self._admit(request)
-            if admitted.stored is not None:
-                return self._repeat(admitted, admitted.stored)
-            with self._withheld_on_error(admitted):
+            if admitted.sent is not None:
+                return self._repeat(admitted, admitted.sent)
+            with self._record_if_withheld(admitted):
                 reply, samples = type(admitted.request).execute(admitted.request, self._context)
                 return self._release(admitted, reply, samples)
 
@@ -180,16 +181,16 @@ class Client:
                 " with `fedwad node accept-data` whether they are asked about."
             )
 
-    def _admit(self, request: Request) -> Admitted:
-        """The request as it may be executed; else an error, and a line in the ledger.
+    def _admit(self, request: Request) -> AdmittedRequest:
+        """Check a request against the policy; a refusal is recorded and raised.
 
         A request whose reply was withheld is not executed again, since it would be withheld again.
         """
         kind, context = kind_of(request), self._context
         try:
             self._check_version()
-            request = _validated(request, kind)
-            key = self._key(request)
+            request = _validate(request, kind)
+            key = self._sent_replies.key(request)
             known = self.ledger.known(key)
             needs = type(request).needs(request)
             context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
@@ -199,69 +200,48 @@ class Client:
             type(request).check_shape(request, context)
             if known is not None and known.outcome == "withheld":
                 raise PolicyError(known.reason)
-            stored = self._stored(request, key, known)
-            if needs.mu and stored is None:
+            sent = self._sent_replies.find(request, key, known)
+            if needs.mu and sent is None:
                 context.accountant.check(needs.mu)
-                self.ledger.reserve(self._paid_key(request), _release_bytes(request, context))
+                self._sent_replies.reserve(request)
         except BaseException as error:
-            self.ledger.record(kind, "refused", data=self._context.digest, reason=_reason(error))
+            self.ledger.record(kind, "refused", data=context.digest, reason=_reason(error))
             raise
-        return Admitted(request, kind, key, known, stored)
+        return AdmittedRequest(request, kind, key, known, sent)
 
-    def _key(self, request: Request) -> str:
-        """SHA-256 of everything that the reply depends on: the request without the name of its run,
-        the policy and the data.
-
-        Empty if the reply depends on more, such as chance or earlier training.
-        """
-        if not type(request).repeatable:
-            return ""
-        plain = request
-        if hasattr(request, "run"):
-            plain = replace(request, run="")  # type: ignore[type-var]
-        about = type(request).data_digest(request, self._context)
-        parts = f"{digest(plain)} {self._context.policy_digest} {about}"
-        return hashlib.sha256(parts.encode()).hexdigest()
-
-    def _stored(self, request: Request, key: str, known: Entry | None) -> bytes | None:
-        """The reply that was sent to this request before, packed, if it is still there."""
-        if type(request).uses_budget:
-            return _packed_reply(self.ledger.stored_release(self._paid_key(request)), request)
-        stored = None if known is None else self._context.replies.get(key)
-        if stored is None or known is None or hashlib.sha256(stored).hexdigest() != known.digest:
-            return None
-        return stored
-
-    def _paid_key(self, request: Request) -> str:
-        """The key of a private release: the same under any policy, since it may be sent again."""
-        content = pack(Envelope(request)) + self._context.digest.encode()
-        return hashlib.sha256(content).hexdigest()
-
-    def _repeat(self, admitted: Admitted, stored: bytes) -> Reply:
-        """Send a stored reply again. It reveals nothing new, so it is no query."""
-        reply: Reply = unpack(stored).content
+    def _repeat(self, admitted: AdmittedRequest, packed: bytes) -> Reply:
+        """Send a reply again. It reveals nothing new, so it is no query."""
+        reply: Reply = unpack(packed).content
         known = admitted.known
+        outcome: Outcome = "answered" if known is None else "repeated"
+        samples = 0 if known is None else known.min_cell_size
+        self._record_sent(admitted, outcome, reply, packed, samples)
+        return reply
+
+    def _record_sent(
+        self, admitted: AdmittedRequest, outcome: Outcome, reply: Reply, packed: bytes, samples: int
+    ) -> None:
         self.ledger.record(
             admitted.kind,
-            "answered" if known is None else "repeated",
+            outcome,
             payload_bytes(reply),
-            0 if known is None else known.min_cell_size,
-            hashlib.sha256(stored).hexdigest(),
+            samples,
+            hashlib.sha256(packed).hexdigest(),
             self._context.digest,
             request=admitted.key,
         )
-        return reply
 
     @contextmanager
-    def _withheld_on_error(self, admitted: Admitted) -> Iterator[None]:
-        """Record whatever keeps a reply from leaving after the data were read. It is a query."""
+    def _record_if_withheld(self, admitted: AdmittedRequest) -> Iterator[None]:
+        """Record an error that keeps a reply from leaving after the data were read. It is a
+        query."""
         try:
             yield
         except BaseException as error:
-            known = isinstance(error, PolicyError | FederationError)  # about budget and ledger
-            if self.policy.is_private and isinstance(error, Exception) and not known:
+            harmless = isinstance(error, PolicyError | FederationError)  # about budget and ledger
+            if self.policy.is_private and isinstance(error, Exception) and not harmless:
                 _log.exception("a private release failed")  # this log stays with the client
-                error = FederationError(_PRIVATE)
+                error = FederationError(_RELEASE_FAILED)
             lasting = admitted.known is None and isinstance(error, PolicyError)
             self.ledger.record(
                 admitted.kind,
@@ -272,36 +252,30 @@ class Client:
             )
             raise error from None
 
-    def _release(self, admitted: Admitted, reply: Reply, samples: int | None) -> Reply:
+    def _release(self, admitted: AdmittedRequest, reply: Reply, samples: int | None) -> Reply:
         """Check a reply against the policy and record it.
 
         The same reply to the same request reveals nothing new: it is "repeated" and no query.
         """
-        policy, packed = self._context.policy, pack(Envelope(reply))
-        sent = hashlib.sha256(packed).hexdigest()
+        policy, known, packed = self._context.policy, admitted.known, pack(Envelope(reply))
+        digest = hashlib.sha256(packed).hexdigest()
         if samples is not None:
-            policy.release(samples)
-            policy.check_new(admitted.kind, sent, self.ledger.released_digests(admitted.kind))
-        repeated = admitted.known is not None and admitted.known.digest == sent
-        if admitted.known is not None and not repeated:  # it was admitted as a repeat, and is none
+            policy.check_cell_size(samples)
+            policy.check_distinct(
+                admitted.kind, digest, self.ledger.released_digests(admitted.kind)
+            )
+        repeated = known is not None and known.digest == digest
+        if known is not None and not repeated:  # it was admitted as a repeat, and is none
             policy.check_queries(self.ledger.queries)
-        if type(admitted.request).uses_budget:
-            self.ledger.store_release(self._paid_key(admitted.request), packed)
-        self.ledger.record(
-            admitted.kind,
-            "repeated" if repeated else "answered",
-            payload_bytes(reply),
-            samples or 0,
-            sent,
-            self._context.digest,
-            request=admitted.key,
-        )
+        self._sent_replies.store_release(admitted.request, packed)
+        outcome: Outcome = "repeated" if repeated else "answered"
+        self._record_sent(admitted, outcome, reply, packed, samples or 0)
         if admitted.key:
-            self._context.replies.put(admitted.key, packed)
+            self._sent_replies.cache.put(admitted.key, packed)
         return reply
 
 
-def _validated(request: Request, kind: str) -> Request:
+def _validate(request: Request, kind: str) -> Request:
     """A copy of plain values; InputError unless each makes sense by itself."""
     try:
         return type(request).validate(request)
@@ -309,21 +283,6 @@ def _validated(request: Request, kind: str) -> Request:
         raise
     except Exception:  # attributes that are missing, or no arrays at all
         raise InputError(f"A request of kind '{kind}' has fields that cannot be read.") from None
-
-
-def _release_bytes(request: Request, context: ClientContext) -> int:
-    """Most bytes that the reply to this private request has: four moments, cells, and a header."""
-    d, cells = context.data.measure.dimension, max(getattr(request, "cells", 0), _MOST_CELLS)
-    return 8 * (4 * d * (d + 1) + 2 * cells * (d + 1)) + 8192
-
-
-def _packed_reply(packed: bytes | None, request: Request) -> bytes | None:
-    """These bytes if they are a reply to the request; None if they are damaged."""
-    try:
-        found = packed is not None and type(unpack(packed).content) is type(request).reply_type
-    except FedwadError:
-        return None
-    return packed if found else None
 
 
 def _reason(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from fedwad._files import write_atomically
 from fedwad.errors import InputError, PolicyError
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import BudgetAccountant
-from fedwad.federation.cache import ReplyCache, RunCache
+from fedwad.federation.cache import RunCache
 from fedwad.federation.data import Dataset
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.needs import ClassStatistics
@@ -52,7 +52,6 @@ class ClientContext:
     ledger : the record of all requests
     accountant : the privacy budget
     cache : state of runs between rounds
-    replies : the last replies, to be sent again when a request is repeated
     """
 
     def __init__(self, data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> None:
@@ -61,7 +60,6 @@ class ClientContext:
         self.ledger = ledger
         path = ledger.path if isinstance(ledger, FileLedger) else None
         self.cache = RunCache(None if path is None else path.with_suffix(".layers"))
-        self.replies = ReplyCache()
         self.table = data if isinstance(data, RawTable) else None
         #: Where the agreed schema is kept for the next process of this node.
         self.schema_file = None if path is None else path.with_suffix(".schema.toml")

@@ -73,10 +73,10 @@ class LocalFederation(NamedSites):
                     running[name] = pool.submit(clients[name].answer_all, request)
                 else:
                     running[name] = pool.submit(clients[name].answer, request)
-        return {name: _outcome(future) for name, future in running.items()}
+        return {name: _reply_or_failure(future) for name, future in running.items()}
 
 
-def _outcome(future: Future[Any]) -> Answer:
+def _reply_or_failure(future: Future[Any]) -> Answer:
     """The reply of a client, or the failure that its error stands for."""
     try:
         return future.result()  # type: ignore[no-any-return]

@@ -6,9 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from fedwad._checks import check_path
 from fedwad.errors import FederationError, FedwadError, InputError
@@ -16,6 +14,7 @@ from fedwad.federation.bundle import Bundle
 from fedwad.federation.codec import Envelope, pack, unpack
 from fedwad.federation.failures import Failure
 from fedwad.federation.federation import Answer, Federation, NamedSites, Question
+from fedwad.federation.message import without_run
 
 __all__ = ["Journal"]
 
@@ -185,16 +184,12 @@ def _digest(requests: Mapping[str, Question], data: Mapping[str, str]) -> str:
     """
     sha = hashlib.sha256()
     for name in sorted(requests):
-        sha.update(pack(Envelope(_nameless(requests[name]), name)))
+        sha.update(pack(Envelope(_without_runs(requests[name]), name)))
         sha.update(data[name].encode())
     return sha.hexdigest()[:32]
 
 
-def _nameless(request: Any) -> Any:
+def _without_runs(request: Question) -> Question:
     if isinstance(request, Bundle):
-        return Bundle(tuple(_nameless(part) for part in request.requests))
-    return (
-        replace(request, run="")
-        if any(field.name == "run" for field in fields(request))
-        else request
-    )
+        return Bundle(tuple(map(without_run, request.requests)))
+    return without_run(request)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ _SUMS_TO_ONE = 1e-9
 MAX_COUNT = 10**12
 #: Largest coordinate or distance in a reply; data are at most 1e100.
 MAX_ABS = 1e95
+
+
+R = TypeVar("R", bound="Request")
 
 
 class Reply:
@@ -117,6 +121,11 @@ def plain_run(run: Any) -> str:
     if type(run) is not str or len(run) > _LONGEST_RUN:
         raise InputError(f"run must be a string of at most {_LONGEST_RUN} characters.")
     return run
+
+
+def without_run(request: R) -> R:
+    """A request without the name of its run, which is drawn anew at each start."""
+    return replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
 
 
 def require(condition: bool, sentence: str) -> None:

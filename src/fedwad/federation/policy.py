@@ -7,31 +7,16 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from fedwad._checks import check_choice, check_integer
 from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation._policy_checks import (
-    UNLIMITED,
-    LabelName,
-    check_line,
-    check_switch,
-    checked_distinct,
-    checked_kinds,
-    checked_labels,
-    checked_limit,
-    checked_models,
-    checked_orders,
-)
+from fedwad.federation._policy_checks import CHECKS, COVARIANCE_TYPES, NO_AVERAGE, LabelName
 from fedwad.federation.needs import KINDS, NO_QUERY, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
 __all__ = ["Policy"]
-
-#: From the most that a covariance can reveal to the least.
-_COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 
 
 @dataclass(frozen=True)
@@ -111,25 +96,9 @@ class Policy:
     contact: str = ""
 
     def __post_init__(self) -> None:
-        self._set("allow", checked_kinds(self.allow))
-        self._set("models", checked_models(self.models))
-        for option in ("exact_interpolant", "uniform_support", "classes", "calibration", "keep"):
-            check_switch(getattr(self, option), option)
-        for option in ("name", "contact"):
-            check_line(getattr(self, option), option)
-        check_choice(self.covariance_type, "covariance_type", _COVARIANCE_TYPES)
-        self._set("orders", checked_orders(self.orders))
-        check_integer(self.min_cell_size, "min_cell_size")
-        check_integer(self.min_support, "min_support")
-        self._set("max_support", checked_limit(self.max_support, "max_support", 1))
-        self._set("max_queries", checked_limit(self.max_queries, "max_queries", 0))
-        self._set("max_evaluations", checked_limit(self.max_evaluations, "max_evaluations", 0))
-        self._set("max_distinct_replies", checked_distinct(self.max_distinct_replies))
-        self._set("label_names", checked_labels(self.label_names))
+        for rule, check in CHECKS.items():
+            object.__setattr__(self, rule, check(getattr(self, rule), rule))
         self._check_budget()
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
 
     def _check_budget(self) -> None:
         if self.epsilon is None or self.epsilon == math.inf:  # no budget, or no guarantee
@@ -137,7 +106,7 @@ class Policy:
                 raise InputError("label_names belong to a policy with an epsilon; remove them.")
             return
         check_budget(self.epsilon, self.delta)
-        others = [kind for kind in self.allow if kind not in UNLIMITED]
+        others = [kind for kind in self.allow if kind not in NO_AVERAGE]
         if others:
             raise InputError(
                 "A policy with an epsilon guarantees it for everything that leaves, so it can"
@@ -201,28 +170,27 @@ class Policy:
         write_atomically(path, self.to_toml())
 
     def digest(self) -> str:
-        """SHA-256 of every rule that can change a reply: all but numbers of queries and who the
-        client is."""
-        neutral = ("max_queries", "max_evaluations", "name", "contact")
-        names = [field.name for field in fields(self) if field.name not in neutral]
+        """SHA-256 of every rule that can change a reply."""
+        others = ("max_queries", "max_evaluations", "name", "contact")
+        names = [field.name for field in fields(self) if field.name not in others]
         return hashlib.sha256(repr([getattr(self, name) for name in names]).encode()).hexdigest()
 
     def allowed_covariance_type(self, covariance_type: CovarianceType) -> CovarianceType:
         """The covariance type that this client shares when it is asked for `covariance_type`."""
         if covariance_type == "auto":
             return "auto" if self.covariance_type == "full" else self.covariance_type
-        least = _COVARIANCE_TYPES.index(self.covariance_type)
-        return _COVARIANCE_TYPES[max(_COVARIANCE_TYPES.index(covariance_type), least)]
+        asked, most = map(COVARIANCE_TYPES.index, (covariance_type, self.covariance_type))
+        return COVARIANCE_TYPES[max(asked, most)]
 
     def admit(self, kind: str, needs: Needs, queries: int) -> None:
-        """Raise PolicyError unless a request of this kind, with these needs, may be executed after
-        so many queries."""
+        """Raise PolicyError unless a request of this kind and these needs may be executed after
+        `queries` earlier queries."""
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
         if kind not in NO_QUERY:
             self.check_queries(queries)
         self._check_classes(needs)
-        self._check_order(needs)
+        self._check_order(needs.order)
         if needs.exact_interpolant and not self.exact_interpolant:
             raise PolicyError(
                 "The exact interpolating measure reveals every sample and is not sent."
@@ -235,34 +203,33 @@ class Policy:
             )
 
     def check_evaluations(self, evaluations: int) -> None:
-        """Raise PolicyError unless one more query of kind "evaluate" may follow so many."""
+        """Raise PolicyError unless an evaluation may follow `evaluations` earlier ones."""
         if self.max_evaluations is not None and evaluations >= self.max_evaluations:
             raise PolicyError(
                 f"This site has tested all {self.max_evaluations} networks that its policy allows."
             )
 
     def check_queries(self, queries: int) -> None:
-        """Raise PolicyError unless one more query may follow so many."""
+        """Raise PolicyError unless a query may follow `queries` earlier ones."""
         if self.max_queries is not None and queries >= self.max_queries:
             raise PolicyError(
                 f"This site has answered all {self.max_queries} queries that its policy allows."
             )
 
-    def _check_order(self, needs: Needs) -> None:
-        if needs.order is None or self.orders is None or needs.order in self.orders:
-            return
-        answered = " or ".join(f"{order:g}" for order in self.orders) or "no order"
-        raise PolicyError(
-            f"Order p = {needs.order:g} was asked for; this site answers p = {answered} only."
-        )
+    def _check_order(self, p: float | None) -> None:
+        if p is not None and self.orders is not None and p not in self.orders:
+            answered = " or ".join(f"{order:g}" for order in self.orders) or "no order"
+            raise PolicyError(
+                f"Order p = {p:g} was asked for; this site answers p = {answered} only."
+            )
 
     def _check_classes(self, needs: Needs) -> None:
         if needs.class_statistics != "ignored" and not self.classes:
             raise PolicyError("This site's policy does not share the statistics of classes.")
         if needs.label_names and not self.classes:
             raise PolicyError("This site's policy does not share the names of labels.")
-        enough = ("full",) if needs.class_statistics == "full" else ("full", "lowrank", "diag")
-        if needs.class_covariance and self.covariance_type not in enough:
+        sufficient = ("full",) if needs.class_statistics == "full" else ("full", "lowrank", "diag")
+        if needs.class_covariance and self.covariance_type not in sufficient:
             raise PolicyError(
                 "This site's policy does not share the covariances by which classes are compared."
             )
@@ -309,7 +276,7 @@ class Policy:
             return 1
         return allowed
 
-    def check_new(self, kind: str, digest: str, released: Collection[str]) -> None:
+    def check_distinct(self, kind: str, digest: str, released: Collection[str]) -> None:
         """Raise PolicyError unless a reply of this kind and digest may follow those `released`."""
         allowed = self.distinct_replies(kind)
         if allowed is not None and digest not in released and len(released) >= allowed:
@@ -318,9 +285,9 @@ class Policy:
                 " allows; ask for one of those again."
             )
 
-    def release(self, min_cell_size: int) -> None:
-        """Raise PolicyError unless a reply whose smallest cell holds `min_cell_size` samples may
-        leave."""
+    def check_cell_size(self, min_cell_size: int) -> None:
+        """Raise PolicyError if the smallest cell of a reply, with `min_cell_size` samples, is too
+        small."""
         if min_cell_size < self.min_cell_size:
             raise PolicyError(
                 f"A cell of this reply holds fewer than the {self.min_cell_size} samples that this"

@@ -111,7 +111,7 @@ class NetworkFields:
         if self.times_trained == 0:
             own = network.initial()[network.personal_mask]
         else:
-            kept = context.cache.recall_layers(self.run, self.times_trained)
+            kept = context.cache.layers(self.run, self.times_trained)
             if kept is None:
                 raise FederationError(
                     "This site no longer has its personal layers of this training; start the"

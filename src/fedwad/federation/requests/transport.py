@@ -185,10 +185,10 @@ def _support_needs(support: Measure, p: float, class_statistics: ClassStatistics
 def _plan(
     run: str, support: Measure, p: float, class_statistics: ClassStatistics, context: ClientContext
 ) -> Plan:
-    start = _start(context.cache.recall(run), support, p)
+    start = _start(context.cache.transport(run), support, p)
     plan = solve(context.view(class_statistics), support, p, start)
     squares = _squares(plan.target_means(), support, p)
-    context.cache.remember(run, plan.g - squares, plan.target_means())
+    context.cache.keep_transport(run, plan.g - squares, plan.target_means())
     return plan
 
 
