@@ -25,6 +25,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import command_line
 import fedwad
 from engines.flare_helpers import (
     FakeEngine,
@@ -156,7 +157,7 @@ def test_the_simulators_policy_answers_everything(tmp_path):
     assert Policy.load(path) == replace(Policy.open(), name="paris")
 
 
-def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, capsys):
+def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path):
     resources = {
         "class_allow_list": ["nvflare.any.Thing"],
         "allow_log_streaming": True,
@@ -167,11 +168,9 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
     )
     (tmp_path / "d.csv").write_text("id,x,y,who\n7,1,a,Ada\n8,2,b,\n")
     (tmp_path / "p.toml").write_text('name = "paris"\nallow = []\n')
-    arguments = ["site", str(made), "--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
-    arguments += ["--drop", "id", "--drop", "who", "--drop", "id"]
-    monkeypatch.chdir(tmp_path)
-    assert startup_kit.main(arguments) == 0
-    assert "is ready" in capsys.readouterr().out
+    options = ["--data", "d.csv", "--policy", "p.toml", "--label-column", "y"]
+    options += ["--drop", "id", "--drop", "who", "--drop", "id"]
+    assert "is ready" in command_line.run("node", "flare", made, *options, cwd=tmp_path).stdout
     resources = json.loads((made / "local/resources.json").read_text())
     assert resources["class_allow_list"] == [EXECUTOR]
     assert resources["allow_log_streaming"] is False
@@ -182,8 +181,8 @@ def test_a_prepared_site_runs_our_node_and_nothing_else(tmp_path, monkeypatch, c
         assert not {"byoc", "shell_commands"} & set(role)
     written = site_config.read_config(made / "local/fedwad.toml")
     assert written == site_config.SiteConfig(
-        Path("d.csv").resolve(),
-        Path("p.toml").resolve(),
+        (tmp_path / "d.csv").resolve(),
+        (tmp_path / "p.toml").resolve(),
         None,
         Columns("y", ("id", "who"), schema="auto"),
     )
@@ -234,7 +233,7 @@ def test_a_simulation_wants_a_file_and_a_plain_name_for_each_site(tmp_path):
     data = {"paris": write_data(tmp_path, "paris")}
     with pytest.raises(InputError, match="no file for oslo"):
         flare.simulate(DISTANCE, data)
-    with pytest.raises(InputError, match="no readable file"):
+    with pytest.raises(InputError, match="no file at"):
         flare.simulate(DISTANCE, data | {"oslo": tmp_path / "none.npy"})
     with pytest.raises(InputError, match="does not accept 'o slo'"):
         flare.simulate(Job("distance", ("paris", "o slo")), data | {"o slo": data["paris"]})

@@ -144,7 +144,7 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
         "policy": None,
         "ledger": str(tmp_path / "ledger.jsonl"),
     }
-    client = simulation_app.client_of(site | {"drop": ["id", "name, in full"]})
+    client = simulation_app.open_site(site | {"drop": ["id", "name, in full"]})
     assert unpack(client.respond(describe_message())).content.schema == "wanted"
     assert {column.name for column in client.table.table.columns} == {"u", "v", "w"}
     with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
@@ -210,7 +210,7 @@ def test_what_a_node_is_stated_is_used_or_refused(sites, more, sentence):
         helpers.node_config(sites, "oslo") | {"data": str(with_identifiers(sites, "oslo"))} | more
     )
     with pytest.raises(InputError, match=sentence) as caught:
-        client_app.client_of(config)
+        client_app.open_site(config)
     assert "\n" not in str(caught.value)
 
 
@@ -222,7 +222,7 @@ def test_a_column_without_a_name_and_the_numbers_that_flower_adds(sites, tmp_pat
         | {"data": str(tmp_path / "a.csv"), "ledger": str(tmp_path / "a.jsonl"), "drop": '""'}
         | flowers
     )
-    assert unpack(client_app.client_of(config).respond(describe_message())).content.features == 2
+    assert unpack(client_app.open_site(config).respond(describe_message())).content.features == 2
 
 
 def test_messages_of_a_round_go_out_in_one_send(honest):

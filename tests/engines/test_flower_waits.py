@@ -141,7 +141,7 @@ class TestClientCache:
         np.save(path, np.zeros((3, 2)))
         opened = []
         monkeypatch.setattr(
-            simulation_app, "client_of", lambda site: opened.append(site["data"]) or object()
+            simulation_app, "open_site", lambda site: opened.append(site["data"]) or object()
         )
         return {"data": str(path)}, opened
 

@@ -23,7 +23,7 @@ from fedwad.cli.console import (
     screen,
 )
 from fedwad.cli.groups import Json, Output, Seed, expand_groups
-from fedwad.cli.policy_check import UNTRIED_WARNING, untried
+from fedwad.cli.policy_check import UNTRIED_WARNING, untried_kinds
 from fedwad.federation import Policy
 
 __all__ = ["audit"]
@@ -113,7 +113,7 @@ def _show(result: AuditResult, data: Path) -> None:
 
 def _warn_of_untried(policy: Path | None) -> None:
     """Name the request kinds that the policy allows and that no rule makes safe."""
-    allowed = [] if policy is None else untried(Policy.load(policy))
+    allowed = [] if policy is None else untried_kinds(Policy.load(policy))
     if allowed:
         print_text(f"Warning: the policy allows {', '.join(allowed)}. {UNTRIED_WARNING}")
 

@@ -39,7 +39,7 @@ def show_budget(
     if rules is not None:
         delta = rules.delta
     check_budget(1.0, delta)
-    found = _found(Ledger(entries), rules, delta)
+    found = _compute_budget(Ledger(entries), rules, delta)
     if as_json:
         print_json(found)
     else:
@@ -67,10 +67,10 @@ def _show(found: dict[str, Any]) -> None:
         )
     if found["data"]:
         screen.print(table)
-    print_text(_words(found))
+    print_text(_summarize(found))
 
 
-def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:
+def _compute_budget(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]:
     """What was spent on each dataset and in all, and what the policy leaves."""
     private = [entry for entry in ledger.entries if entry.kind == "private"]
     spent = composed(entry.mu for entry in private)
@@ -79,7 +79,7 @@ def _found(ledger: Ledger, rules: Policy | None, delta: float) -> dict[str, Any]
         "delta": delta,
         "mu": spent,
         "epsilon": epsilon_of(spent, delta),
-        **_left(None if rules is None else rules.epsilon, spent, delta),
+        **_remaining(None if rules is None else rules.epsilon, spent, delta),
         "refused": sum(entry.count for entry in private if entry.outcome == "refused"),
         "without_privacy": sum(
             entry.count for entry in ledger.entries if entry.is_query and entry.kind != "private"
@@ -106,7 +106,7 @@ def _spent_by_data(private: list[Entry], delta: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _left(granted: float | None, spent: float, delta: float) -> dict[str, float | None]:
+def _remaining(granted: float | None, spent: float, delta: float) -> dict[str, float | None]:
     """The policy's epsilon, and the largest epsilon of a further release."""
     if granted is None:
         return {"granted": None, "left": None}
@@ -114,7 +114,7 @@ def _left(granted: float | None, spent: float, delta: float) -> dict[str, float 
     return {"granted": granted, "left": epsilon_of(left, delta)}
 
 
-def _words(found: dict[str, Any]) -> str:
+def _summarize(found: dict[str, Any]) -> str:
     """The budget in one or two sentences, and a warning if other replies have left the node."""
     if not found["data"]:
         text = "No private release was made yet: nothing is spent"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -63,8 +62,3 @@ class TableOptions(Group):
     @property
     def columns(self) -> Columns:
         return Columns.of(self.label_column, self.drop, self.missing, self.schema)
-
-    @property
-    def given(self) -> tuple[str | None, Sequence[str], Sequence[str], str]:
-        """The four options as functions of the library take them, in their order."""
-        return self.label_column, self.drop or (), self.missing or (), self.schema

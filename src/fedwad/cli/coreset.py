@@ -32,7 +32,7 @@ from fedwad.cli.groups import (
     Seed,
     Sources,
     expand_groups,
-    image_shape,
+    parse_image_shape,
 )
 from fedwad.cli.scales import warn_dominant_variance
 from fedwad.cli.sites import find_files, read_files
@@ -87,7 +87,7 @@ def coreset(
     exchanged, and its size is reported.
     """
     output.check(files)
-    image = image_shape(shape)
+    image = parse_image_shape(shape)
     shared = {"size": size, "seed": seed}
     others: Results = {}
     data: dict[str, Dataset] = {}

@@ -25,7 +25,7 @@ from fedwad.cli.groups import (
     Output,
     Seed,
     expand_groups,
-    image_shape,
+    parse_image_shape,
 )
 from fedwad.cli.private import PrivacyOptions
 from fedwad.cli.scales import warn_dominant_column
@@ -89,7 +89,7 @@ def distance(
     distance come second.
     """
     output.check((a, b))
-    image = image_shape(shape)
+    image = parse_image_shape(shape)
     if explain and p != 2:
         raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
     by_rounds = options.method == FedWaD.name
@@ -186,18 +186,18 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
     a, b = map(escape, result.sites)
     screen.print(f"{what} between {a} and {b}, method {result.method}")
     table = Table.grid(padding=(0, 2))
-    for term, text in _answer(result):
+    for term, text in _population_rows(result):
         table.add_row(term, text)
     table.add_row("samples", f"[bold]{result.value:.6g}[/], estimated distance of these samples")
     words = "certified bounds of that" if result.certified else "likely, without a proof"
     table.add_row("", f"{result.lower:.6g} to {result.upper:.6g}, {words}")
-    for term, text in _facts(result, exact):
+    for term, text in _detail_rows(result, exact):
         table.add_row(term, text)
     screen.print(table)
     warn_small_cells(result.min_cell_size, result.method)
 
 
-def _answer(result: fedwad.DistanceResult) -> list[tuple[str, str]]:
+def _population_rows(result: fedwad.DistanceResult) -> list[tuple[str, str]]:
     """Return the distance between populations, the noise, and what they mean."""
     if result.population is None or result.population_interval is None:
         reason = (
@@ -214,7 +214,7 @@ def _answer(result: fedwad.DistanceResult) -> list[tuple[str, str]]:
     ]
 
 
-def _facts(result: fedwad.DistanceResult, exact: float | None) -> list[tuple[str, str]]:
+def _detail_rows(result: fedwad.DistanceResult, exact: float | None) -> list[tuple[str, str]]:
     rows = []
     if result.fedwad is not None:
         rows.append(("paper's estimate", f"{result.fedwad:.6g}"))

@@ -35,7 +35,7 @@ from fedwad.cli.groups import (
     Sources,
     check_clusters,
     expand_groups,
-    number_of_clusters,
+    parse_number_of_clusters,
 )
 from fedwad.cli.sites import conflict_sentences, find_several, read_files, schema_of
 from fedwad.errors import InputError
@@ -75,7 +75,7 @@ def embed(
     few hundred sites, `fedwad matrix` says more about each pair.
     """
     output.check(files)
-    wanted = number_of_clusters(k)
+    wanted = parse_number_of_clusters(k)
     keywords: dict[str, Any] = {
         "support": support,
         "rounds": rounds,

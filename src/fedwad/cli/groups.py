@@ -33,9 +33,9 @@ __all__ = [
     "Sources",
     "check_ending",
     "expand_groups",
-    "image_shape",
     "keyword_parameter",
-    "number_of_clusters",
+    "parse_image_shape",
+    "parse_number_of_clusters",
 ]
 
 CORE_PANEL = "Method"
@@ -96,10 +96,12 @@ class Group:
     def parameters(cls) -> list[inspect.Parameter]:
         hints = get_type_hints(cls, include_extras=True)
         specs = fields(cls)  # type: ignore[arg-type]
-        return [keyword_parameter(spec.name, hints[spec.name], _default(spec)) for spec in specs]
+        return [
+            keyword_parameter(spec.name, hints[spec.name], _get_default(spec)) for spec in specs
+        ]
 
 
-def _default(spec: Field[Any]) -> Any:
+def _get_default(spec: Field[Any]) -> Any:
     return inspect.Parameter.empty if spec.default is MISSING else spec.default
 
 
@@ -159,11 +161,11 @@ class MethodOptions(Group):
             for spec in fields(method):
                 if spec.metadata["kind"].annotation is not None:
                     specs.setdefault(spec.name, []).append((method, spec))
-        options = [_option(name, takers, cls.methods) for name, takers in specs.items()]
+        options = [_build_option(name, takers, cls.methods) for name, takers in specs.items()]
         return [keyword_parameter("method", choice, names[0]), *options]
 
 
-def _option(
+def _build_option(
     name: str, takers: Sequence[tuple[type[Method], Field[Any]]], methods: Sequence[type[Method]]
 ) -> inspect.Parameter:
     spec = takers[0][1]
@@ -171,13 +173,13 @@ def _option(
     text = spec.metadata["help"] + ("" if len(takers) == len(methods) else f" ({only})")
     flag = f"--{name.replace('_', '-')}"
     option = typer.Option(
-        flag, help=text, show_default=_defaults(takers), rich_help_panel=CORE_PANEL
+        flag, help=text, show_default=_format_defaults(takers), rich_help_panel=CORE_PANEL
     )
     annotation: Any = spec.metadata["kind"].annotation
     return keyword_parameter(name, Annotated[annotation | None, option], None)
 
 
-def _defaults(takers: Sequence[tuple[type[Method], Field[Any]]]) -> str | bool:
+def _format_defaults(takers: Sequence[tuple[type[Method], Field[Any]]]) -> str | bool:
     values = {method.name: spec.default for method, spec in takers if spec.default is not None}
     if len(set(values.values())) == 1:
         return str(next(iter(values.values())))
@@ -213,7 +215,7 @@ class Output(Group):
         print_path("Report", self.report)
 
 
-def image_shape(shape: str | None) -> tuple[int, ...] | None:
+def parse_image_shape(shape: str | None) -> tuple[int, ...] | None:
     """Return what --shape means; InputError unless it is two or three integers."""
     if shape is None:
         return None
@@ -242,7 +244,7 @@ def check_clusters(k: int | str | None, names: Collection[str]) -> None:
         )
 
 
-def number_of_clusters(k: str | None) -> int | Literal["auto"] | None:
+def parse_number_of_clusters(k: str | None) -> int | Literal["auto"] | None:
     """Return what --k means; InputError unless it is an integer or 'auto'."""
     if k is None or k == "auto":
         return "auto" if k == "auto" else None

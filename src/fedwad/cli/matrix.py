@@ -29,8 +29,8 @@ from fedwad.cli.groups import (
     check_clusters,
     check_ending,
     expand_groups,
-    image_shape,
-    number_of_clusters,
+    parse_image_shape,
+    parse_number_of_clusters,
 )
 from fedwad.cli.matrix_table import heterogeneity_in_json, show_clusters, show_matrix
 from fedwad.cli.private import PrivacyOptions
@@ -80,8 +80,8 @@ def matrix(
     labels as y.
     """
     output.check(files)
-    image = image_shape(shape)
-    wanted = number_of_clusters(k)
+    image = parse_image_shape(shape)
+    wanted = parse_number_of_clusters(k)
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
     keywords |= {"test": True} if test else {}
@@ -122,7 +122,7 @@ def cluster(
 ) -> None:
     """Which sites belong together? Clusters of a saved matrix, and how stable they are."""
     check_ending(report, ".html", "--report")
-    wanted = number_of_clusters(k) or "auto"
+    wanted = parse_number_of_clusters(k) or "auto"
     result = fedwad.MatrixResult.load(file)
     clusters = _cluster(result, wanted, affinity, n_neighbors, seed)
     if plot is not None:

@@ -16,7 +16,13 @@ from fedwad._words import format_bytes
 from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.groups import Json, expand_groups
-from fedwad.cli.policy_check import UNTRIED_WARNING, Trial, reply_limits, try_requests, untried
+from fedwad.cli.policy_check import (
+    UNTRIED_WARNING,
+    Trial,
+    reply_limits,
+    try_requests,
+    untried_kinds,
+)
 from fedwad.errors import InputError
 from fedwad.federation import Client, Ledger, Policy, guarantee_warning, load_site_data, read_ledger
 
@@ -54,7 +60,7 @@ def check(
                 "delta": rules.delta,
                 "requests": [asdict(trial) for trial in trials],
                 "warning": warning,
-                "untried": untried(rules),
+                "untried": untried_kinds(rules),
             }
         )
         return
@@ -94,8 +100,8 @@ def _print_refusals(trials: Sequence[Trial]) -> None:
 
 
 def _print_limits(policy: Policy, site_ledger: Ledger) -> None:
-    if untried(policy):
-        print_text(f"Allowed and not tried: {', '.join(untried(policy))}. {UNTRIED_WARNING}")
+    if untried_kinds(policy):
+        print_text(f"Allowed and not tried: {', '.join(untried_kinds(policy))}. {UNTRIED_WARNING}")
     for kind, most in reply_limits(policy).items():
         replies = f"{most} distinct repl{'y' if most == 1 else 'ies'}"
         print_text(f"Of {kind} at most {replies} will ever be sent; others are withheld.")

@@ -66,11 +66,11 @@ def flower(
         data,
         policy,
         ledger,
-        *tables.given,
         superlink=superlink,
         root_certificates=root_certificates,
         key=key,
         patience=patience,
+        **tables.columns.to_options(),
     )
 
 
@@ -94,5 +94,5 @@ def flare(
     """
     from fedwad.engines.flare.startup_kit import prepare_site
 
-    prepare_site(kit, data, policy, ledger, *tables.given)
+    prepare_site(kit, data, policy, ledger, **tables.columns.to_options())
     print_text(f"{kit} is ready; start the node with {kit / 'startup' / 'start.sh'}")

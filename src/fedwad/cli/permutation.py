@@ -58,15 +58,15 @@ def permutation(
             _check_blocks(blocks, 0)
             keywords = {"test": True, "seed": seed}
             outcome = engine_options.run("matrix", files, keywords, tables.columns, bar.line)
-            content = _all_pairs(fedwad.MatrixResult.from_dict(outcome))
+            content = _list_pairs(fedwad.MatrixResult.from_dict(outcome))
         else:
             data = read_files(find_several(files, "a test"), tables.columns)
             with engine_options.local(data) as fed:
                 if len(data) == 2:
-                    content = _one_pair([fed[name] for name in data], blocks, seed)
+                    content = _test_pair([fed[name] for name in data], blocks, seed)
                 else:
                     _check_blocks(blocks, len(data))
-                    content = _all_pairs(fedwad.matrix(fed, test=True, seed=seed))
+                    content = _list_pairs(fedwad.matrix(fed, test=True, seed=seed))
     content |= {"alpha": alpha, "different": content["pvalue"] <= alpha}
     if as_json:
         print_json(_in_json(content))
@@ -92,7 +92,7 @@ def _check_blocks(blocks: int | None, count: int) -> None:
         raise InputError(f"--blocks is for two sites in this process, and {where}; leave it out.")
 
 
-def _one_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
+def _test_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
     first, second = sites
     result = fedwad.permutation_test(first, second, blocks=blocks, seed=seed)
     content = result.to_dict()
@@ -103,7 +103,7 @@ def _one_pair(sites: list[Any], blocks: int | None, seed: int) -> Content:
     return content | {"pairs": [pair]}
 
 
-def _all_pairs(result: fedwad.MatrixResult) -> Content:
+def _list_pairs(result: fedwad.MatrixResult) -> Content:
     """Return the p-values of all pairs in the form that --json prints, the smallest first."""
     content = result.to_dict()
     sites, table = result.sites, content["pvalue"]

@@ -29,7 +29,7 @@ from fedwad.ot import Measure
 from fedwad.privacy import DP
 from fedwad.tables import agree
 
-__all__ = ["UNTRIED_WARNING", "Trial", "reply_limits", "try_requests", "untried"]
+__all__ = ["UNTRIED_WARNING", "Trial", "reply_limits", "try_requests", "untried_kinds"]
 
 UNTRIED_WARNING = (
     "What the weights of a trained network reveal about your records is not limited: a server that"
@@ -73,7 +73,7 @@ def try_requests(client: Client) -> list[Trial]:
     return trials + [_try(client, name, request) for name, request in requests]
 
 
-def untried(policy: Policy) -> list[str]:
+def untried_kinds(policy: Policy) -> list[str]:
     """The kinds of requests that a policy allows and that `try_requests` does not try."""
     return [kind for kind in ("train", "evaluate") if kind in policy.allow]
 

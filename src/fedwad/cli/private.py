@@ -65,7 +65,7 @@ class PrivacyOptions(Group):
         where they are left out.
         """
         if self.epsilon is None:
-            self._refuse_alone()
+            self._refuse_without_epsilon()
             return {}
         if self.clip_norm is None and not isinstance(schema, Schema):
             raise InputError(
@@ -76,19 +76,19 @@ class PrivacyOptions(Group):
             self.epsilon,
             delta=1e-5 if self.delta is None else self.delta,
             clip_norm=self.clip_norm,
-            centre=_centre(self.centre),
+            centre=_parse_centre(self.centre),
         )
         given = schema if isinstance(schema, Schema) else None
         return {"privacy": guarantee.completed(given).to_dict()}
 
-    def _refuse_alone(self) -> None:
+    def _refuse_without_epsilon(self) -> None:
         given = {"--clip-norm": self.clip_norm, "--delta": self.delta, "--centre": self.centre}
         for name, value in given.items():
             if value is not None:
                 raise InputError(f"{name} belongs to differential privacy; add --epsilon.")
 
 
-def _centre(text: str | None) -> float | list[float] | None:
+def _parse_centre(text: str | None) -> float | list[float] | None:
     if text is None:
         return None
     try:

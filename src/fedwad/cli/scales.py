@@ -13,7 +13,7 @@ from fedwad.cli.console import print_text, use_option_names
 from fedwad.federation import Dataset
 from fedwad.ot import Floats
 
-__all__ = ["shares", "warn_dominant_column", "warn_dominant_variance"]
+__all__ = ["variance_shares", "warn_dominant_column", "warn_dominant_variance"]
 
 _ALMOST_ALL = 0.9
 
@@ -35,7 +35,7 @@ def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
     names = data[0].features if data else None
     if names is None or len(names) < 2 or any(one.features != names for one in data):
         return
-    found = shares([one.measure.points for one in data])
+    found = variance_shares([one.measure.points for one in data])
     largest = int(found.argmax())
     if found[largest] > _ALMOST_ALL:
         part = "nearly all" if found[largest] > 0.995 else f"{found[largest]:.0%}"
@@ -46,7 +46,7 @@ def warn_dominant_variance(sites: Iterable[Dataset]) -> None:
         )
 
 
-def shares(tables: list[Floats]) -> Floats:
+def variance_shares(tables: list[Floats]) -> Floats:
     """Return each feature's share of the sum of variances over all rows of all tables."""
     rows = np.concatenate(tables)
     largest = np.abs(rows).max(axis=0)  # squares of very large numbers would overflow

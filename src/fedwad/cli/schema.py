@@ -63,7 +63,7 @@ def schema(
     warnings. With --epsilon, each site makes one noisy release instead.
     """
     check_ending(out, ".toml", "--out")
-    columns = Columns.of(label_column, drop, missing, _draft(epsilon, draft))
+    columns = Columns.of(label_column, drop, missing, _choose_schema(epsilon, draft))
     if deployment.used:
         options = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
         found = _on_engine(files, columns, options, deployment)
@@ -80,7 +80,7 @@ def schema(
         errors.print(f"Schema: {out}", markup=False)
 
 
-def _draft(epsilon: float | None, draft: Path | None) -> Path | str:
+def _choose_schema(epsilon: float | None, draft: Path | None) -> Path | str:
     """Return the schema by which tables are read: the draft of a private one."""
     if epsilon is None and draft is None:
         return "auto"

@@ -56,9 +56,11 @@ def find_several(sources: Sequence[str], what: str) -> dict[str, Path]:
     if len(files) < 2:
         (path,) = files.values()
         check_file(path, FORMATS)
-        often = len([one for source in sources for one in _files_of(source)]) > 1
-        came = f"The file {path} came more than once" if often else f"Only {path} came"
-        raise InputError(f"{came}; {what} needs at least two different files, one for each site.")
+        repeated = sum(len(_files_of(source)) for source in sources) > 1
+        problem = f"The file {path} came more than once" if repeated else f"Only {path} came"
+        raise InputError(
+            f"{problem}; {what} needs at least two different files, one for each site."
+        )
     return files
 
 

@@ -33,9 +33,9 @@ from fedwad.learning import TrainingOptions, TrainingResult
 
 __all__ = ["train"]
 
-_TOGETHER, _APART = "all together", "in clusters"
+_ALL_SITES, _IN_CLUSTERS = "all together", "in clusters"
 
-Wanted = int | Literal["auto"] | None
+ClusterCount = int | Literal["auto"] | None
 
 
 @exit_on_error
@@ -85,7 +85,9 @@ def train(
         results = _compare(runner, options, wanted)
     _write(results, save, report)
     if as_json:
-        print_json({key.replace(" ", "_"): _brief(result) for key, result in results.items()})
+        print_json(
+            {key.replace(" ", "_"): _without_weights(result) for key, result in results.items()}
+        )
     else:
         _show(results, wanted)
         print_path("Models", save)
@@ -107,7 +109,7 @@ def _check_outputs(save: Path | None, report: Path | None) -> None:
         )
 
 
-def _number_of_clusters(k: str) -> Wanted:
+def _number_of_clusters(k: str) -> ClusterCount:
     if k in ("auto", "none"):
         return "auto" if k == "auto" else None
     if not k.isdecimal() or int(k) < 1:
@@ -115,9 +117,11 @@ def _number_of_clusters(k: str) -> Wanted:
     return int(k)
 
 
-def _compare(runner: Runner, options: TrainingOptions, wanted: Wanted) -> dict[str, TrainingResult]:
+def _compare(
+    runner: Runner, options: TrainingOptions, wanted: ClusterCount
+) -> dict[str, TrainingResult]:
     """Train on all sites together and, if there are clusters, inside each."""
-    results = {_TOGETHER: runner.train(options)}
+    results = {_ALL_SITES: runner.train(options)}
     if wanted is None:
         return results
     matrix = runner.matrix(options.seed)
@@ -125,7 +129,7 @@ def _compare(runner: Runner, options: TrainingOptions, wanted: Wanted) -> dict[s
     if k > 1:
         labels = matrix.cluster(k, "kernel", seed=options.seed)
         groups = {name: int(label) for name, label in zip(matrix.sites, labels, strict=True)}
-        results[_APART] = runner.train(options, groups)
+        results[_IN_CLUSTERS] = runner.train(options, groups)
     return results
 
 
@@ -145,7 +149,7 @@ def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
     except OSError:
         raise InputError(f"{folder} cannot be made a folder; choose a different path.") from None
     for key, result in results.items():
-        word = "all" if key == _TOGETHER else "cluster"
+        word = "all" if key == _ALL_SITES else "cluster"
         result.save(folder / f"{word}.json")
         for group in result.weights:
             arrays = {
@@ -157,19 +161,19 @@ def _save(results: Mapping[str, TrainingResult], folder: Path) -> None:
             write_atomically(folder / file, content.getvalue())
 
 
-def _brief(result: TrainingResult) -> dict[str, Any]:
+def _without_weights(result: TrainingResult) -> dict[str, Any]:
     """The result without the weights."""
     return {key: value for key, value in result.to_dict().items() if key != "weights"}
 
 
-def _show(results: Mapping[str, TrainingResult], wanted: Wanted) -> None:
-    first = results[_TOGETHER]
+def _show(results: Mapping[str, TrainingResult], wanted: ClusterCount) -> None:
+    first = results[_ALL_SITES]
     print_text(
         f"{first.algorithm}, model {first.model}, {first.rounds} rounds, {len(first.sites)} sites"
     )
     screen.print(_table(results))
-    if _APART in results:
-        _show_clusters(results[_APART])
+    if _IN_CLUSTERS in results:
+        _show_clusters(results[_IN_CLUSTERS])
     elif wanted is not None:
         print_text("The distances suggest one cluster: all sites learn together.")
     for result in results.values():
@@ -182,7 +186,7 @@ def _table(results: Mapping[str, TrainingResult]) -> Table:
     """Accuracies of the trainings, under the baseline that always predicts the majority class."""
     titles = ("", "models", "mean accuracy", "worst site", "sent by sites")
     table = make_table(*titles, left=("",))
-    first = results[_TOGETHER]
+    first = results[_ALL_SITES]
     table.add_row(
         "majority class", "", f"{first.mean_baseline:.1%}", f"{first.baseline.min():.1%}", ""
     )

@@ -79,9 +79,9 @@ def watch(
     check_ending(history, ".jsonl", "--history")
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}; give a number between 0 and 1, such as 0.01.")
-    before = fedwad.Reference.load(reference)
+    known = fedwad.Reference.load(reference)
     name, path = find_one_file(new)
-    result = before.compare(
+    result = known.compare(
         path,
         alpha,
         name=name,
@@ -91,7 +91,7 @@ def watch(
         drop=drop or (),
         missing=missing or (),
     )
-    lines = [result.line()] if history is None else History(history, before.digest).lines
+    lines = [result.line()] if history is None else History(history, known.digest).lines
     if save is not None:
         result.save(save)
     if plot is not None:

@@ -60,7 +60,7 @@ class FlareFederation(RemoteFederation):
     ) -> None:
         super().__init__(names, timeout)
         self._own_cell, self._abort = engine.get_cell(), abort
-        self._on_progress = on_progress or _ignore
+        self._on_progress = on_progress or (lambda _: None)
         self._addresses = {
             client.name: FQCN.join([client.get_fqcn(), job_id]) for client in engine.get_clients()
         }
@@ -84,7 +84,7 @@ class FlareFederation(RemoteFederation):
             waiting = self._participants(name for name in waiting if answers[name] != OPEN)
             time.sleep(_POLL if waiting else 0)
         ready = self._participants(self.names)
-        self._on_progress(f"{_joined(ready) or 'no site'} ready")
+        self._on_progress(f"{', '.join(ready) or 'no site'} ready")
 
     def _participants(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self._addresses]
@@ -107,7 +107,7 @@ class FlareFederation(RemoteFederation):
             end_calls.trigger("the time is up")  # replies that come later are dropped
         silent = _failed(replies)
         self.lost |= set(silent)
-        missing = f", nothing from {_joined(silent)}" if silent else ""
+        missing = f", nothing from {', '.join(silent)}" if silent else ""
         answered, seconds = len(replies) - len(silent), time.monotonic() - start
         self._on_progress(
             f"{answered} of {len(replies)} sites answered in {seconds:.2f} s{missing}"
@@ -128,7 +128,7 @@ class FlareFederation(RemoteFederation):
                 break
             wait([calls[name] for name in pending], timeout=min(_POLL, left))
             if time.monotonic() - last_ping > _PULSE:
-                unreachable = self._unreachable(pending, left)
+                unreachable = _failed(self._ping(pending, left))
                 last_ping = time.monotonic()
                 last_seen |= {name: last_ping for name in pending if name not in unreachable}
                 gone |= {name for name in pending if last_ping - last_seen[name] > _LOST}
@@ -143,9 +143,6 @@ class FlareFederation(RemoteFederation):
         answers = {name: _result(call, seconds) for name, call in calls.items()}
         end_calls.trigger("the time is up")
         return answers
-
-    def _unreachable(self, names: Sequence[str], timeout: float) -> list[str]:
-        return _failed(self._ping(names, timeout))
 
     def _calls(
         self, topic: str, messages: Mapping[str, bytes], timeout: float, end_calls: Any
@@ -181,10 +178,10 @@ class FlareFederation(RemoteFederation):
         """
         if not self._abort.triggered:
             return
-        unreachable = self._unreachable(pending, _PING) if pending else []
+        unreachable = _failed(self._ping(pending, _PING)) if pending else []
         if unreachable:
             raise FederationError(
-                f"FLARE stopped the run and {_joined(unreachable)} no longer answered;"
+                f"FLARE stopped the run and {', '.join(unreachable)} no longer answered;"
                 " see the log there, and start the run again."
             )
         raise FederationError(
@@ -221,11 +218,3 @@ def _result(call: Future[Any], timeout: float) -> bytes | Failure:
     if code == ReturnCode.OK:
         return bytes(message.payload or b"")
     return timed_out if code == ReturnCode.TIMEOUT else _UNREACHABLE
-
-
-def _joined(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _ignore(_: str) -> None:
-    """Report no progress."""

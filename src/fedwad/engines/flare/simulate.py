@@ -15,13 +15,14 @@ from typing import Any
 
 from fedwad._files import to_toml
 from fedwad.engines._outcome import result_of
+from fedwad.engines._site_files import absolute_path, parse_columns, select_files
 from fedwad.engines.flare._job_folder import write_job_folder
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, OUTCOME, PROGRESS, SITE_VARIABLE
 from fedwad.engines.flare.site_config import read_config
 from fedwad.engines.flare.submit import need_flare
 from fedwad.engines.job import SERVER_MODELS, Job
 from fedwad.errors import FederationError, InputError
-from fedwad.federation import Columns, Policy
+from fedwad.federation import Policy
 
 __all__ = ["simulate"]
 
@@ -33,13 +34,10 @@ def simulate(
     data: Mapping[str, str | Path],
     policy: str | Path | None = None,
     *,
-    label_column: str | None = None,
-    drop: str | Iterable[str] = (),
-    missing: str | Iterable[str] = (),
-    schema: str | Path | None = "auto",
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     on_progress: Callable[[str], None] | None = None,
+    **columns: Any,
 ) -> dict[str, Any]:
     """Run a job in FLARE's simulator, with the files of `data` as sites, and return its result.
 
@@ -47,25 +45,21 @@ def simulate(
     digits, hyphens and underscores.
     """
     need_flare()
-    names = list(job.clients) or list(data)
-    _check_names(names, data)
-    columns = Columns.of(label_column, drop, missing, schema)
+    files = select_files(job, data)
+    _check_names(files)
+    options = parse_columns(columns).to_options()
     with TemporaryDirectory(prefix="fedwad-flare-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        for name in names:
-            written = _write_site(folder / "sites", name, data[name], policy, columns)
+        (folder / "sites").mkdir()
+        for site, path in files.items():
+            written = _write_site(folder / "sites", site, policy, {"data": path, **options})
             read_config(written).open()  # raises the full error if the site cannot be opened
         settings = {"timeout": float(round_timeout), "start": _START_TIMEOUT, "collect": False}
-        app = write_job_folder(folder / f"fedwad-{job.algorithm}", job, names, **settings)
-        return _run(folder, app, names, timeout, on_progress)
+        app = write_job_folder(folder / f"fedwad-{job.algorithm}", job, list(files), **settings)
+        return _run(folder, app, list(files), timeout, on_progress)
 
 
-def _check_names(names: Sequence[str], data: Mapping[str, str | Path]) -> None:
-    unknown = [name for name in names if name not in data]
-    if unknown or not names:
-        raise InputError(
-            f"There is no file for {', '.join(unknown) or 'any site'}; give one for each site."
-        )
+def _check_names(names: Iterable[str]) -> None:
     for name in names:  # FLARE joins names with dots
         if name == "server" or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             raise InputError(
@@ -75,25 +69,15 @@ def _check_names(names: Sequence[str], data: Mapping[str, str | Path]) -> None:
 
 
 def _write_site(
-    folder: Path, name: str, data: str | Path, policy: str | Path | None, columns: Columns
+    folder: Path, name: str, policy: str | Path | None, settings: dict[str, Any]
 ) -> Path:
-    """Write the site's own file, and an open policy if none is given."""
-    source = Path(data).expanduser().resolve()
-    if not source.is_file():
-        raise InputError(f"There is no readable file at {data}; check the path.")
-    folder.mkdir(exist_ok=True)
+    """Write the site's own file, and a policy that allows everything if none is given."""
     if policy is None:
-        rules = folder / f"{name}.policy.toml"
-        Policy.open(name).save(rules)
-    else:
-        rules = Path(policy).expanduser().resolve()
-    settings = {
-        "data": str(source),
-        "policy": str(rules),
-        "ledger": str(folder / f"{name}.ledger.jsonl"),
-    }
+        policy = folder / f"{name}.policy.toml"
+        Policy.open(name).save(policy)
+    paths = {"policy": absolute_path(policy), "ledger": str(folder / f"{name}.ledger.jsonl")}
     path = folder / f"{name}.toml"
-    path.write_text(to_toml(settings | columns.to_options()), encoding="utf-8")
+    path.write_text(to_toml(settings | paths), encoding="utf-8")
     return path
 
 

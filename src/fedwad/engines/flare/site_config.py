@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedwad.engines._site_files import parse_columns
 from fedwad.engines.flare._protocol import SITE_FILE, SITE_VARIABLE
 from fedwad.errors import InputError
 from fedwad.federation import Client, Columns, open_client
 
 __all__ = ["SiteConfig", "config_path", "read_config"]
 
-_KEYS = ("data", "policy", "ledger", "label_column", "drop", "missing", "schema")
+_PATH_KEYS = ("data", "policy", "ledger")
+_COLUMN_KEYS = ("label_column", "drop", "missing", "schema")
+_KEYS = _PATH_KEYS + _COLUMN_KEYS
 
 
 @dataclass(frozen=True)
@@ -48,22 +51,11 @@ def read_config(path: str | Path) -> SiteConfig:
     path = Path(path)
     content = _load(path)
     _check_values(path, content)
-    paths = {
-        key: path.parent / content[key] for key in ("data", "policy", "ledger") if key in content
-    }
-    columns = Columns.of(
-        content.get("label_column"),
-        content.get("drop"),
-        content.get("missing"),
-        _schema(path, content),
-    )
-    return SiteConfig(paths["data"], paths["policy"], paths.get("ledger"), columns)
-
-
-def _schema(path: Path, content: Mapping[str, Any]) -> str | Path:
-    """The path of the site's own schema, "none", or "auto"."""
-    schema = str(content.get("schema", "auto"))
-    return schema if schema in ("auto", "none") else path.parent / schema
+    paths = {key: path.parent / content[key] for key in _PATH_KEYS if key in content}
+    columns = {key: content[key] for key in _COLUMN_KEYS if key in content}
+    if columns.get("schema", "none") not in ("auto", "none"):
+        columns["schema"] = path.parent / columns["schema"]
+    return SiteConfig(paths["data"], paths["policy"], paths.get("ledger"), parse_columns(columns))
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -13,14 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedwad._files import to_toml, write_atomically
+from fedwad.engines._site_files import absolute_path, parse_columns
 from fedwad.engines.flare._protocol import CONTROLLER, EXECUTOR, SITE_FILE
 from fedwad.errors import FedwadError, InputError
-from fedwad.federation import Columns, open_client
+from fedwad.federation import open_client
 
 __all__ = ["main", "prepare_server", "prepare_site"]
 
@@ -46,12 +47,9 @@ def prepare_site(
     data: str | Path,
     policy: str | Path,
     ledger: str | Path | None = None,
-    label_column: str | None = None,
-    drop: str | Iterable[str] = (),
-    missing: str | Iterable[str] = (),
-    schema: str | Path | None = "auto",
+    **columns: Any,
 ) -> None:
-    """Write a site's decisions into its kit.
+    """Write a site's decisions into its kit; `columns` are those of `open_client`.
 
     - `fedwad.toml`: its data, policy and ledger, and the roles of columns;
     - `resources.json`: jobs start no class but fedwad's executor, and no log leaves the site (by
@@ -62,18 +60,15 @@ def prepare_site(
     be the first to notice a wrong path, and would not see the reason.
     """
     local = _local_folder(kit, "fed_client.json")
-    columns = Columns.of(label_column, drop, missing, schema)
-    name, client = (
-        _site_name(local.parent),
-        open_client(data, policy, ledger, **columns.to_options()),
-    )
+    options = parse_columns(columns).to_options()
+    name, client = _site_name(local.parent), open_client(data, policy, ledger, **options)
     if name not in ("", client.policy.name):
         raise InputError(
             f"{policy} is the policy of '{client.policy.name}' and {kit} the kit of '{name}';"
             " use the same name in both."
         )
-    settings = {"data": _absolute(data), "policy": _absolute(policy), **columns.to_options()}
-    settings |= {} if ledger is None else {"ledger": _absolute(ledger)}
+    settings = {"data": absolute_path(data), "policy": absolute_path(policy), **options}
+    settings |= {} if ledger is None else {"ledger": absolute_path(ledger)}
     resources = _default(local, "resources.json")
     resources |= {
         "class_list_enforcement_mode": "enforce",
@@ -139,47 +134,18 @@ def _default(local: Path, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _absolute(path: str | Path) -> str:
-    return str(Path(path).expanduser().resolve())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 2, with a sentence on standard error, if something is wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m fedwad.engines.flare.startup_kit",
-        description="Prepare a startup kit of FLARE.",
+        description="Prepare the startup kit of a FLARE server; `fedwad node flare` is for sites.",
     )
-    commands = parser.add_subparsers(dest="participant", required=True)
+    commands = parser.add_subparsers(required=True)
     server = commands.add_parser("server", help="the kit of the FLARE server")
-    site = commands.add_parser("site", help="the kit of a site that holds data")
-    for command in (server, site):
-        command.add_argument("kit", type=Path, help="folder from nvflare package or provision")
-    site.add_argument("--data", type=Path, required=True, help=".npy, .npz, .csv or .parquet")
-    site.add_argument("--policy", type=Path, required=True, help="the policy, a .toml file")
-    site.add_argument("--ledger", type=Path, help="the ledger; next to the policy when left out")
-    site.add_argument("--label-column", help="column of a table that is a label and not a feature")
-    site.add_argument(
-        "--drop", action="append", metavar="COLUMN", help="column that is not read; may be repeated"
-    )
-    site.add_argument(
-        "--missing", action="append", metavar="TEXT", help="text that stands for a missing value"
-    )
-    site.add_argument("--schema", default="auto", help="the site's own schema file, or none")
+    server.add_argument("kit", type=Path, help="folder from nvflare package or provision")
     given = parser.parse_args(arguments)
     try:
-        if given.participant == "server":
-            prepare_server(given.kit)
-        else:
-            prepare_site(
-                given.kit,
-                given.data,
-                given.policy,
-                given.ledger,
-                given.label_column,
-                given.drop or (),
-                given.missing or (),
-                given.schema,
-            )
+        prepare_server(given.kit)
     except FedwadError as error:
         sys.stderr.write(f"{error}\n")
         return 2

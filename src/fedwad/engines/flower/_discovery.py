@@ -89,7 +89,7 @@ class _Discovery:
         self._registered |= new
         self._queue.send(dict.fromkeys(new, describe_message()), deadline)
         for node, answer in self._queue.collect(deadline).items():
-            self._read(node, _description_in(answer))
+            self._read(node, _read_description(answer))
         if self._is_complete and self._complete_since is None:
             self._complete_since = time.monotonic()
 
@@ -158,14 +158,14 @@ class _Discovery:
         return {name: self._found[name] for name in self.wanted or sorted(self._found)}
 
     def waiting_sentence(self) -> str:
-        return f"Waiting for {_listed(self.missing, ' and ')}; {self._answered()}."
+        return f"Waiting for {_join_names(self.missing, ' and ')}; {self._answered_clause()}."
 
     def error_sentence(self) -> str:
         """Which sites are missing, and which nodes have answered what."""
         missing, facts = self.missing, self._facts()
         problem = "Not every node gave its name"
         if missing:
-            problem = f"No node named {_listed(missing, ' or ')} answered"
+            problem = f"No node named {_join_names(missing, ' or ')} answered"
         return f"{problem} ({'; '.join(facts)}); check that all nodes are running."
 
     def _facts(self) -> list[str]:
@@ -176,23 +176,23 @@ class _Discovery:
             for node, sentence in self._rejected.items()
         ]
         if self._found:
-            facts.append(self._answered())
+            facts.append(self._answered_clause())
         if silent:
             facts.append(f"{len(silent)} node{'s' * (len(silent) > 1)} did not answer in time")
         return facts or ["no node is connected"]
 
-    def _answered(self) -> str:
-        return f"answers came from {_listed(sorted(self._found), ', ')}"
+    def _answered_clause(self) -> str:
+        return f"answers came from {_join_names(sorted(self._found), ', ')}"
 
 
-def _listed(names: list[str], word: str) -> str:
+def _join_names(names: list[str], word: str) -> str:
     """Names with a word between them; of very many, the first and a number."""
     some = names if len(names) <= _MOST_NAMES else names[:_MOST_NAMES]
     left = len(names) - len(some)
     return word.join([*some, f"{left:,} others"] if left else some)
 
 
-def _description_in(answer: bytes | Failure) -> Description | Failure:
+def _read_description(answer: bytes | Failure) -> Description | Failure:
     """What a site says about itself."""
     if isinstance(answer, Failure):
         return answer

@@ -20,7 +20,7 @@ __all__ = ["FAST_POLL", "SLOW_POLL", "MessageQueue", "nodes_of"]
 
 T = TypeVar("T")
 
-_HANGS = 5.0  # seconds; a call that takes longer waits for a SuperLink that is gone
+_HANG_SECONDS = 5.0  # seconds; a call that takes longer waits for a SuperLink that is gone
 FAST_POLL, SLOW_POLL = 0.05, 0.5  # seconds between two polls: at first, and after a while
 
 
@@ -71,9 +71,9 @@ class MessageQueue:
                 _call_until(deadline, lambda: self._grid.push_messages(list(messages.values())))
             )
         except Exception:  # whichever way it failed, it was not a site
-            raise link_lost() from None
+            raise lost_link_error() from None
         if not accepted and len(messages) > 1:
-            raise link_lost()
+            raise lost_link_error()
         for node, message in messages.items():
             if message.metadata.message_id in accepted:
                 self._waiting[message.metadata.message_id] = node
@@ -90,7 +90,7 @@ class MessageQueue:
         replies = self._pull(deadline)
         unknown = {one.metadata.reply_to_message_id for one in replies if is_unknown(one)}
         if unknown and unknown >= set(self._waiting) and not self._answered:
-            raise link_lost()
+            raise lost_link_error()
         for reply in replies:
             node = self._waiting.get(reply.metadata.reply_to_message_id)
             if node is None or (not reply.has_error() and reply.metadata.src_node_id != node):
@@ -109,14 +109,14 @@ class MessageQueue:
         try:
             return list(_call_until(deadline, lambda: self._grid.pull_messages(sent)))
         except TimeoutError:
-            if time.monotonic() - since > _HANGS:  # Flower tries again for ever
-                raise link_lost() from None
+            if time.monotonic() - since > _HANG_SECONDS:  # Flower tries again for ever
+                raise lost_link_error() from None
             return []
         except Exception:  # the run was stopped, or the SuperLink has failed
-            raise link_lost() from None
+            raise lost_link_error() from None
 
 
-def link_lost() -> FederationError:
+def lost_link_error() -> FederationError:
     """The error for a SuperLink that failed; it says nothing about any site."""
     return FederationError(
         "The link to the sites was lost: the SuperLink stopped passing on messages, or was"

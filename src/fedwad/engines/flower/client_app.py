@@ -26,7 +26,7 @@ from fedwad.engines.flower._messages import failure_reply, unwrap, wrap
 from fedwad.errors import InputError
 from fedwad.federation import Client, Failure, open_client
 
-__all__ = ["CANNOT_OPEN", "NOT_A_MESSAGE", "answer", "app", "client_of"]
+__all__ = ["CANNOT_OPEN", "NOT_A_MESSAGE", "answer", "app", "open_site"]
 
 CANNOT_OPEN = Failure(
     "federation",
@@ -48,7 +48,7 @@ app = ClientApp()
 def handle(message: Message, context: Context) -> Message:
     """Open the client and answer one message."""
     try:
-        client = client_of(context.node_config)
+        client = open_site(context.node_config)
     except Exception as error:  # its text names paths and stays on this machine
         print(f"fedwad cannot open this site: {error}", file=sys.stderr, flush=True)
         return failure_reply(message, CANNOT_OPEN)
@@ -69,7 +69,7 @@ def answer(client: Client, message: Message) -> Message:
         return failure_reply(message, _INTERNAL)
 
 
-def client_of(config: Mapping[str, Any]) -> Client:
+def open_site(config: Mapping[str, Any]) -> Client:
     """Open the client that a node's configuration describes.
 
     Unknown keys are refused: if a misspelt `drop` were ignored, an identifier would become a

@@ -28,7 +28,7 @@ from fedwad.federation import Description
 __all__ = ["app", "journal_path"]
 
 _WINDOW = 64  # messages under way in a simulation, which keeps all of them in memory
-_NAMED = 20  # sites up to which the report names all that were found
+_MAX_NAMED = 20  # sites up to which the report names all that were found
 
 app = ServerApp()
 
@@ -74,7 +74,7 @@ def _outcome(
         descriptions: dict[str, Description] = {}
         patience, timeout = float(settings["patience"]), float(settings["round-timeout"])
         nodes = find_sites(grid, names, patience, on_progress, descriptions, window)
-        few = len(nodes) <= _NAMED
+        few = len(nodes) <= _MAX_NAMED
         on_progress(f"Found {', '.join(nodes)}." if few else f"Found {len(nodes)} sites.")
 
         def callback(replies: int, messages: int, seconds: float) -> None:

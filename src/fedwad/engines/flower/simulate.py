@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedwad.engines._site_files import absolute_path, parse_columns, select_files
 from fedwad.engines.flower._control import Control, environment, need_flower
 from fedwad.engines.flower._simulation_folder import VARIABLE, SimulationFolder
 from fedwad.engines.flower.submit import run_app, write_app
 from fedwad.engines.job import SERVER_MODELS, Job
-from fedwad.errors import FederationError, InputError
-from fedwad.federation import Columns
+from fedwad.errors import FederationError
 
 __all__ = ["simulate"]
 
@@ -28,13 +28,10 @@ def simulate(
     data: Mapping[str, str | Path],
     policy: str | Path | None = None,
     *,
-    label_column: str | None = None,
-    drop: str | Iterable[str] = (),
-    missing: str | Iterable[str] = (),
-    schema: str | Path | None = "auto",
     timeout: float = 3600.0,
     round_timeout: float = 600.0,
     on_progress: Callable[[str], None] | None = None,
+    **columns: Any,
 ) -> dict[str, Any]:
     """Run a job in Flower's simulation, with the files of `data` as sites, and return its result.
 
@@ -44,33 +41,30 @@ def simulate(
     data : file of each site
     policy : TOML file with the policy of all sites; when left out everything is allowed, since the
         data are on this machine
-    label_column : column of tables that is a label and not a feature
-    drop : column or columns of tables that are not read
-    missing : text or texts that stand for a missing value in tables
-    schema : path of the schema file of all sites; by default they agree on one; None for numbers
     timeout, round_timeout, on_progress : as for `submit`
+    columns : label_column, drop, missing and schema of tables, as for `fedwad.local`
     """
     need_flower("ray")
-    from fedwad.engines.flower.simulation_app import client_of
+    from fedwad.engines.flower.simulation_app import open_site
 
-    unknown = [name for name in job.clients if name not in data]
-    if unknown or not data:
-        raise InputError(
-            f"There is no file for {', '.join(unknown) or 'any site'}; give one for each site."
-        )
+    files = select_files(job, data)
+    shared_settings = {
+        "policy": None if policy is None else absolute_path(policy),
+        **parse_columns(columns).to_options(),
+    }
     with TemporaryDirectory(prefix="fedwad-flower-") as name:
         folder = Path(name)
-        columns = Columns.of(label_column, drop, missing, schema)
         sites = [
-            _site(str(site), path, policy, columns, folder / f"{number}.jsonl")
-            for number, (site, path) in enumerate(data.items())
+            {"name": site, "data": path, "ledger": str(folder / f"{number}.jsonl")}
+            | shared_settings
+            for number, (site, path) in enumerate(files.items())
         ]
         for site in sites:  # raises the full error here if a site cannot be opened
-            client_of(site)
-        shared, names = SimulationFolder(folder), job.clients or tuple(map(str, data))
-        shared.write_sites(sites)
+            open_site(site)
+        simulation = SimulationFolder(folder)
+        simulation.write_sites(sites)
         # Flower parses and copies the app's own settings for each node.
-        shared.write_settings({"job": job.to_json(), "sites": json.dumps(names)})
+        simulation.write_settings({"job": job.to_json(), "sites": json.dumps(list(files))})
         extra = _SECONDS_A_SITE * len(sites)
         settings = {
             "round-timeout": round_timeout + extra,
@@ -79,20 +73,6 @@ def simulate(
         }
         app, _ = write_app(folder, None, (), settings, _CLIENT_APP)
         return _run(folder, app, len(sites), timeout, on_progress)
-
-
-def _site(
-    name: str, path: str | Path, policy: str | Path | None, columns: Columns, ledger: Path
-) -> dict[str, Any]:
-    """The settings of one site for the simulated app."""
-    rules = None if policy is None else str(Path(policy).expanduser().resolve())
-    return {
-        "name": name,
-        "data": str(Path(path).expanduser().resolve()),
-        "policy": rules,
-        "ledger": str(ledger),
-        **columns.to_options(),
-    }
 
 
 def _run(

@@ -13,13 +13,14 @@ from typing import Any
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from fedwad.engines._site_files import parse_columns
 from fedwad.engines.flower._messages import failure_reply
 from fedwad.engines.flower._simulation_folder import SimulationFolder
 from fedwad.engines.flower.client_app import CANNOT_OPEN, answer
 from fedwad.errors import FederationError
-from fedwad.federation import Client, Columns, FileLedger, Policy, load_site_data
+from fedwad.federation import Client, FileLedger, Policy, load_site_data
 
-__all__ = ["app", "client_of"]
+__all__ = ["app", "open_site"]
 
 _CACHED_BYTES = 1 << 29  # most bytes of data files whose clients one process keeps
 
@@ -45,17 +46,13 @@ def handle(message: Message, context: Context) -> Message:
     return answer(client, message)
 
 
-def client_of(site: Mapping[str, Any]) -> Client:
+def open_site(site: Mapping[str, Any]) -> Client:
     """Open the client of one simulated site."""
-    policy = Policy.open() if site["policy"] is None else Policy.load(site["policy"])
-    columns = Columns.of(
-        site.get("label_column"),
-        site.get("drop"),
-        site.get("missing"),
-        site.get("schema", "auto"),
-    )
-    data = load_site_data(site["data"], policy, columns)
-    return Client(data, replace(policy, name=site["name"]), FileLedger(site["ledger"]))
+    columns = dict(site)
+    name, path, ledger, rules = (columns.pop(key) for key in ("name", "data", "ledger", "policy"))
+    policy = Policy.open() if rules is None else Policy.load(rules)
+    data = load_site_data(path, policy, parse_columns(columns))
+    return Client(data, replace(policy, name=name), FileLedger(ledger))
 
 
 class _ClientCache:
@@ -75,7 +72,7 @@ class _ClientCache:
         stat = Path(site["data"]).stat()
         key = (json.dumps(site), stat.st_mtime_ns, stat.st_size)
         if key not in self._clients:
-            self._clients[key] = client_of(site)
+            self._clients[key] = open_site(site)
             self._total += stat.st_size
             while self._total > self._limit and len(self._clients) > 1:
                 (_, _, dropped_size), _ = self._clients.popitem(last=False)

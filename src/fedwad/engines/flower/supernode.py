@@ -15,10 +15,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedwad.engines.flower._connection import parse_address
 from fedwad.engines.flower._control import QUIET, need_flower
@@ -32,10 +32,10 @@ __all__ = ["run", "serve"]
 
 # Seconds between two polls: at first after a message, later during a run, and otherwise. The next
 # round's message often comes within milliseconds.
-_SOON, _BUSY, _IDLE = 0.02, 0.2, 2.0
-_SLOWER = 1.5  # each pause during a run is this much longer than the one before
-_RUN = 120.0  # seconds without a message after which the node counts as idle
-_RETRY = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE, _IDLE_PAUSE = 0.02, 0.2, 2.0
+_PAUSE_FACTOR = 1.5  # each pause during a run is this much longer than the one before
+_RUN_SECONDS = 120.0  # seconds without a message after which the node counts as idle
+_RETRY_SECONDS = 5.0
 
 
 def serve(
@@ -84,12 +84,12 @@ def serve(
             say(f"The connection to the SuperLink at {superlink} was lost: {error}")
             deadline = time.monotonic() + patience
         except RefusedError as error:
-            if time.monotonic() + _RETRY > deadline:
+            if time.monotonic() + _RETRY_SECONDS > deadline:
                 raise FederationError(
                     f"The SuperLink at {superlink} does not accept this node: {error}"
                 ) from None
             say(f"Not connected yet: {error}")
-        stop.wait(_RETRY)
+        stop.wait(_RETRY_SECONDS)
 
 
 def _answer_messages(
@@ -98,12 +98,12 @@ def _answer_messages(
     from fedwad.engines.flower._messages import MESSAGE_TYPE, failure_reply
     from fedwad.engines.flower.client_app import NOT_A_MESSAGE, answer
 
-    last, pause = float("-inf"), _SOON
+    last, pause = float("-inf"), _FIRST_PAUSE
     while not stop.is_set():
         arrived = superlink.receive()
         if arrived is None:
-            stop.wait(pause if time.monotonic() < last + _RUN else _IDLE)
-            pause = min(_BUSY, _SLOWER * pause)
+            stop.wait(pause if time.monotonic() < last + _RUN_SECONDS else _IDLE_PAUSE)
+            pause = min(_LONGEST_PAUSE, _PAUSE_FACTOR * pause)
             continue
         started = last = time.monotonic()
         header, tree = arrived
@@ -114,28 +114,28 @@ def _answer_messages(
         accepted = superlink.send(reply, seconds)
         late = "" if accepted else ", too late"
         say(f"Run {reply.metadata.run_id}: answered one message in {seconds:.2f} s{late}.")
-        last, pause = time.monotonic(), _SOON
+        last, pause = time.monotonic(), _FIRST_PAUSE
 
 
 def run(
     data: str | Path,
     policy: str | Path,
     ledger: str | Path | None = None,
-    label_column: str | None = None,
-    drop: str | Iterable[str] = (),
-    missing: str | Iterable[str] = (),
-    schema: str | Path | None = "auto",
     *,
     superlink: str,
     root_certificates: str | Path | None = None,
     key: str | Path,
     patience: float = 120.0,
+    **columns: Any,
 ) -> None:
-    """Open the data and answer messages until Ctrl-C or SIGTERM; reports go to standard error."""
+    """Open the data and answer messages until Ctrl-C or SIGTERM; reports go to standard error.
+
+    Data, policy, ledger and `columns` are those of `open_client`, other options those of `serve`.
+    """
     need_flower()
     parse_address(superlink)
     stop = Event()
-    client = open_client(data, policy, ledger, label_column, drop, missing, schema)
+    client = open_client(data, policy, ledger, **columns)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
