@@ -147,7 +147,7 @@ def test_columns_that_a_node_drops_are_as_if_they_were_not_there(sites, expected
     client = simulation_app.open_site(site | {"drop": ["id", "name, in full"]})
     assert unpack(client.respond(describe_message())).content.schema == "wanted"
     assert {column.name for column in client.table.table.columns} == {"u", "v", "w"}
-    with pytest.raises(InputError, match=r"oslo\.csv has no column 'ID' \(but 'id'\)"):
+    with pytest.raises(InputError, match=r"paris\.csv has no column 'ID' \(but 'id'\)"):
         flower.simulate(
             DISTANCE, {name: sites / f"{name}.csv" for name in DISTANCE.clients[::-1]}, drop="ID"
         )
