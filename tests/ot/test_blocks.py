@@ -7,8 +7,13 @@ import pytest
 
 from fedwad.errors import InputError
 from fedwad.ot import Measure, _blocks
-from fedwad.ot._block_units import in_common_units
-from fedwad.ot._blocks import EACH, block_means, common_rows, embedded
+from fedwad.ot._blocks import (
+    BLOCKS_PER_SIZE,
+    block_means,
+    common_block_size,
+    evaluate_functions,
+    in_common_units,
+)
 from fedwad.ot._order import data_order
 
 
@@ -61,17 +66,17 @@ def test_numbers_of_a_block_stay_below_half_of_its_rows(d):
 def test_sizes_double_and_merge():
     rows = np.random.default_rng(4).normal(5, 2, (2100, 2))
     blocks = block_means(Measure(rows))
-    assert blocks.counts == (EACH, EACH, 4)
+    assert blocks.counts == (BLOCKS_PER_SIZE, BLOCKS_PER_SIZE, 4)
     order = data_order(Measure(rows), "blocks")[0]
-    values = embedded((rows[order] - blocks.centre) / blocks.scale, blocks.scale)
+    values = evaluate_functions((rows[order] - blocks.centre) / blocks.scale, blocks.scale)
     np.testing.assert_allclose(
         blocks.merged(40), values[: 52 * 40].reshape(52, 40, -1).mean(axis=1), atol=1e-12
     )
     assert len(block_means(Measure(rows), min_cell_size=15).merged(10)) == 0
     assert block_means(Measure(rows), min_cell_size=15).rows == 20
     small = block_means(Measure(rows[:200]))
-    assert common_rows([blocks, small], 20) == 10
-    assert common_rows([blocks, small], 5) == 40
+    assert common_block_size([blocks, small], 20) == 10
+    assert common_block_size([blocks, small], 5) == 40
 
 
 @pytest.mark.usefixtures("unrounded")
@@ -108,4 +113,4 @@ def test_refusals():
     with pytest.raises(InputError):
         block_means(Measure(rows, np.arange(1, 31)))
     with pytest.raises(InputError):
-        common_rows([block_means(Measure(rows), 11), block_means(Measure(rows[:15]))], 2)
+        common_block_size([block_means(Measure(rows), 11), block_means(Measure(rows[:15]))], 2)

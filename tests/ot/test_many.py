@@ -131,7 +131,7 @@ def test_an_answer_that_is_not_proven_is_not_taken(monkeypatch, proof):
     def unproven(_, others):
         return tuple(np.full(len(others), value) for value in proof)
 
-    monkeypatch.setattr(_many, "prove", unproven)
+    monkeypatch.setattr(_many, "solve_batch", unproven)
     rng = np.random.default_rng(5)
     measures = {k: random_measure(rng, 9, False, True) for k in range(3)}
     found = dict(pair_distances(measures, all_pairs(measures)))

@@ -24,7 +24,7 @@ from fedwad.ot._classes import (
     summarise_classes,
 )
 from fedwad.ot._columns import ColumnMoments, block_moments, column_moments
-from fedwad.ot._compiling import announce_compiling
+from fedwad.ot._compiling import announce_compiling, warm_up
 from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
@@ -53,7 +53,6 @@ from fedwad.ot._synthetic import (
     synthetic_distances,
     synthetic_transports,
 )
-from fedwad.ot._warm_up import warm_up
 
 __all__ = [
     "SMALLEST_BLOCK",

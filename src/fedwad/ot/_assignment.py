@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad.ot._measure import Floats
-from fedwad.ot._plan import Indices, Solution
+from fedwad.ot._measure import Floats, Indices
+from fedwad.ot._plan import Solution
 
 __all__ = ["assignment"]
 
 _COARSEST = 256  # rows up to which a problem is solved directly
-_ROWS = 256  # relaxed at a time
+_BLOCK_ROWS = 256  # relaxed at a time
 
 
 def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     """Optimal assignment of rows to columns, each of mass 1/n, with potentials.
 
     Long augmenting paths take most of the time. The cost is therefore first reduced by the
-    potentials of a four times smaller problem, recursively. The optimum stays the same, and the
-    paths become short. `start`, the column potentials of a similar problem, replaces the smaller
-    problems.
+    potentials of a four times smaller problem, recursively: the optimum stays the same, and paths
+    become short. `start`, the column potentials of a similar problem, replaces smaller problems.
     """
     n = len(cost)
     if start is not None:
@@ -35,20 +34,19 @@ def assignment(cost: Floats, start: Floats | None = None) -> Solution:
     reduced -= f[:, None]
     least = reduced.min(axis=0)
     reduced -= least
-    cols, u, v = _match_small(reduced) if n <= _COARSEST else _match_large(reduced)
+    cols, u, v = _match(reduced)
     return Solution(np.arange(n), cols, np.full(n, 1.0 / n), f + u, g + least + v)
 
 
-def _match_large(cost: Floats) -> tuple[Indices, Floats, Floats]:
-    """The column of each row, and the potentials of rows and columns, by compiled code."""
-    from fedwad.ot._matching import match
+def _match(cost: Floats) -> tuple[Indices, Floats, Floats]:
+    """The column of each row, and the potentials of rows and columns.
 
-    cols, u, v = match(cost)
-    return cols, u, v
+    SciPy solves problems that are too small to be worth loading compiled code.
+    """
+    if len(cost) > _COARSEST:
+        from fedwad.ot._matching import match
 
-
-def _match_small(cost: Floats) -> tuple[Indices, Floats, Floats]:
-    """The same by SciPy, for problems too small to be worth loading compiled code."""
+        return match(cost)
     from scipy.optimize import linear_sum_assignment
 
     rows, cols = linear_sum_assignment(cost)
@@ -65,7 +63,7 @@ def _column_potentials(cost: Floats, cols: Indices) -> Floats:
     """
     n = len(cost)
     matched = cost[np.arange(n), cols]
-    noise = 4 * np.finfo(np.float64).eps * float(cost.max(initial=0.0))
+    rounding_error = 4 * np.finfo(np.float64).eps * float(cost.max(initial=0.0))
     row_of = np.empty(n, dtype=np.int64)
     row_of[cols] = np.arange(n)
     g = np.zeros(n)
@@ -74,10 +72,10 @@ def _column_potentials(cost: Floats, cols: Indices) -> Floats:
         if not len(active):
             break
         improved = np.zeros(n, dtype=bool)
-        for start in range(0, len(active), _ROWS):
-            rows = active[start : start + _ROWS]
+        for start in range(0, len(active), _BLOCK_ROWS):
+            rows = active[start : start + _BLOCK_ROWS]
             candidate = (cost[rows] + (g[cols[rows]] - matched[rows])[:, None]).min(axis=0)
-            better = candidate < g - noise
+            better = candidate < g - rounding_error
             g[better] = candidate[better]
             improved |= better
         active = row_of[improved]

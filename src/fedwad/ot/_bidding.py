@@ -1,8 +1,8 @@
-"""Compiled auctions for nearly optimal assignments, in whole numbers.
+"""Compiled auctions for nearly optimal assignments, in integers.
 
 A row bids for the column that minimises cost minus potential, up to the price at which it would be
 indifferent to its second choice, plus a tolerance. When all rows have a column, the assignment
-costs at most the tolerance for each row more than the best one (Bertsekas). Minima of whole numbers
+costs at most the tolerance for each row more than the best one (Bertsekas). Minima of integers
 compile to vector instructions, which makes this several times faster than an exact solver.
 
 One call serves many pairs, since Python would take longer than a small auction.
@@ -25,13 +25,13 @@ _BIDS = 1000  # for each row, on average; an auction with more is given up
 _LOWEST = -(1 << 30)  # potentials below it may overflow
 _TOLERANCE = 0.008  # of the cost
 _COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0
-_LANES = 32  # numbers that compiled loops take at a time; tables have so many columns or a multiple
+_LANES = 32  # numbers that compiled loops take at a time; tables are padded to a multiple
 
-_Whole = NDArray[np.int32]
+_Integers = NDArray[np.int32]
 
 
 @inner
-def _reduced(row, g, values):
+def _subtract(row, g, values):
     """Fill `values` with row - g, and return their minimum."""
     low = _LARGEST_INTEGER
     for j in range(len(row)):
@@ -52,10 +52,10 @@ def _least(values):
 @inner
 def _first(values, best):
     """The index of the first value that equals `best`; all are compared, in vector instructions."""
-    place = _LARGEST_INTEGER
+    index = _LARGEST_INTEGER
     for j in range(np.int32(len(values))):
-        place = min(place, np.int32(j) if values[j] == best else _LARGEST_INTEGER)
-    return place
+        index = min(index, np.int32(j) if values[j] == best else _LARGEST_INTEGER)
+    return index
 
 
 @inner
@@ -74,7 +74,7 @@ def _auction(cost, g, tolerance, scratch, values):
         n_unassigned -= 1
         bids_left -= 1
         i = unassigned[n_unassigned]
-        best = _reduced(cost[i], g, values)
+        best = _subtract(cost[i], g, values)
         col = _first(values, best)
         values[col] = _LARGEST_INTEGER
         g[col] -= _least(values) - best + tolerance
@@ -92,66 +92,67 @@ def _auction(cost, g, tolerance, scratch, values):
 
 
 @entry
-def _auction_each(costs, potentials, first, scratch, values, mean_costs):
+def _run_auctions(costs, potentials, tolerances, scratch, values, mean_costs):
     """Auctions of falling tolerance for each table of costs.
 
-    The tolerance of the first is `first`. It is divided by five until it is at most 0.8% of the
-    mean cost. Columns are written into `scratch` as in `_auction`, and the mean costs, -1 where an
-    auction was given up, into `mean_costs`.
+    The tolerance is `tolerances[k]` at first, and is divided by five until it is at most 0.8% of
+    the mean cost. Columns are written into `scratch` as in `_auction`, and the mean costs, -1 where
+    an auction was given up, into `mean_costs`.
     """
     for k in range(len(costs)):
-        current = first[k]
+        current = tolerances[k]
         while True:
             tolerance = np.int32(current) if current > 1.0 else np.int32(1)
             mean_cost = _auction(costs[k], potentials[k], tolerance, scratch[k], values)
-            wanted = _TOLERANCE * mean_cost if _TOLERANCE * mean_cost > 1.0 else 1.0
-            if mean_cost < 0.0 or current <= wanted:
+            target = _TOLERANCE * mean_cost if _TOLERANCE * mean_cost > 1.0 else 1.0
+            if mean_cost < 0.0 or current <= target:
                 break
-            current = current / _SHRINK if current / _SHRINK > wanted else wanted
+            current = current / _SHRINK if current / _SHRINK > target else target
         mean_costs[k] = mean_cost
 
 
 def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
     """Assign rows to columns at most 0.8% above the least cost, for each of k tables (k, n, n).
 
-    Costs are rounded to whole numbers, which must not exceed some 2^27. Potentials come from
-    subsamples, each four times larger than the one before, and from auctions of falling tolerance.
-    Returns the column of each row (k, n) and the mean costs (k,), negative where auctions take too
-    many steps.
+    Costs are rounded to integers, which must not exceed some 2^27. Potentials come from subsamples,
+    each four times larger than the one before, and from auctions of falling tolerance. Returns the
+    column of each row (k, n) and the mean costs (k,), negative where auctions take too many steps.
     """
     count, n, _ = costs.shape
-    whole, step = _padded(costs), 1
+    integers, step = _pad(costs), 1
     while n // step > _COARSEST:
         step *= _GROWTH
-    part = _thinned(whole, n, step)
-    tables = part[:, :, : part.shape[1]]
-    first: Floats = (tables.mean(axis=2) - tables.min(axis=2)).mean(axis=1) / 4
-    g, failed = np.zeros((count, part.shape[2]), np.int32), np.zeros(count, dtype=bool)
-    values = np.empty(whole.shape[2], np.int32)
+    sample = _subsample(integers, n, step)
+    tables = sample[:, :, : sample.shape[1]]
+    tolerances: Floats = (tables.mean(axis=2) - tables.min(axis=2)).mean(axis=1) / 4
+    g, failed = np.zeros((count, sample.shape[2]), np.int32), np.zeros(count, dtype=bool)
+    values = np.empty(integers.shape[2], np.int32)
     while True:
-        scratch, mean_costs = np.empty((count, 3, part.shape[1]), np.int64), np.empty(count)
-        _auction_each(part, g, np.maximum(first, 1.0), scratch, values[: part.shape[2]], mean_costs)
+        scratch, mean_costs = np.empty((count, 3, sample.shape[1]), np.int64), np.empty(count)
+        _run_auctions(
+            sample, g, np.maximum(tolerances, 1.0), scratch, values[: sample.shape[2]], mean_costs
+        )
         failed |= mean_costs < 0
         if step == 1:
             return scratch[:, 0], np.where(failed, -1.0, mean_costs)
         g[failed] = 0
-        f = (part - g[:, None, :]).min(axis=2)
+        f = (sample - g[:, None, :]).min(axis=2)
         step //= _GROWTH
-        finer = whole[:, :: step * _GROWTH, :n:step] - f[:, :, None]
-        part = _thinned(whole, n, step)
-        g = np.zeros((count, part.shape[2]), np.int32)
-        g[:, : part.shape[1]] = finer.min(axis=1)
-        first = _SHRINK * _TOLERANCE * mean_costs
+        finer = integers[:, :: step * _GROWTH, :n:step] - f[:, :, None]
+        sample = _subsample(integers, n, step)
+        g = np.zeros((count, sample.shape[2]), np.int32)
+        g[:, : sample.shape[1]] = finer.min(axis=1)
+        tolerances = _SHRINK * _TOLERANCE * mean_costs
 
 
-def _padded(tables: NDArray[Any]) -> _Whole:
-    """Tables with further columns, too expensive for any row, so that rows fill whole vectors."""
+def _pad(tables: NDArray[Any]) -> _Integers:
+    """Tables with further columns, too expensive for any row, so that rows fill vectors."""
     count, n, m = tables.shape
     padded = np.empty((count, n, -(-m // _LANES) * _LANES), np.int32)
     padded[:, :, :m], padded[:, :, m:] = tables, _PADDING
     return padded
 
 
-def _thinned(whole: _Whole, n: int, step: int) -> _Whole:
+def _subsample(padded: _Integers, n: int, step: int) -> _Integers:
     """Every `step`-th row and column of padded tables, padded again."""
-    return whole if step == 1 else _padded(whole[:, ::step, :n:step])
+    return padded if step == 1 else _pad(padded[:, ::step, :n:step])

@@ -12,26 +12,35 @@ from fedwad.errors import InputError
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import data_order
 
-__all__ = ["Blocks", "block_means", "common_rows", "directions", "embedded", "segments_of"]
+__all__ = [
+    "Blocks",
+    "block_means",
+    "common_block_size",
+    "directions",
+    "evaluate_functions",
+    "in_common_units",
+    "segments_of",
+]
 
 #: Fewest rows of a block. Larger blocks have twice, four times, ... as many.
 SMALLEST = 10
 #: Blocks of each size, and the number of sizes; rows beyond are left out.
-EACH, SIZES = 64, 6
+BLOCKS_PER_SIZE, SIZES = 64, 6
 #: Functions are rounded to this part of a standard deviation, for blocks of the smallest size.
 GRID = {"mean": 1 / 16, "square": 1 / 16, "third": 1 / 4, "fourth": 1 / 2, "projection": 1 / 16}
-_POWERS = {"mean": 1, "square": 2, "third": 3, "fourth": 4}
-_PROJECTIONS = 40  # most sums with random signs
-_MOST_POWERS = 200  # features up to which third and fourth powers are sent
+_POWERS = ("mean", "square", "third", "fourth")  # names in `Blocks.segments`
+_MAX_PROJECTIONS = 40  # sums with random signs
+_FEW_FEATURES = 200  # up to which third and fourth powers are sent
+_CONSTANT = 1e-8  # standard deviation of a constant feature, in units of its mean
 _SEED = 20250301
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Means over blocks of rows, small ones first.
+    """Means over blocks of rows of one site, small blocks first.
 
     Rows are standardised by the mean and the standard deviations of all rows of the site. A server
-    can convert what follows to different units, so nothing here depends on other sites.
+    can convert block means to other units, so they do not depend on other sites.
 
     Attributes
     ----------
@@ -63,13 +72,14 @@ class Blocks:
             found = np.concatenate([found, self.means[start : start + count]])
             if size == rows:
                 return found
-            found, size, start = _paired(found), 2 * size, start + count
+            found, size, start = _average_pairs(found), 2 * size, start + count
         while size < rows:
-            found, size = _paired(found), 2 * size
+            found, size = _average_pairs(found), 2 * size
         return found if size == rows else self.means[:0]
 
 
-def _paired(means: Floats) -> Floats:
+def _average_pairs(means: Floats) -> Floats:
+    """Means over blocks twice as large; an odd block at the end is left out."""
     even = len(means) // 2 * 2
     return np.asarray(means[:even].reshape(even // 2, 2, means.shape[1]).mean(axis=1))
 
@@ -81,11 +91,15 @@ def segments_of(dimension: int) -> tuple[tuple[str, int], ...]:
     signs. With many features third and fourth powers are left out. There are at most 5 functions
     for each feature, half as many as a block of ten rows has numbers.
     """
-    powers = list(_POWERS)[: 4 if dimension <= _MOST_POWERS else 2]
+    powers = _POWERS[: 4 if dimension <= _FEW_FEATURES else 2]
     found = [(name, dimension) for name in powers]
     if dimension > 1:
-        found.append(("projection", min(_PROJECTIONS, dimension)))
+        found.append(("projection", min(_MAX_PROJECTIONS, dimension)))
     return tuple(found)
+
+
+def _count_powers(dimension: int) -> int:
+    return sum(name in _POWERS for name, _ in segments_of(dimension))
 
 
 def directions(dimension: int) -> Floats:
@@ -96,14 +110,14 @@ def directions(dimension: int) -> Floats:
     return np.asarray(signs / np.sqrt(dimension))
 
 
-def embedded(z: Floats, scale: Floats) -> Floats:
+def evaluate_functions(z: Floats, scale: Floats) -> Floats:
     """All K functions of standardised rows z, (n, K).
 
-    Sums with random signs are of rows in the units of the data, in which distances are measured.
+    Projections are of rows in the units of the data, in which distances are measured.
     """
     unit = float(np.sqrt((scale**2).mean()))
     powers = [z]
-    for _ in range(sum(name in _POWERS for name, _ in segments_of(z.shape[1])) - 1):
+    for _ in range(_count_powers(z.shape[1]) - 1):
         powers.append(powers[-1] * z)
     along = z @ (scale[:, None] / unit * directions(z.shape[1]))
     return np.concatenate([*powers, along**2], axis=1)
@@ -112,11 +126,11 @@ def embedded(z: Floats, scale: Floats) -> Floats:
 def block_means(
     measure: Measure, min_cell_size: int = SMALLEST, keys: NDArray[np.void] | None = None
 ) -> Blocks:
-    """Means over blocks of rows, dealt in an order that depends on the data alone.
+    """Means over blocks of rows, which are taken in an order that depends on the data alone.
 
     The first 64 blocks have ten rows each (or twice as many, ..., up to `min_cell_size`), the next
     64 twice as many, and so on. Rows that fill no block are left out. Blocks of equal size are
-    exchangeable between sites when the populations agree. Numbers are rounded at random to a
+    exchangeable between sites when the populations agree. Means are rounded at random to a
     sixteenth of a standard deviation (powers more coarsely), so that sums of integers of a
     wide range cannot be read exactly. That costs hardly any power.
 
@@ -145,38 +159,100 @@ def block_means(
     order, rng = data_order(measure, "blocks", keys)
     points = measure.rows(order)
     centre, scale = points.mean(axis=0), points.std(axis=0)
-    points = points[: EACH * rows * (2**SIZES - 1)]  # all that blocks can hold
+    points = points[: BLOCKS_PER_SIZE * rows * (2**SIZES - 1)]  # all that blocks can hold
     constant = scale <= 1e-9 * np.abs(centre)
     scale = np.where(constant, 1.0, scale)
-    values = embedded(np.where(constant, 0.0, (points - centre) / scale), scale)
+    values = evaluate_functions(np.where(constant, 0.0, (points - centre) / scale), scale)
     counts: list[int] = []
     means: list[Floats] = []
     start, size = 0, rows
     while len(counts) < SIZES and start + size <= len(points):
-        count = min(EACH, (len(points) - start) // size)
+        count = min(BLOCKS_PER_SIZE, (len(points) - start) // size)
         part = values[start : start + count * size].reshape(count, size, -1).mean(axis=1)
-        means.append(_rounded(part, size, measure.dimension, rng))
+        means.append(_round_at_random(part, size, measure.dimension, rng))
         counts.append(count)
         start, size = start + count * size, 2 * size
     return Blocks(rows, tuple(counts), np.concatenate(means), centre, scale)
 
 
-def _rounded(means: Floats, size: int, dimension: int, rng: np.random.Generator) -> Floats:
+def _round_at_random(means: Floats, size: int, dimension: int, rng: np.random.Generator) -> Floats:
     """Means rounded up or down to a grid at random, which keeps their expectation."""
-    grids = np.repeat(
-        [GRID[name] for name, _ in segments_of(dimension)],
-        [count for _, count in segments_of(dimension)],
-    ) * np.sqrt(SMALLEST / size)
+    names, counts = zip(*segments_of(dimension), strict=True)
+    grids = np.repeat([GRID[name] for name in names], counts) * np.sqrt(SMALLEST / size)
     if not grids.all():
         return means
     return np.asarray(np.floor(means / grids + rng.random(means.shape)) * grids)
 
 
-def common_rows(sites: Sequence[Blocks], least: int) -> int:
-    """Rows in the largest blocks of which each site has `least`; the smallest size if none is."""
+def common_block_size(sites: Sequence[Blocks], least: int) -> int:
+    """Rows in the largest blocks of which each site has at least `least`.
+
+    If a site has fewer blocks even of the smallest size, it is that size.
+    """
     rows = smallest = max(site.rows for site in sites)
     while all(len(site.merged(2 * rows)) >= least for site in sites):
         rows *= 2
     if any(not len(site.merged(smallest)) for site in sites):
         raise InputError("A site has too few rows for a block as large as another site requires.")
     return rows
+
+
+def in_common_units(sites: Sequence[Blocks], rows: int) -> list[Floats]:
+    """Means over blocks of `rows` rows of each site, centred and scaled by all of these blocks.
+
+    Third and fourth powers become Hermite polynomials, which for normal features are uncorrelated
+    with the powers below.
+    """
+    merged = [site.merged(rows) for site in sites]
+    centre, scale = _common_centre_and_scale(sites, merged)
+    return [
+        np.hstack([_powers(site, means, centre, scale), _projections(site, means, centre)])
+        for site, means in zip(sites, merged, strict=True)
+    ]
+
+
+def _common_centre_and_scale(
+    sites: Sequence[Blocks], merged: Sequence[Floats]
+) -> tuple[Floats, Floats]:
+    """Mean and standard deviations over all blocks."""
+    d = len(sites[0].centre)
+    counts = np.array([len(means) for means in merged], dtype=np.float64)
+    shares = counts / counts.sum()
+    first_moments = np.array([means[:, :d].mean(axis=0) for means in merged])
+    second_moments = np.array([means[:, d : 2 * d].mean(axis=0) for means in merged])
+    centres = np.array([site.centre for site in sites])
+    scales = np.array([site.scale for site in sites])
+    means = centres + scales * first_moments
+    centre = shares @ means
+    inside = scales**2 * (second_moments - first_moments**2)
+    scale = np.sqrt(np.maximum(shares @ (inside + (means - centre) ** 2), 0.0))
+    return centre, np.where(scale > _CONSTANT * np.abs(centre), scale, np.inf)
+
+
+def _powers(site: Blocks, means: Floats, centre: Floats, scale: Floats) -> Floats:
+    """Powers of the features in common units, by the binomial theorem."""
+    d = len(centre)
+    x, x2, *higher = (means[:, k * d : (k + 1) * d] for k in range(_count_powers(d)))
+    ratio, shift = site.scale / scale, np.where(np.isinf(scale), 0.0, site.centre - centre) / scale
+    z = ratio * x + shift
+    z2 = ratio**2 * x2 + 2 * ratio * shift * x + shift**2
+    if not higher:
+        return np.hstack([z, z2])
+    x3, x4 = higher
+    z3 = ratio**3 * x3 + 3 * ratio**2 * shift * x2 + 3 * ratio * shift**2 * x
+    z3 += shift**3
+    z4 = ratio**4 * x4 + 4 * ratio**3 * shift * x3 + 6 * (ratio * shift) ** 2 * x2
+    z4 += 4 * ratio * shift**3 * x + shift**4
+    return np.hstack([z, z2, z3 - 3 * z, z4 - 6 * z2])
+
+
+def _projections(site: Blocks, means: Floats, centre: Floats) -> Floats:
+    """Squares of projections about the common centre, in a unit that all sites share."""
+    d = len(centre)
+    signs = directions(d)
+    if not signs.shape[1]:
+        return np.empty((len(means), 0))
+    squares = means[:, -signs.shape[1] :] * float((site.scale**2).mean())
+    along = (site.centre - centre) @ signs
+    first = (means[:, :d] * site.scale) @ signs
+    return np.asarray(squares + 2 * first * along + along**2)

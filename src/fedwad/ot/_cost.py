@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fedwad.ot._labelled import LabelledMeasure
-from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._plan import Indices
+from fedwad.ot._measure import Floats, Indices, Measure
 
 __all__ = ["ground_cost", "paired_squares", "squared_distances", "to_power"]
 
@@ -19,10 +20,9 @@ _BLOCK_ENTRIES, _DIFFERENCES = 1 << 17, 1 << 14  # at a time; differences fit th
 
 def squared_distances(mu: Measure, nu: Measure) -> Floats:
     """All |x_i - y_j|^2, without materialising the class columns of labelled measures."""
-    if not isinstance(mu, LabelledMeasure) and not isinstance(nu, LabelledMeasure):
+    if not _has_classes(mu, nu):
         return _squares(mu.points, nu.points, mu.norms)
-    split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
-    (x, x_table, x_codes), (y, y_table, y_codes) = (_parts(measure, split) for measure in (mu, nu))
+    (x, x_table, x_codes), (y, y_table, y_codes) = _split_classes(mu, nu)
     squares = _squares(x, y, mu.norms if isinstance(mu, LabelledMeasure) else None)
     table = ground_cost(x_table, y_table)
     rows = max(1, _BLOCK_ENTRIES // len(y))
@@ -32,40 +32,36 @@ def squared_distances(mu: Measure, nu: Measure) -> Floats:
     return squares
 
 
-def _squares(x: Floats, y: Floats, norms: Floats | None) -> Floats:
-    """`ground_cost(x, y)` with precomputed norms of x: a client's samples are used many times."""
-    return (
-        ground_cost(x, y)
-        if norms is None or x.shape[1] <= _SMALL_DIMENSION
-        else _squares_by_product(x, y, norms)
-    )
-
-
-def _parts(measure: Measure, split: int) -> tuple[Floats, Floats, Indices]:
-    """Features, class table, and the row of the table for each point."""
-    if isinstance(measure, LabelledMeasure):
-        return measure.features, measure.table, measure.codes
-    return (
-        np.ascontiguousarray(measure.points[:, :split]),
-        measure.points[:, split:],
-        np.arange(len(measure)),
-    )
-
-
 def paired_squares(mu: Measure, nu: Measure, rows: Indices, cols: Indices) -> Floats:
-    """|x_i - y_j|^2 for the pairs of a plan, from differences, in blocks."""
-    if isinstance(mu, LabelledMeasure) or isinstance(nu, LabelledMeasure):
-        split = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
-        (x, x_table, x_codes), (y, y_table, y_codes) = (
-            _parts(measure, split) for measure in (mu, nu)
-        )
-        kinds, which = np.unique(x_codes[rows] * len(y_table) + y_codes[cols], return_inverse=True)
-        between = _paired(x_table, y_table, *np.divmod(kinds, len(y_table)))
-        return np.asarray(_paired(x, y, rows, cols) + between[which])
-    return _paired(mu.points, nu.points, rows, cols)
+    """|x_i - y_j|^2 for the pairs (i, j) of a plan, from differences."""
+    if not _has_classes(mu, nu):
+        return _paired_squares(mu.points, nu.points, rows, cols)
+    (x, x_table, x_codes), (y, y_table, y_codes) = _split_classes(mu, nu)
+    classes = x_codes[rows] * len(y_table) + y_codes[cols]
+    pairs, pair_of = np.unique(classes, return_inverse=True)
+    between = _paired_squares(x_table, y_table, *np.divmod(pairs, len(y_table)))
+    return np.asarray(_paired_squares(x, y, rows, cols) + between[pair_of])
 
 
-def _paired(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
+def _has_classes(mu: Measure, nu: Measure) -> bool:
+    return isinstance(mu, LabelledMeasure) or isinstance(nu, LabelledMeasure)
+
+
+def _split_classes(mu: Measure, nu: Measure) -> Iterator[tuple[Floats, Floats, Indices]]:
+    """Features, class table, and the row of the table for each point, of both measures.
+
+    A measure without labels gets a table with one row for each point.
+    """
+    d = next(m.features.shape[1] for m in (mu, nu) if isinstance(m, LabelledMeasure))
+    for measure in (mu, nu):
+        if isinstance(measure, LabelledMeasure):
+            yield measure.features, measure.table, measure.codes
+        else:
+            features = np.ascontiguousarray(measure.points[:, :d])
+            yield features, measure.points[:, d:], np.arange(len(measure))
+
+
+def _paired_squares(x: Floats, y: Floats, rows: Indices, cols: Indices) -> Floats:
     squares = np.empty(len(rows))
     step = max(1, _DIFFERENCES // x.shape[1])
     for start in range(0, len(rows), step):
@@ -83,16 +79,19 @@ def ground_cost(x: Floats, y: Floats, p: float = 2.0) -> Floats:
     from the difference, so every entry has a relative error of about 1e-11 and equal points cost
     exactly zero.
     """
-    if x.shape[1] <= _SMALL_DIMENSION:
-        from scipy.spatial.distance import cdist
-
-        squares: Floats = cdist(x, y, "sqeuclidean")
-    else:
-        squares = _squares_by_product(x, y)
-    return to_power(squares, p)
+    return to_power(_squares(x, y), p)
 
 
-def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
+def _squares(x: Floats, y: Floats, x_norms: Floats | None = None) -> Floats:
+    """All |x_i - y_j|^2; a client's samples are used many times, so their norms may be given."""
+    if x.shape[1] > _SMALL_DIMENSION:
+        return _squares_by_product(x, y, x_norms)
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(cdist(x, y, "sqeuclidean"))
+
+
+def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None) -> Floats:
     """|x|^2 - 2 x.y + |y|^2, about the common mean unless the norms of x are given.
 
     One matrix product of (x, |x|^2, 1) and (-2 y, 1, |y|^2) has all three terms.
@@ -106,24 +105,24 @@ def _squares_by_product(x: Floats, y: Floats, x_norms: Floats | None = None) -> 
     rows = max(1, _BLOCK_ENTRIES // max(len(y), d))
     left = np.ones((min(rows, len(x)), d + 2))
     for start in range(0, len(x), rows):
-        part = squares[start : start + rows]
-        block = left[: len(part)]
+        result = squares[start : start + rows]
+        block = left[: len(result)]
         np.subtract(x[start : start + rows], centre, out=block[:, :d])
-        own = (
+        block_norms = (
             np.einsum("id,id->i", block[:, :d], block[:, :d])
             if x_norms is None
             else x_norms[start : start + rows]
         )
-        block[:, d] = own
-        np.matmul(block, right.T, out=part)
-        if part.min() >= _CANCELLATION * (own.max() + y_norms.max()):
+        block[:, d] = block_norms
+        np.matmul(block, right.T, out=result)
+        if result.min() >= _CANCELLATION * (block_norms.max() + y_norms.max()):
             continue
-        i, j = np.nonzero(part < _CANCELLATION * (own[:, None] + y_norms))
+        i, j = np.nonzero(result < _CANCELLATION * (block_norms[:, None] + y_norms))
         step = max(1, _BLOCK_ENTRIES // d)
         for k in range(0, len(i), step):
             chosen = i[k : k + step], j[k : k + step]
             difference = x[start + chosen[0]] - y[chosen[1]]
-            part[chosen] = np.einsum("kd,kd->k", difference, difference)
+            result[chosen] = np.einsum("kd,kd->k", difference, difference)
     return squares
 
 

@@ -15,7 +15,7 @@ from fedwad.ot._measure import (
     Measure,
     as_points,
     as_weights,
-    central_norms,
+    squared_norms,
     sums_by_target,
 )
 
@@ -72,7 +72,7 @@ class LabelledMeasure(Measure):
         if not masses.all():
             kept = masses > 0
             checked, numbers, masses = checked[kept], numbers[kept], masses[kept]
-        self._keep(features=checked, codes=numbers, table=rows, weights=masses)
+        self._set_arrays(features=checked, codes=numbers, table=rows, weights=masses)
 
     @property
     def points(self) -> Floats:
@@ -109,9 +109,9 @@ class LabelledMeasure(Measure):
     @cached_property
     def norms(self) -> Floats | None:
         """|x|^2 of the features of each point, without the table; see `Measure.norms`."""
-        return central_norms(self.features)
+        return squared_norms(self.features)
 
-    def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+    def sums_by_target(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
         size = len(self.table)
         kinds = cols * size + self.codes[rows]  # target and class of each entry
         shares = np.bincount(kinds, mass, targets * size).reshape(targets, size)
@@ -126,7 +126,7 @@ class LabelledMeasure(Measure):
         if factor != 1:
             features *= factor
             table *= factor
-        other._keep(features=features, table=table, codes=self.codes, weights=self.weights)
+        other._set_arrays(features=features, table=table, codes=self.codes, weights=self.weights)
         return other
 
     def max_abs(self, origin: Floats) -> float:

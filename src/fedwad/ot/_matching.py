@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwad.ot._measure import Floats
-from fedwad.ot._plan import Indices
+from fedwad.ot._measure import Floats, Indices
 from fedwad.ot._small.compiled import entry, inner, inner_scan
 from fedwad.ot._small.paths import first_at, least
 

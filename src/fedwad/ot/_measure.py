@@ -18,18 +18,18 @@ __all__ = [
     "Measure",
     "as_points",
     "as_weights",
-    "central_norms",
     "max_abs",
+    "squared_norms",
     "sums_by_target",
 ]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_SUMS_TO_ONE = 1e-14  # weights whose sum differs from one by no more are not rescaled
-_LARGEST = 1e100  # absolute value of a coordinate
+_SUM_TOLERANCE = 1e-14  # weights whose sum differs from one by no more are not rescaled
+_MAX_ABS = 1e100  # of a coordinate
 # Beyond this ratio of |mean|^2 to the mean of |x|^2, squared norms lose digits by cancellation.
-_CENTRAL = 0.8
+_MAX_OFFSET_RATIO = 0.8
 # Up to these sizes, plain sums and dense matrices are faster than a sparse matrix.
 _FEW_FEATURES, _FEW_TARGETS, _BLOCK_ENTRIES = 8, 16, 1 << 17
 
@@ -60,12 +60,12 @@ class Measure:
         self, points: ArrayLike, weights: ArrayLike | None = None, *, name: str = "points"
     ) -> None:
         checked = as_points(points, name)
-        masses = as_weights(weights, len(checked), f"the weights of {name}")
-        if weights is not None and (masses == 0).any():
-            checked, masses = checked[masses > 0], masses[masses > 0]
-        self._keep(points=checked, weights=masses)
+        scaled = as_weights(weights, len(checked), f"the weights of {name}")
+        if not scaled.all():
+            checked, scaled = checked[scaled > 0], scaled[scaled > 0]
+        self._set_arrays(points=checked, weights=scaled)
 
-    def _keep(self, **arrays: NDArray[Any]) -> None:
+    def _set_arrays(self, **arrays: NDArray[Any]) -> None:
         """Store arrays as read-only views."""
         for name, array in arrays.items():
             view = array.view()
@@ -83,15 +83,15 @@ class Measure:
         return int(self.points.shape[1])
 
     def rows(self, index: Any) -> Floats:
-        """Some of the points."""
+        """The points at `index`, a row number, a slice or an array of row numbers."""
         return np.asarray(self.points[index])
 
     @cached_property
     def norms(self) -> Floats | None:
         """|x|^2 of each point; None if a large common offset would cost them digits."""
-        return central_norms(self.points)
+        return squared_norms(self.points)
 
-    def received(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
+    def sums_by_target(self, rows: Indices, cols: Indices, mass: Floats, targets: int) -> Floats:
         """P^T @ points for the plan P with P[rows[k], cols[k]] = mass[k].
 
         Row s is the mass that target s receives times the mean of that mass.
@@ -103,7 +103,7 @@ class Measure:
         points = self.points - origin
         points *= factor
         result = object.__new__(Measure)
-        result._keep(points=points, weights=self.weights)
+        result._set_arrays(points=points, weights=self.weights)
         return result
 
     def ordered(self, order: Indices) -> Measure:
@@ -111,14 +111,7 @@ class Measure:
         points = self.points[order]
         points += 0.0
         result = object.__new__(Measure)
-        result._keep(points=points, weights=self.weights[order])
-        return result
-
-    def part(self, rows: Indices) -> Measure:
-        """Some of the points, with weights scaled to sum to one."""
-        weights = self.weights[rows]
-        result = object.__new__(Measure)
-        result._keep(points=self.points[rows], weights=weights / weights.sum())
+        result._set_arrays(points=points, weights=self.weights[order])
         return result
 
     def max_abs(self, origin: Floats) -> float:
@@ -128,7 +121,7 @@ class Measure:
 
     @cached_property
     def _range(self) -> tuple[Floats, Floats]:
-        """Smallest and largest value of each coordinate."""
+        """Minimum and maximum of each coordinate."""
         return self.points.min(axis=0), self.points.max(axis=0)
 
     @cached_property
@@ -147,25 +140,21 @@ def max_abs(points: Floats, origin: Floats) -> float:
     return float(np.maximum(points.max(axis=0) - origin, origin - points.min(axis=0)).max())
 
 
-def central_norms(points: Floats) -> Floats | None:
+def squared_norms(points: Floats) -> Floats | None:
     """|x|^2 of each point; None if |mean|^2 exceeds four times the total variance."""
     mean = points.mean(axis=0)
     norms = np.einsum("id,id->i", points, points)
-    return norms if float(mean @ mean) <= _CENTRAL * float(norms.mean()) else None
+    return norms if float(mean @ mean) <= _MAX_OFFSET_RATIO * float(norms.mean()) else None
 
 
 def sums_by_target(
     points: Floats, rows: Indices, cols: Indices, mass: Floats, targets: int
 ) -> Floats:
-    """For each target, the sum of mass[k] * points[rows[k]] over all k with cols[k] = target.
-
-    The result has shape (targets, d).
-    """
+    """For each target, the sum of mass[k] * points[rows[k]] over all k with cols[k] = target."""
     count, d = points.shape
-    # For few features or targets a sparse matrix would take longer to set up.
     if d <= _FEW_FEATURES:
-        moved = points.take(rows, axis=0) * mass[:, None]
-        return np.column_stack([np.bincount(cols, moved[:, k], targets) for k in range(d)])
+        weighted = points.take(rows, axis=0) * mass[:, None]
+        return np.column_stack([np.bincount(cols, weighted[:, k], targets) for k in range(d)])
     if targets <= _FEW_TARGETS and targets * count <= _BLOCK_ENTRIES:
         plan = np.bincount(cols * count + rows, mass, targets * count).reshape(targets, count)
         return np.asarray(plan @ points)
@@ -187,8 +176,8 @@ def as_points(points: Any, name: str = "points") -> Floats:
             f"{name} holds {count} NaN or infinite value{'s' if count > 1 else ''} (the first in"
             f" row {row}, column {column}, counting from 0); remove or fill them first."
         )
-    if max_abs(array, np.zeros(array.shape[1])) > _LARGEST:
-        raise InputError(f"{name} holds values beyond {_LARGEST:g}; rescale the data first.")
+    if max_abs(array, np.zeros(array.shape[1])) > _MAX_ABS:
+        raise InputError(f"{name} holds values beyond {_MAX_ABS:g}; rescale the data first.")
     return array
 
 
@@ -254,7 +243,7 @@ def as_weights(weights: Any, count: int, name: str = "weights") -> Floats:
     largest = array.max()
     if largest == 0:
         raise InputError(f"{name} are all zero; give at least one positive weight.")
-    if largest <= 1 and abs(array.sum() - 1) <= _SUMS_TO_ONE:
+    if largest <= 1 and abs(array.sum() - 1) <= _SUM_TOLERANCE:
         return array  # weights that were scaled before keep their bits
     array = array / largest  # so that the sum neither overflows nor vanishes
     return np.asarray(array / array.sum())

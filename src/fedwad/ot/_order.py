@@ -1,4 +1,4 @@
-"""Orders of a client's rows that depend on the rows alone."""
+"""Orders of a client's rows that depend on the rows and not on how they are stored."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def row_order(points: Floats, *further: NDArray[np.generic]) -> NDArray[np.int64
     tied[1:] |= equal
     tied[:-1] |= equal
     if tied.any():
-        some = order[tied]
-        rows = np.column_stack([points[some] + 0.0, *(column[some] for column in further)])
-        order[tied] = some[np.argsort(_sortable(rows), kind="stable")]
+        ties = order[tied]
+        rows = np.column_stack([points[ties] + 0.0, *(column[ties] for column in further)])
+        order[tied] = ties[np.argsort(_sort_keys(rows), kind="stable")]
     return np.asarray(order, dtype=np.int64)
 
 
-def _sortable(rows: Floats) -> NDArray[np.void]:
+def _sort_keys(rows: Floats) -> NDArray[np.void]:
     """A key for each row; keys sort as bytes the way rows sort as numbers."""
     bits = rows.view(np.int64)
     ordered = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).astype(">i8")
@@ -46,19 +46,17 @@ def _sortable(rows: Floats) -> NDArray[np.void]:
 def sorted_generator(
     measure: Measure, purpose: str, digest: str = ""
 ) -> tuple[NDArray[np.int64], np.random.Generator]:
-    """The order that sorts the rows, and a generator that the data and the purpose seed.
+    """The order that sorts the rows, and a generator seeded by the data and the purpose.
 
     No request can choose another generator, and one row more or less gives an unrelated one. Rows
     that are sorted already come with their `digest`; they are neither sorted nor hashed again.
     """
     if digest:
-        order, about = np.arange(len(measure)), digest.encode()
-    else:
-        order = row_order(measure.points, measure.weights)
-        about = hashlib.sha256((measure.points[order] + 0.0).data).digest()
-        about += (measure.weights[order] / measure.weights.max()).tobytes()
-    whole = hashlib.sha256(purpose.encode() + about).digest()
-    return order, np.random.default_rng(np.frombuffer(whole, dtype=np.uint32).tolist())
+        return np.arange(len(measure)), _generator(purpose, digest.encode())
+    order = row_order(measure.points, measure.weights)
+    content = hashlib.sha256((measure.points[order] + 0.0).data).digest()
+    content += (measure.weights[order] / measure.weights.max()).tobytes()
+    return order, _generator(purpose, content)
 
 
 def data_order(
@@ -70,14 +68,18 @@ def data_order(
     of all rows seeds the generator that shuffles them. No request can choose a different order, and
     one row more or less gives an unrelated one, so two orders of almost the same data cannot be
     compared row by row. With `keys`, sixteen bytes for each row, the order depends on those instead
-    of the features: rows of a table are dealt in the same order whatever schema encodes them.
+    of the features, so it is the same for every schema that encodes the rows.
     """
     digests = _digests(measure) if keys is None else keys
     words = np.ascontiguousarray(digests).view(">u8").reshape(len(digests), 2)
     order = np.lexsort((words[:, 1], words[:, 0]))
-    whole = hashlib.sha256(purpose.encode() + words[order].tobytes()).digest()
-    rng = np.random.default_rng(np.frombuffer(whole, dtype=np.uint32).tolist())
+    rng = _generator(purpose, words[order].tobytes())
     return np.asarray(order[rng.permutation(len(order))], dtype=np.int64), rng
+
+
+def _generator(purpose: str, content: bytes) -> np.random.Generator:
+    seed = hashlib.sha256(purpose.encode() + content).digest()
+    return np.random.default_rng(np.frombuffer(seed, dtype=np.uint32).tolist())
 
 
 def _digests(measure: Measure) -> NDArray[np.void]:

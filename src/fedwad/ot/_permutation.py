@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError
-from fedwad.ot._block_units import in_common_units
-from fedwad.ot._blocks import Blocks, common_rows
+from fedwad.ot._blocks import Blocks, common_block_size, in_common_units
 from fedwad.ot._measure import Floats
 
 __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
@@ -90,7 +89,7 @@ def permutation_test(
         raise InputError(
             "A permutation test needs two or more sites with blocks of the same features."
         )
-    rows = common_rows(sites, least)
+    rows = common_block_size(sites, least)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = in_common_units(sites, rows)
         if not all((np.abs(part) <= _LARGEST).all() for part in parts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,7 @@ from fedwad.ot._measure import Floats, Indices, Measure
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["TOLERANCE", "Indices", "Plan", "Solution"]
+__all__ = ["TOLERANCE", "Plan", "Solution"]
 
 #: Largest relative duality gap and marginal error that a plan may have.
 TOLERANCE = 1e-9
@@ -93,8 +93,7 @@ class Plan:
         return csr_array(coo_array((self.mass, (self.rows, self.cols)), shape=shape))
 
     def target_means(self) -> Floats:
-        """For each target point the mean of the source mass it receives: the barycentric map,
-        (m, d).
+        """The barycentric map, (m, d): for each target point the mean of the source mass it gets.
 
         A target whose weight was lost in rounding receives nothing and keeps its position.
         """
@@ -107,7 +106,7 @@ class Plan:
         if source.norms is None:  # a large common offset would cost digits
             origin = source.rows(0)
             source = source.moved(origin)
-        sums = source.received(self.rows, self.cols, self.mass, len(self.target))
+        sums = source.sums_by_target(self.rows, self.cols, self.mass, len(self.target))
         means = origin + sums / np.where(received > 0, received, 1.0)
         return np.where(received > 0, means, self.target.rows(slice(None)))
 
@@ -118,17 +117,12 @@ class Plan:
 
     def reversed(self) -> Plan:
         """The same plan from target to source."""
-        return Plan(
-            self.target,
-            self.source,
-            self.p,
-            self.cols,
-            self.rows,
-            self.mass,
-            self.distance,
-            self.g,
-            self.f,
-            self.gap,
-            self.marginal_error,
-            self.solver,
+        return replace(
+            self,
+            source=self.target,
+            target=self.source,
+            rows=self.cols,
+            cols=self.rows,
+            f=self.g,
+            g=self.f,
         )

@@ -24,7 +24,7 @@ class Proof:
     """A solver's answer with its duality gap and marginal error; costs are in units of length^p."""
 
     solver: str
-    found: Solution
+    solution: Solution
     length: float
     distance: float
     gap: float  # relative to the cost of the plan
@@ -33,37 +33,33 @@ class Proof:
 
     @classmethod
     def of(
-        cls, x: Measure, y: Measure, p: float, solver: str, found: Solution, length: float
+        cls, x: Measure, y: Measure, p: float, solver: str, solution: Solution, length: float
     ) -> Proof:
-        moves = np.sqrt(paired_squares(x, y, found.rows, found.cols))
+        rows, cols, mass, f, g = solution
+        moves = np.sqrt(paired_squares(x, y, rows, cols))
         longest = float(moves.max())
-        sent = np.bincount(found.rows, found.mass, len(x))
-        received = np.bincount(found.cols, found.mass, len(y))
+        sent, received = np.bincount(rows, mass, len(x)), np.bincount(cols, mass, len(y))
         error = max(np.abs(sent - x.weights).sum(), np.abs(received - y.weights).sum())
-        if longest == 0:  # nothing moves, no plan is cheaper
-            return cls(solver, found, length, 0.0, 0.0, 0.0, float(error))
+        if longest == 0:  # nothing moves: no plan is cheaper
+            return cls(solver, solution, length, 0.0, 0.0, 0.0, float(error))
         # In units of the longest move: nothing overflows, and underflow is harmless.
-        primal = float(found.mass @ (moves / longest) ** p)
+        primal = float(mass @ (moves / longest) ** p)
         # primal - dual = sum of mass * (cost - f - g), with the masses of the plan. Their distance
         # from the weights is the marginal error.
         with np.errstate(all="ignore"):
-            slack = float(
-                found.mass @ ((moves / length) ** p - found.f[found.rows] - found.g[found.cols])
-            )
+            slack = float(mass @ ((moves / length) ** p - f[rows] - g[cols]))
             slack *= float(np.float64(length / longest) ** p)
             gap = slack / primal
         if solver == "sorted" and not abs(gap) <= TOLERANCE:
             gap = 0.0  # rounding dominates the potentials, but a monotone plan is always optimal
         origin = np.zeros(x.dimension)
-        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * max(
-            x.max_abs(origin), y.max_abs(origin)
-        ):
+        largest = max(x.max_abs(origin), y.max_abs(origin))
+        if longest <= 4 * _EPSILON * math.sqrt(x.dimension) * largest:
             # No move exceeds the rounding of coordinates, so no plan is measurably better.
             gap = 0.0
         rounding_gap = gap * primal / max(primal, _MASS_ROUNDING / TOLERANCE)
-        return cls(
-            solver, found, length, longest * primal ** (1 / p), gap, rounding_gap, float(error)
-        )
+        distance = longest * primal ** (1 / p)
+        return cls(solver, solution, length, distance, gap, rounding_gap, float(error))
 
     @property
     def holds(self) -> bool:
@@ -78,7 +74,7 @@ class Proof:
             raise InputError(
                 f"Costs |x - y|^{p:g} overflow at this scale; rescale the data or take a smaller p."
             ) from None
-        rows, cols, mass, f, g = self.found
+        rows, cols, mass, f, g = self.solution
         return Plan(
             source=mu,
             target=nu,

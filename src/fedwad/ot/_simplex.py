@@ -10,7 +10,7 @@ from fedwad.errors import CertificateError
 from fedwad.ot._measure import Floats
 from fedwad.ot._plan import Solution
 
-__all__ = ["network_simplex", "refined"]
+__all__ = ["network_simplex", "refine"]
 
 # With POT's default of 100,000 pivots, plans are wrong from about 5000 x 5000 on, with only a
 # warning.
@@ -33,9 +33,14 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
     if (a == a[0]).all() and (b == b[0]).all():
         units = float(math.lcm(n, m))
         a, b = np.full(n, units / n), np.full(m, units / m)
-    size = math.ldexp(1.0, math.frexp(float(cost.max()))[1])
+    scale = math.ldexp(1.0, math.frexp(float(cost.max()))[1])
     plan, log = emd(
-        a, b * (a.sum() / b.sum()), cost / size, numItermax=_PIVOTS, log=True, check_marginals=False
+        a,
+        b * (a.sum() / b.sum()),
+        cost / scale,
+        numItermax=_PIVOTS,
+        log=True,
+        check_marginals=False,
     )
     if log["warning"] is not None:
         raise CertificateError(
@@ -46,28 +51,28 @@ def network_simplex(cost: Floats, a: Floats, b: Floats) -> Solution:
         kept = plan[rows, cols] > _RESIDUE * np.minimum(a[rows], b[cols])
         rows, cols = rows[kept], cols[kept]
     mass = np.asarray(plan[rows, cols]) / units
-    f, g = np.asarray(log["u"]) * size, np.asarray(log["v"]) * size
+    f, g = np.asarray(log["u"]) * scale, np.asarray(log["v"]) * scale
     return Solution(rows.astype(np.int64), cols.astype(np.int64), mass, f, g)
 
 
-def refined(cost: Floats, a: Floats, b: Floats, found: Solution) -> Solution:
-    """Improve a plan where a few enormous costs hide all others in rounding.
+def refine(cost: Floats, a: Floats, b: Floats, solution: Solution) -> Solution:
+    """Improve a plan for costs of which a few are so large that all others are lost in rounding.
 
     Costs are reduced by the potentials found so far, and clipped at a limit a little above the
     largest reduced cost in the plan. If the optimal plan for clipped costs uses no clipped entry,
     it is optimal for the true costs, which are nowhere lower. Otherwise the limit grows.
     """
-    g = found.g - np.median(found.g)  # a common offset would cost digits
+    g = solution.g - np.median(solution.g)  # a common offset would cost digits
     reduced = cost - g
     reduced -= reduced.min(axis=1)[:, None]
     least = reduced.min(axis=0)
     reduced -= least
     g += least
-    highest, limit = float(reduced.max()), 4 * float(reduced[found.rows, found.cols].max())
+    largest, limit = float(reduced.max()), 4 * float(reduced[solution.rows, solution.cols].max())
     if limit == 0:
-        return found._replace(g=g)
+        return solution._replace(g=g)
     while True:
         better = network_simplex(np.minimum(reduced, limit), a, b)
-        if limit > highest or float(reduced[better.rows, better.cols].max()) < limit:
+        if limit > largest or float(reduced[better.rows, better.cols].max()) < limit:
             return better._replace(g=g + better.g)
         limit *= 16

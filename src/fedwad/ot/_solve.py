@@ -16,20 +16,20 @@ from fedwad.ot._line import sorted_transport
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._plan import Plan, Solution
 from fedwad.ot._proof import Proof
-from fedwad.ot._simplex import network_simplex, refined
+from fedwad.ot._simplex import network_simplex, refine
 from fedwad.ot._small import small_support
 
 __all__ = ["check_order", "solve", "wasserstein"]
 
-_ROWS_AT_ONCE = 256  # rows of the cost matrix in one step of a computation
-_MOST_SIMPLEX_ANSWERS = 6  # the first of the network simplex and its refinements
+_BLOCK_ROWS = 256  # of the cost matrix, in one step of a computation
+_MAX_SIMPLEX_RUNS = 6  # the network simplex and its refinements
 _TINY = 1e-100  # smaller coordinates have squares that may underflow to zero
-_LARGEST_ORDER = 100  # for larger p all costs are nearly zero in comparison with the largest
-# The first use of the small-support solver compiles it. It is worth that from so many costs or
-# samples on, because the other solvers take milliseconds for smaller problems.
+_MAX_ORDER = 100  # for larger p all costs are nearly zero in comparison with the largest
+# The small-support solver is worth compiling from so many costs or samples on: the other solvers
+# take milliseconds for smaller problems.
 _MANY_COSTS, _MANY_SAMPLES = 100_000, 3000
 # A sink is a point of the smaller measure.
-_MOST_SINKS, _WEIGHTED_SAMPLES_PER_SINK = 1500, 100
+_MAX_SINKS, _WEIGHTED_SAMPLES_PER_SINK = 1500, 100
 
 
 def wasserstein(
@@ -60,8 +60,8 @@ def wasserstein(
     fedwad.ot.solve : the plan, its potentials and its proof.
     fedwad.distance : the same distance without pooling X and Y.
     """
-    columns = [[str(name) for name in getattr(table, "columns", ())] for table in (X, Y)]
-    if all(columns) and columns[0] != columns[1]:
+    names, other_names = ([str(c) for c in getattr(table, "columns", ())] for table in (X, Y))
+    if names and other_names and names != other_names:
         raise InputError(
             "The columns of X and Y differ in name or order; bring them into the same order first."
         )
@@ -100,7 +100,7 @@ def solve(mu: Measure, nu: Measure, p: float = 2.0, start: Floats | None = None)
             f"The two measures have {mu.dimension} and {nu.dimension} features;"
             " a distance needs the same features on both sides."
         )
-    x, y, scale = _rescaled(mu, nu)
+    x, y, scale = _rescale(mu, nu)
     best: Proof | None = None
     failure: CertificateError | None = None
     for solver, attempt in _attempts(x, y, p, start, scale):
@@ -131,9 +131,9 @@ def check_order(p: object) -> float:
         )
     except OverflowError:
         order = math.inf
-    if not 1 <= order <= _LARGEST_ORDER:
+    if not 1 <= order <= _MAX_ORDER:
         shown = repr(p) if np.isscalar(p) else f"a {type(p).__name__}"
-        raise InputError(f"p is {shown[:40]}; give a number p >= 1, and at most {_LARGEST_ORDER}.")
+        raise InputError(f"p is {shown[:40]}; give a number p >= 1, and at most {_MAX_ORDER}.")
     return order
 
 
@@ -147,7 +147,7 @@ def _attempts(
     """Names of the solvers for this problem, the fastest first, and functions that call them.
 
     The potentials of each plan satisfy f_i <= min_j c_ij - g_j. The costs c_ij are p-th powers of
-    distances in the returned unit of length. `scale` is the factor of `_rescaled`.
+    distances in the returned unit of length. `scale` is the factor of `_rescale`.
     """
     a, b = x.weights, y.weights
     if x.dimension == 1:
@@ -166,14 +166,13 @@ def _attempts(
     elif _suits_small_support(y, x):
         yield "small support", lambda: (_feasible(_small_support_of_rows(cost, a, b), cost), length)
     solution = network_simplex(cost, a, b)
-    for _ in range(_MOST_SIMPLEX_ANSWERS):
+    for _ in range(_MAX_SIMPLEX_RUNS):
         solution = _feasible(solution, cost)
-        yield "network simplex", partial(_already_computed, solution, length)
-        solution = refined(cost, a, b, solution)
+        yield "network simplex", partial(_return, solution, length)
+        solution = refine(cost, a, b, solution)
 
 
-def _already_computed(solution: Solution, length: float) -> tuple[Solution, float]:
-    """An Attempt that only returns what it is given."""
+def _return(solution: Solution, length: float) -> tuple[Solution, float]:
     return solution, length
 
 
@@ -183,14 +182,11 @@ def _small_support_of_rows(cost: Floats, a: Floats, b: Floats) -> Solution:
 
 
 def _suits_small_support(samples: Measure, sinks: Measure) -> bool:
-    """Whether the small-support solver is faster than the network simplex for these sizes.
-
-    The measurements are in docs/performance.md.
-    """
+    """Whether the small-support solver is faster than the network simplex (docs/performance.md)."""
     n, size = len(samples), len(sinks)
     per_sink = 1 if samples.is_uniform else _WEIGHTED_SAMPLES_PER_SINK
     worth_it = n * size >= _MANY_COSTS or n >= _MANY_SAMPLES
-    return worth_it and size <= _MOST_SINKS and n >= per_sink * size
+    return worth_it and size <= _MAX_SINKS and n >= per_sink * size
 
 
 def _usable_start(start: Floats | None, nu: Measure, length: float, p: float) -> Floats | None:
@@ -206,12 +202,9 @@ def _usable_start(start: Floats | None, nu: Measure, length: float, p: float) ->
     return scaled if np.isfinite(scaled).all() else None
 
 
-def _rescaled(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
-    """Both measures divided by a common factor, and the factor.
-
-    The factor is 1, or a power of two if the coordinates are so small that their squares may
-    underflow.
-    """
+def _rescale(mu: Measure, nu: Measure) -> tuple[Measure, Measure, float]:
+    """Both measures divided by a common factor, and the factor: 1, or a power of two if the
+    squares of coordinates may underflow."""
     origin = np.zeros(mu.dimension)
     largest = max(mu.max_abs(origin), nu.max_abs(origin))
     if largest == 0 or largest >= _TINY:
@@ -228,7 +221,7 @@ def _power_of_two(number: float) -> float:
 def _feasible(solution: Solution, cost: Floats) -> Solution:
     """Replace f by the c-transform f_i = min_j c_ij - g_j, which is feasible for any g."""
     f = np.empty(len(cost))
-    for start in range(0, len(cost), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for start in range(0, len(cost), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
         f[rows] = (cost[rows] - solution.g).min(axis=1)
     return solution._replace(f=f)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import CertificateError
-from fedwad.ot._measure import Floats
-from fedwad.ot._plan import TOLERANCE, Indices, Solution
+from fedwad.ot._measure import Floats, Indices
+from fedwad.ot._plan import TOLERANCE, Solution
 
 if TYPE_CHECKING:
     from fedwad.ot._small.cells import CellPlan
