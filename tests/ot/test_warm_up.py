@@ -32,8 +32,8 @@ print(compiled)
 
 def test_every_solver_is_compiled():
     names = warm_up()
-    assert {"match", "drain", "bid", "assign"} <= set(names)
-    assert {"flows", "auction_each"} <= set(names)
+    assert {"match", "push_excess", "bid", "assign"} <= set(names)
+    assert {"flows", "run_auctions"} <= set(names)
 
 
 def test_command():

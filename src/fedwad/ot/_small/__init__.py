@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["small_support"]
 
-_TOTAL_UNITS = 2**60  # weights that are not in whole ratios are cut into this many units
-_WHOLE_TOLERANCE = 1e-15  # weights this close to whole units count as whole
-_FLOOR = 2**8  # of 2**60: a sink this little over-full is full (2e-16 of the total mass)
+_TOTAL_UNITS = 2**60  # weights that are not in integer ratios are cut into this many units
+_INTEGER_TOLERANCE = 1e-15  # relative distance from integer units that is rounding
+_FLOOR = 2**8  # of 2**60: a sink with this much excess is full (2e-16 of the total mass)
 # a warm start with more than this share of the mass misplaced is slower than a cold one (measured)
 _FAR = 0.12
 
@@ -42,37 +42,35 @@ def small_support(cost: Floats, a: Floats, b: Floats, start: Floats | None = Non
     graph whose S nodes are the sinks. With good initial potentials there is little to move: they
     are `start`, the potentials of a similar problem, or come from nested subsamples of the rows.
 
-    The potentials f that come back are min_s c_is - g_s. Raises CertificateError when the number of
-    steps exceeds its bound or the duality gap its tolerance; the caller then tries another solver.
+    The potentials f in the solution are min_s c_is - g_s. Raises CertificateError when the number
+    of steps exceeds its bound or the duality gap its tolerance; callers then try another solver.
     """
     from fedwad.ot._small.levels import (
         DONE,
         TOO_FAR,
-        Level,
         cold_potentials,
         sample_potentials,
         solve_level,
     )
 
     units = _integer_units(a, b)
-    level = Level(TOO_FAR, 0, None)
+    status, plan = TOO_FAR, None
     if start is not None and np.isfinite(start).all():
         g = np.array(start, dtype=np.float64)
-        level = solve_level(cost, units.sample, units.sink, g, units.floor, _FAR)
-    if level.status == TOO_FAR:
-        g, _ = cold_potentials(cost, units.sample.astype(np.float64), units.sink.astype(np.float64))
-        level = solve_level(cost, units.sample, units.sink, g, units.floor)
-    if level.status != DONE or level.plan is None:
-        raise CertificateError(f"The small-support solver did not finish (status {level.status}).")
-    rows, cols, mass = _entries(level.plan, units, a, len(b))
-    found = Solution(rows, cols, mass, sample_potentials(cost, g), g)
-    _certify(cost, a, b, found)
-    return found
+        status, plan = solve_level(cost, units.sample, units.sink, g, units.floor, _FAR)
+    if status == TOO_FAR:
+        g = cold_potentials(cost, units.sample.astype(np.float64), units.sink.astype(np.float64))
+        status, plan = solve_level(cost, units.sample, units.sink, g, units.floor)
+    if status != DONE or plan is None:
+        raise CertificateError(f"The small-support solver did not finish (status {status}).")
+    rows, cols, mass = _entries(plan, units, a, len(b))
+    solution = Solution(rows, cols, mass, sample_potentials(cost, g), g)
+    _check_duality_gap(cost, a, b, solution)
+    return solution
 
 
 def _integer_units(a: Floats, b: Floats) -> _Units:
-    """Cut the weights into integer units: whole ratios exactly, anything else to 2**-60 of the
-    total."""
+    """Cut the weights into integer units: integer ratios exactly, others to 2**-60 of the total."""
     n, n_sinks = len(a), len(b)
     uniform = bool((a == a[0]).all())
     if uniform and (b == b[0]).all():
@@ -80,9 +78,9 @@ def _integer_units(a: Floats, b: Floats) -> _Units:
         return _Units(np.full(n, n_sinks // common), np.full(n_sinks, n // common), 0)
     if uniform:
         share = b * (n / b.sum())
-        whole = np.rint(share).astype(np.int64)
-        if np.abs(share - whole).max() <= _WHOLE_TOLERANCE * n and whole.sum() == n:
-            return _Units(np.ones(n, np.int64), whole, 0)
+        rounded = np.rint(share).astype(np.int64)
+        if np.abs(share - rounded).max() <= _INTEGER_TOLERANCE * n and rounded.sum() == n:
+            return _Units(np.ones(n, np.int64), rounded, 0)
         sample = np.full(n, _TOTAL_UNITS // n)
         return _Units(sample, _proportional(b, int(sample.sum())), _FLOOR)
     return _Units(_proportional(a, _TOTAL_UNITS), _proportional(b, _TOTAL_UNITS), _FLOOR)
@@ -101,7 +99,7 @@ def _proportional(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
 def _entries(
     plan: CellPlan, units: _Units, a: Floats, n_sinks: int
 ) -> tuple[Indices, Indices, Floats]:
-    """CellPlan entries with float masses: each sample's entries sum to its weight."""
+    """The entries of a plan with float masses: those of each sample sum to its weight."""
     from fedwad.ot._small.cells import collect
     from fedwad.ot._small.forest import remove_cycles
 
@@ -115,9 +113,10 @@ def _entries(
     return rows, cols, mass
 
 
-def _certify(cost: Floats, a: Floats, b: Floats, found: Solution) -> None:
-    """Weak duality bounds the suboptimality by primal minus dual; it must be a rounding error."""
-    primal = float(found.mass @ cost.ravel().take(found.rows * len(b) + found.cols))
-    parts = float(a @ found.f), float(b @ found.g)
-    if not abs(primal - sum(parts)) <= TOLERANCE * max(primal, *map(abs, parts)):
+def _check_duality_gap(cost: Floats, a: Floats, b: Floats, solution: Solution) -> None:
+    """Raise CertificateError if primal minus dual is more than a rounding error."""
+    rows, cols, mass, f, g = solution
+    primal = float(mass @ cost.ravel().take(rows * len(b) + cols))
+    dual = float(a @ f), float(b @ g)
+    if not abs(primal - sum(dual)) <= TOLERANCE * max(primal, *map(abs, dual)):
         raise CertificateError("The small-support solver ended with a duality gap.")

@@ -20,10 +20,9 @@ WIDE = 32  # sinks from which on it pays to pass over a row several times in vec
 
 
 class Bids(NamedTuple):
-    """The bids a sink keeps form a pairing heap, lowest on top; a sample has one bid, so it is the
-    node."""
+    """The bids that each sink keeps: a pairing heap of samples, with the lowest bid on top."""
 
-    level: NDArray[np.float64]  # (n,) price that each sample bids
+    price: NDArray[np.float64]  # (n,) price that each sample bids
     child: NDArray[np.int64]  # (n,) first child in the heap
     sibling: NDArray[np.int64]  # (n,) next child of the same parent
     lowest: NDArray[np.int64]  # (S,) sample with the lowest bid of each sink, the heap's root
@@ -37,7 +36,7 @@ def _meld(bids, i, j):
         return j
     if j == NONE:
         return i
-    if bids.level[j] < bids.level[i]:
+    if bids.price[j] < bids.price[i]:
         i, j = j, i
     bids.sibling[j] = bids.child[i]
     bids.child[i] = j
@@ -98,8 +97,8 @@ def auction(
     g: NDArray[np.float64],
     eps: float,
     max_bids: int,
-) -> int:
-    """Raise the prices -g of the sinks until all samples are placed; returns the number of bids."""
+) -> None:
+    """Raise the prices -g of the sinks until all samples are placed or `max_bids` bids are made."""
     n, n_sinks = cost.shape
     bids = Bids(
         np.empty(n),
@@ -108,31 +107,29 @@ def auction(
         np.full(n_sinks, NONE),
         np.zeros(n_sinks),
     )
-    return int(_bid(cost, weight, room, g, eps, max_bids, bids, np.arange(n), np.empty(n_sinks)))
+    _bid(cost, weight, room, g, eps, max_bids, bids, np.arange(n), np.empty(n_sinks))
 
 
 @entry
 def _bid(cost, weight, room, g, eps, max_bids, bids, waiting, scratch):
-    """The auction: waiting samples bid one after the other, and samples that are outbid wait
-    again."""
+    """The auction; waiting samples bid one by one, and samples that are outbid wait again."""
     n_waiting, count = len(waiting), 0
     while n_waiting > 0 and count < max_bids:
         count += 1
         n_waiting -= 1
         i = waiting[n_waiting]
         s, best, second = two_best(cost[i], g, scratch)
-        bids.level[i] = second - best + eps - g[s]
+        bids.price[i] = second - best + eps - g[s]
         bids.child[i] = NONE
         bids.lowest[s] = _meld(bids, bids.lowest[s], i)
         bids.kept[s] += weight[i]
         j = bids.lowest[s]
         while j != NONE and bids.kept[s] - weight[j] >= room[s]:
-            g[s] = -bids.level[j]
+            g[s] = -bids.price[j]
             bids.lowest[s] = _without_root(bids, j)
             bids.kept[s] -= weight[j]
             waiting[n_waiting] = j
             n_waiting += 1
             j = bids.lowest[s]
         if j != NONE and bids.kept[s] >= room[s]:
-            g[s] = -bids.level[j]
-    return count
+            g[s] = -bids.price[j]

@@ -33,10 +33,6 @@ class CellPlan(NamedTuple):
     unused: NDArray[np.int64]  # (1,) first unused cell
 
 
-#: Functions that an earlier version compiled are kept on disk with this name.
-Plan = CellPlan
-
-
 class Idle(NamedTuple):
     """Samples `member[start[s]:stop[s]]` are idle in sink s.
 
@@ -62,7 +58,7 @@ def new_plan(
         np.arange(n),
         np.full(1, n),
     )
-    _place(plan.cells, sink_of, units)
+    _write_cells(plan.cells, sink_of, units)
     stop = np.cumsum(np.bincount(sink_of, minlength=n_sinks))
     start = np.concatenate(([0], stop[:-1]))
     # Small integers are sorted by counting, which takes a time in proportion to their number.
@@ -71,8 +67,10 @@ def new_plan(
     return plan, Idle(member, gap[member], start, stop, np.full(n_sinks, -1.0))
 
 
-def _place(cells: NDArray[np.int64], sink_of: NDArray[np.int64], units: NDArray[np.int64]) -> None:
-    """Write the cells: those of samples, and unused ones; some rows at a time, as caches hold."""
+def _write_cells(
+    cells: NDArray[np.int64], sink_of: NDArray[np.int64], units: NDArray[np.int64]
+) -> None:
+    """Write the cells of samples and the unused ones, in blocks that fit the cache."""
     cells[len(sink_of) :] = NONE
     cells[len(sink_of) :, UNITS] = 0
     for start in range(0, len(sink_of), _ROWS):
@@ -172,11 +170,11 @@ def collect(plan: CellPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     order = samples.argsort(kind="stable")  # nearly sorted already
     used, samples = used[order], samples[order]
     split = np.unique(samples[1:][samples[1:] == samples[:-1]])
-    for sample, place in zip(split.tolist(), samples.searchsorted(split).tolist(), strict=True):
-        k = plan.of_sample[sample]  # those of one sample in the order of its list
+    for sample, position in zip(split.tolist(), samples.searchsorted(split).tolist(), strict=True):
+        k = plan.of_sample[sample]  # the cells of one sample in the order of its list
         while k != NONE:
             if cells[k, UNITS] > 0:
-                used[place] = k
-                place += 1
+                used[position] = k
+                position += 1
             k = cells[k, SIBLING]
     return samples, cells[used, SINK], cells[used, UNITS]

@@ -1,8 +1,9 @@
 """How functions are compiled.
 
 `entry` is for functions that Python calls, `inner` for those that only compiled functions call:
-code that converts arguments from Python took a third of the time to compile them. Only entries are
-kept on disk; they contain the code of the functions they call.
+these need no code that converts arguments from Python, which takes a third of the time to compile.
+Only entries are kept on disk; they contain the code of the functions they call. `_scan` is for
+loops that take a minimum.
 
 What compiles quickly: loops over elements of arrays that Python allocates. Expressions of whole
 arrays, allocations and slices each bring in functions of numba that are compiled as well.
@@ -19,9 +20,9 @@ from numba.core import event
 
 from fedwad.ot._compiling import compiling_began
 
-__all__ = ["MIN_SCAN", "entry", "entry_scan", "inner", "inner_fused", "inner_scan"]
+__all__ = ["entry", "entry_scan", "inner", "inner_scan"]
 
-MIN_SCAN = {"nnan", "nsz", "reassoc"}  # lets LLVM vectorise a minimum; costs are never NaN
+_MIN_SCAN = {"nnan", "nsz", "reassoc"}  # lets LLVM vectorise a minimum; costs are never NaN
 _LEAN: dict[str, Any] = {
     "nogil": True,
     "no_cfunc_wrapper": True,
@@ -33,10 +34,9 @@ _ENTRY: dict[str, Any] = {**_LEAN, "cache": True}
 _INNER: dict[str, Any] = {**_LEAN, "no_cpython_wrapper": True}
 
 entry = njit(**_ENTRY)
-entry_scan = njit(**_ENTRY, fastmath=MIN_SCAN)
+entry_scan = njit(**_ENTRY, fastmath=_MIN_SCAN)
 inner = njit(**_INNER)
-inner_scan = njit(**_INNER, fastmath=MIN_SCAN)
-inner_fused = njit(**_INNER, fastmath={"contract", "reassoc"})
+inner_scan = njit(**_INNER, fastmath=_MIN_SCAN)
 
 
 class _Notice(event.Listener):

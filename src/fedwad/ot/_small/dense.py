@@ -15,8 +15,8 @@ from fedwad.ot._small.compiled import entry, inner
 __all__ = ["optimal_flows"]
 
 NONE = -1
-_SPLINTER = 2.0**-60  # of a total mass of one: less is rounding
-_STEPS = 50  # per point, far more than are needed
+_NEGLIGIBLE = 2.0**-60  # of a total mass of one: less is rounding
+_STEPS = 50  # per point, after which a transport is given up
 
 
 @inner
@@ -60,7 +60,7 @@ def _search(cost, flow, room, u, v, source, tree):
         for j in range(m):
             if not done[j] and dist[j] < length:
                 sink, length = j, dist[j]
-        if sink == NONE or room[sink] > _SPLINTER:
+        if sink == NONE or room[sink] > _NEGLIGIBLE:
             return sink, length
         done[sink] = True
         for i in range(n):
@@ -106,14 +106,15 @@ def _augment(flow, sink, most, tree):
         if j == NONE:
             return amount
         flow[i, j] -= amount
-        if flow[i, j] <= _SPLINTER:
+        if flow[i, j] <= _NEGLIGIBLE:
             flow[i, j] = 0.0
 
 
 @inner
 def _flow(cost, flow, left, room, u, v, tree):
-    """An optimal plan for any weights, into `flow`, and the potentials of columns, into `v`, both
-    zero at first; whether it took no more steps than their bound.
+    """Write an optimal plan into `flow` and the potentials of columns into `v`, both zero at first.
+
+    Returns whether it took no more steps than their bound.
 
     Successive shortest paths: the rest of each row is sent along shortest paths to columns with
     room. Potentials follow the distances, so no reduced cost is negative and those of flowing pairs
@@ -124,7 +125,7 @@ def _flow(cost, flow, left, room, u, v, tree):
         u[i] = _smallest(cost[i])
     steps = 0
     for source in range(n):
-        while left[source] > _SPLINTER:
+        while left[source] > _NEGLIGIBLE:
             steps += 1
             if steps > _STEPS * (n + m):
                 return False

@@ -18,9 +18,8 @@ def remove_cycles(rows: _Ints, cols: _Ints, units: _Ints, n: int) -> tuple[_Ints
     """
     units = units.copy()
     entries_of = np.bincount(rows, minlength=n)
-    neighbours: dict[
-        int, dict[int, int]
-    ] = {}  # node -> neighbour -> entry; sinks are numbered from n
+    # node -> neighbour -> entry; sinks are numbered from n
+    neighbours: dict[int, dict[int, int]] = {}
     for entry in np.flatnonzero(entries_of[rows] > 1):
         sample, sink = int(rows[entry]), n + int(cols[entry])
         path = _path(neighbours, sample, sink)
@@ -61,10 +60,8 @@ def _path(neighbours: dict[int, dict[int, int]], start: int, goal: int) -> list[
 
 
 def _cancel(units: _Ints, cycle: list[int]) -> list[int]:
-    """Shift units from the even to the odd entries of the cycle until one is empty; the emptied
-    ones."""
-    cycle_array = np.array(cycle)
-    amount = units[cycle_array[0::2]].min()
-    units[cycle_array[0::2]] -= amount
-    units[cycle_array[1::2]] += amount
+    """Shift units from the even to the odd entries of the cycle; return the entries it empties."""
+    amount = units[cycle[0::2]].min()
+    units[cycle[0::2]] -= amount
+    units[cycle[1::2]] += amount
     return [entry for entry in cycle if units[entry] == 0]

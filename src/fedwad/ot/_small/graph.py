@@ -25,7 +25,7 @@ class SinkGraph(NamedTuple):
     """Cheapest moves between sinks; row s is filled when a search first leaves s.
 
     When a member leaves s, the entries of row s that it attained are not repaired: they stay lower
-    bounds, and most are never looked at again. `refresh` repairs an entry when a search is about to
+    bounds, and most are never used again. `refresh_edge` repairs an entry when a search is about to
     use it, from a shortlist: the members of s (some of which may have left) with keys below
     `bound`, in falling order.
     """
@@ -55,7 +55,7 @@ def new_graph(n_sinks: int) -> SinkGraph:
 
 
 @inner_scan
-def _lower(cost, graph, s, sample, cell):
+def _lower_row(cost, graph, s, sample, cell):
     """Lower shift[s, :] to what the member `cell` of s allows."""
     shift, best, row = graph.shift[s], graph.cell[s], cost[sample]
     base, cell = row[s], np.int32(cell)
@@ -89,11 +89,11 @@ def _shortlist(graph, s, r, key, cell):
 
 
 @inner
-def offer(cost, graph, s, sample, cell):
+def add_member(cost, graph, s, sample, cell):
     """Update row s of the graph: `cell` of `sample` has become a member of s."""
     if not graph.filled[s]:
         return
-    _lower(cost, graph, s, sample, cell)
+    _lower_row(cost, graph, s, sample, cell)
     _, n_sinks, listed = graph.near_key.shape
     if listed > 1:
         base = cost[sample, s]
@@ -103,14 +103,14 @@ def offer(cost, graph, s, sample, cell):
 
 
 @inner
-def fill(cost, plan, graph, s):
+def fill_row(cost, plan, graph, s):
     """Compute shift[s, :] from the members of s."""
     for r in range(len(graph.filled)):
         graph.shift[s, r] = np.inf
         graph.cell[s, r] = NONE
     k = plan.member[s]
     while k != NONE:
-        _lower(cost, graph, s, plan.cells[k, SAMPLE], k)
+        _lower_row(cost, graph, s, plan.cells[k, SAMPLE], k)
         k = plan.cells[k, NEXT]
     graph.filled[s] = True
 
@@ -126,8 +126,8 @@ def _is_current(cost, plan, s, r, cell, key):
 
 
 @inner
-def refresh(cost, plan, graph, s, r):
-    """Make shift[s, r] current; False: it already was."""
+def refresh_edge(cost, plan, graph, s, r):
+    """Make shift[s, r] current; return False if it already was."""
     if _is_current(cost, plan, s, r, graph.cell[s, r], graph.shift[s, r]):
         return False
     cells, keys, size = graph.near_cell[s, r], graph.near_key[s, r], graph.near_size[s, r]

@@ -8,8 +8,6 @@ the compiled modules `cells` (the plan), `paths` (the potentials) and `auction`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,24 +16,16 @@ from fedwad.ot._small.cells import CellPlan, new_plan
 from fedwad.ot._small.compiled import entry, entry_scan, inner
 from fedwad.ot._small.paths import DONE, balance
 
+__all__ = ["DONE", "TOO_FAR", "cold_potentials", "sample_potentials", "solve_level"]
+
 GROWTH = 4  # ratio of the sizes of successive subsamples
-COARSEST = 4  # samples per sink; smaller subsamples say too little about the potentials
+COARSEST = 4  # samples per sink; potentials of smaller subsamples are too far from optimal
 SHRINK = 5.0  # ratio of successive auction tolerances
 FINEST = 0.07  # last auction tolerance, in units of the mean gap between a sample's two best sinks
-BIDS = 6  # per sample and auction; `solve_level` settles the rest faster than more bids would
+BIDS = 6  # per sample and auction; from there on `solve_level` is faster than more bids
 FEWEST_FOR_AUCTIONS = 32  # sinks
+STEPS = 50  # per point, after which a level gives up: ten times the most that was ever needed
 TOO_FAR = -1  # status besides those in `paths`: the starting potentials were too far from optimal
-
-
-class Level(NamedTuple):
-    """Outcome of one level; `plan` is complete when `status` is DONE.
-
-    `steps` is the number of augmentations, moves of mass along a path between sinks.
-    """
-
-    status: int
-    steps: int
-    plan: CellPlan | None
 
 
 def sample_potentials(cost: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,39 +88,33 @@ def solve_level(
     g: NDArray[np.float64],
     floor: int,
     far: float = np.inf,
-) -> Level:
-    """The optimal plan. The potentials `g` are the start, and are overwritten by optimal ones.
+) -> tuple[int, CellPlan | None]:
+    """Status and plan, which is optimal if the status is DONE.
 
-    Sinks whose excess is at most `floor` units count as balanced. Gives up with TOO_FAR if more
-    than the fraction `far` of all units would have to move.
+    The potentials `g` are the start, and are overwritten by optimal ones. Sinks whose excess is at
+    most `floor` units count as balanced. The status is TOO_FAR, without a plan, if more than the
+    fraction `far` of all units would have to move.
     """
     n, n_sinks = cost.shape
     sink_of, gap, excess = np.empty(n, np.int64), np.empty(n), -capacity
     _assign(cost, units, g, sink_of, gap, excess, np.empty(n_sinks))
     total, moving = int(capacity.sum()), int(np.maximum(excess, 0).sum())
     if moving > far * total:
-        return Level(TOO_FAR, 0, None)
+        return TOO_FAR, None
     mean_units = max(1, total // n)
     # Searches consider only samples that prefer their sink by little; the others are idle. A few
     # times as many samples as have to move are nearly always enough.
     searched = 2 * (moving // mean_units) + 4 * n_sinks
     max_fall = float(np.partition(gap, searched)[searched]) if searched < n else np.inf
     plan, idle = new_plan(sink_of, units, gap, n_sinks)
-    status, steps = balance(
-        cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps(n, n_sinks)
-    )
-    return Level(status, steps, plan)
-
-
-def max_steps(n: int, n_sinks: int) -> int:
-    """Augmentations after which a level gives up, about ten times the most that was ever needed."""
-    return 50 * (n + n_sinks)
+    max_steps = STEPS * (n + n_sinks)
+    return balance(cost, plan, idle, max_fall, g, excess, floor, mean_units, max_steps), plan
 
 
 def cold_potentials(
     cost: NDArray[np.float64], weight: NDArray[np.float64], room: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], int]:
-    """Starting potentials where no similar problem gives any, and the number of augmentations.
+) -> NDArray[np.float64]:
+    """Starting potentials where no similar problem gives any.
 
     Auctions give rough potentials for the smallest subsample. Then each subsample is solved
     exactly, starting from the potentials of the one before. `room` has the capacities of sinks.
@@ -139,7 +123,7 @@ def cold_potentials(
     sizes = [n]
     while sizes[-1] // GROWTH >= COARSEST * n_sinks:
         sizes.append(sizes[-1] // GROWTH)
-    g, steps = np.zeros(n_sinks), 0
+    g = np.zeros(n_sinks)
     if len(sizes) == 1:
         _auctions(cost, weight, room, g)
     cumulative = np.cumsum(weight)
@@ -147,15 +131,15 @@ def cold_potentials(
         part = cost[_subsample(cumulative, m)]
         if m == sizes[-1]:
             _auctions(part, np.ones(m), room, g)
-        steps += solve_level(part, np.ones(m, np.int64), whole_shares(room, m), g, 0).steps
-    return g, steps
+        solve_level(part, np.ones(m, np.int64), _integer_shares(room, m), g, 0)
+    return g
 
 
 def _subsample(cumulative: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Rows of m samples of equal weight: the total mass is cut into m parts, and each gives one."""
-    # The place in each part is random, as equal steps could meet a period in the order of rows.
-    places = np.arange(m) + np.random.default_rng(m).random(m)
-    rows = np.searchsorted(cumulative, places * (cumulative[-1] / m))
+    """Rows of m samples: the total mass is cut into m equal parts, and each gives one."""
+    # The position in each part is random, as equal steps could meet a period in the order of rows.
+    positions = np.arange(m) + np.random.default_rng(m).random(m)
+    rows = np.searchsorted(cumulative, positions * (cumulative[-1] / m))
     return np.asarray(np.minimum(rows, len(cumulative) - 1))
 
 
@@ -178,18 +162,15 @@ def _auctions(
     nearest = np.partition(some_rows, min(1, n_sinks - 1), axis=1)
     finest = FINEST * float((nearest[:, min(1, n_sinks - 1)] - nearest[:, 0]).mean())
     tol = float(np.abs(some_rows - some_rows.mean(axis=1, keepdims=True)).mean()) / 4.0
-    # The factor below 1 lets whole samples fit in spite of rounding.
+    # The factor below 1 lets samples fit in spite of rounding.
     room = room * (weight.sum() / room.sum()) * (1.0 - 1e-9)
     while finest > 0.0 and tol >= finest:
         auction(cost, weight, room, g, tol, BIDS * n)
         tol /= SHRINK
 
 
-def whole_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+def _integer_shares(room: NDArray[np.float64], m: int) -> NDArray[np.int64]:
     """Integers in proportion to `room` that sum to m; cumulative sums are rounded."""
     cumulative = np.rint(np.cumsum(room) * (m / room.sum())).astype(np.int64)
     cumulative[-1] = m
     return np.asarray(np.diff(cumulative, prepend=0))
-
-
-__all__ = ["DONE", "TOO_FAR", "Level", "cold_potentials", "sample_potentials", "solve_level"]

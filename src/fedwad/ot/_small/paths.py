@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from fedwad.ot._small.cells import NONE, SAMPLE, SINK, UNITS, CellPlan, Idle, link, move
 from fedwad.ot._small.compiled import entry, inner, inner_scan
-from fedwad.ot._small.graph import fill, new_graph, offer, refresh
+from fedwad.ot._small.graph import add_member, fill_row, new_graph, refresh_edge
 
 DONE, TOO_MANY_STEPS, OUT_OF_CELLS = 0, 1, 2
 
 
 class Search(NamedTuple):
     """Arrays of one Dijkstra search. Settled sinks have `price` -inf, which makes every edge into
-    them infinite, and `dist` inf, so loops over all sinks need no mask. Their true values are kept
-    in the order of settling."""
+    them infinite, and `dist` inf, so loops over all sinks need no mask. `settled` and `length` keep
+    them and their distances."""
 
     dist: NDArray[np.float64]  # (S,) tentative distance of open sinks
     price: NDArray[np.float64]  # (S,) g at open sinks
@@ -29,7 +29,7 @@ class Search(NamedTuple):
     settled: NDArray[np.int64]  # (S,) sinks in the order of settling
     length: NDArray[np.float64]  # (S,) distances in the order of settling
     moved: NDArray[np.int64]  # (S,) cells to move along the path, last first
-    target: NDArray[np.int64]  # (S,) and where to
+    target: NDArray[np.int64]  # (S,) the sinks that these cells move to
 
 
 @inner
@@ -84,14 +84,14 @@ def _search(cost, plan, graph, g, excess, floor, source, search):
         search.price[sink] = -np.inf
         count += 1
         if not graph.filled[sink]:
-            fill(cost, plan, graph, sink)
+            fill_row(cost, plan, graph, sink)
         _relax(graph.shift[sink], g[sink], sink, length, search)
         while True:
             length = least(search.dist)
             if length == np.inf:
                 return NONE, length, count
             sink = first_at(search.dist, length)
-            if not refresh(cost, plan, graph, search.parent[sink], sink):
+            if not refresh_edge(cost, plan, graph, search.parent[sink], sink):
                 break
             # An edge into the sink is longer than its bound was: its distance over settled sinks.
             search.dist[sink] = np.inf
@@ -111,7 +111,7 @@ def _wake(cost, plan, graph, idle, fallen, search, length, count):
 
     Returns False if there are none.
 
-    The fall is not final: it shrinks if woken samples offer shorter paths, and is infinite if there
+    The fall is not final: it shrinks if woken samples open shorter paths, and is infinite if there
     was no path. Therefore `max_fall` grows in steps: small enough to wake few samples in vain,
     large enough to be few.
     """
@@ -129,7 +129,7 @@ def _wake(cost, plan, graph, idle, fallen, search, length, count):
                 continue
             sample = idle.member[k]
             link(plan, sample, s)  # an idle sample has just its first cell, of the same number
-            offer(cost, graph, s, sample, sample)
+            add_member(cost, graph, s, sample, sample)
             stop -= 1
             idle.member[k], idle.gap[k] = idle.member[stop], idle.gap[stop]
         idle.stop[s] = stop
@@ -172,7 +172,7 @@ def _augment(cost, plan, graph, excess, source, sink, search, lump):
         if not ok:
             return False
         if joined != NONE:
-            offer(cost, graph, r, cells[joined, SAMPLE], joined)
+            add_member(cost, graph, r, cells[joined, SAMPLE], joined)
     return True
 
 
@@ -190,20 +190,22 @@ def _new_search(n: int) -> Search:
 
 
 @entry
-def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, lump, max_steps):
+def push_excess(
+    cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, lump, max_steps
+):
     """Push the excess of every sink along shortest paths to sinks with room.
 
     At first, samples that prefer their sink by at most `max_fall` are woken. Each search lowers the
     potentials of the sinks it settled so that moves along its path cost nothing and no sample
     prefers another sink: `g` and `plan` stay optimal for each other. Sinks whose excess is within
-    `floor` count as balanced. Returns (status, number of augmentations).
+    `floor` count as balanced. Returns the status.
     """
     n, steps = len(g), 0
     awake = idle.max_fall[0] >= 0.0  # by an earlier call
     for source in range(n):
         while excess[source] > floor:
             if steps >= max_steps:
-                return TOO_MANY_STEPS, steps
+                return TOO_MANY_STEPS
             sink, length, count = NONE, max_fall, n
             if awake:
                 sink, length, count = _search(cost, plan, graph, g, excess, floor, source, search)
@@ -218,9 +220,9 @@ def drain(cost, plan, idle, graph, search, fallen, g, excess, max_fall, floor, l
                 g[search.settled[k]] -= fall
                 fallen[search.settled[k]] += fall
             if not _augment(cost, plan, graph, excess, source, sink, search, lump):
-                return OUT_OF_CELLS, steps
+                return OUT_OF_CELLS
             steps += 1
-    return DONE, steps
+    return DONE
 
 
 def balance(
@@ -233,20 +235,19 @@ def balance(
     floor: int,
     mean_units: int,
     max_steps: int,
-) -> tuple[int, int]:
-    """Balance all sinks. At first, samples that prefer their sink by at most `max_fall` are awake.
+) -> int:
+    """Balance all sinks, and return the status.
 
-    When samples weigh many units, a first pass moves whole samples until no sink is off by more
-    than half a sample, and only the second pass splits samples. Returns (status, number of
-    augmentations).
+    At first, samples that prefer their sink by at most `max_fall` are awake. When samples weigh
+    many units, a first pass moves whole samples until no sink is off by more than half a sample,
+    and only the second pass splits samples.
     """
-    graph, search, fallen, steps = new_graph(len(g)), _new_search(len(g)), np.zeros(len(g)), 0
+    graph, search, fallen = new_graph(len(g)), _new_search(len(g)), np.zeros(len(g))
     passes = [(2 * mean_units, mean_units // 2)] if mean_units > 1 else []
     for lump, tol in [*passes, (0, floor)]:
-        status, more = drain(
+        status = push_excess(
             cost, plan, idle, graph, search, fallen, g, excess, max_fall, tol, lump, max_steps
         )
-        steps += more
         if status != DONE:
-            return status, steps
-    return DONE, steps
+            return int(status)
+    return DONE
