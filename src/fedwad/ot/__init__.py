@@ -17,8 +17,6 @@ from fedwad.ot._changes import (
 from fedwad.ot._classes import (
     ClassCovariance,
     LabelledSummary,
-    as_labels,
-    class_codes,
     dataset_distance,
     labelled,
     summarise_classes,
@@ -29,6 +27,7 @@ from fedwad.ot._cost import ground_cost
 from fedwad.ot._estimate import Estimate, estimate, same
 from fedwad.ot._geodesic import Interpolant, interpolate, reduce_support
 from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._labels import as_labels, class_codes
 from fedwad.ot._many import pair_distances
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._order import row_order

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -15,15 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
 from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._labels import class_codes
 from fedwad.ot._measure import Floats, Measure
 from fedwad.ot._solve import solve
-from fedwad.ot._summary import CovarianceType, Summary, reduce_covariance, summarise
+from fedwad.ot._summary import (
+    CovarianceType,
+    Summary,
+    feature_variances,
+    reduce_covariance,
+    summarise,
+)
 
 __all__ = [
     "ClassCovariance",
     "LabelledSummary",
-    "as_labels",
-    "class_codes",
     "class_row",
     "dataset_distance",
     "labelled",
@@ -34,84 +38,7 @@ __all__ = [
 ClassCovariance = Literal["diag", "full"]
 
 _EPSILON = float(np.finfo(np.float64).eps)  # the spacing of floats at one
-_FULL_UP_TO = 64  # features; beyond, "auto" means "lowrank"
-
-
-def class_codes(labels: Any) -> NDArray[np.int64]:
-    """Integers from 0 that are equal where the labels are equal, for labels of any type.
-
-    >>> class_codes(["dog", "cat", "dog"]).tolist()
-    [1, 0, 1]
-    """
-    values = as_labels(labels)
-    missing = _missing(values)
-    if missing:
-        raise InputError(
-            f"{len(missing)} label{'s are' if len(missing) > 1 else ' is'} missing (the first in"
-            f" row {missing[0]}, counting from 0); fill them or remove their samples."
-        )
-    if values.dtype.kind != "O":
-        return np.unique(values, return_inverse=True)[1].astype(np.int64)
-    kinds: dict[Any, int] = {}
-    try:
-        for value in values:
-            kinds.setdefault((type(value).__name__, value), len(kinds))
-    except TypeError:
-        raise InputError(
-            "A label is neither a number nor a string; give one of those per sample."
-        ) from None
-    order = sorted(kinds, key=lambda kind: (kind[0], str(kind[1])))
-    ranks = {kind: rank for rank, kind in enumerate(order)}
-    return np.array([ranks[type(value).__name__, value] for value in values], dtype=np.int64)
-
-
-def as_labels(labels: Any) -> NDArray[Any]:
-    """Labels as a one-dimensional array; labels of different types keep their types."""
-    is_masked = np.ma.isMaskedArray(labels)
-    if isinstance(labels, np.ndarray) and not is_masked and labels.dtype.kind != "O":
-        values = labels
-    else:
-        listed = labels.tolist() if hasattr(labels, "tolist") else labels
-        if not isinstance(listed, list | tuple):
-            raise InputError(
-                f"The labels are a {type(labels).__name__}; give one label per sample."
-            )
-        hidden = np.ma.getmaskarray(labels).tolist() if is_masked else [False] * len(listed)
-        values = _as_array(listed, hidden)
-    if values.ndim != 1:
-        raise InputError(f"The labels have shape {values.shape}; give one label per sample.")
-    return values
-
-
-def _as_array(listed: Sequence[Any], hidden: Sequence[bool]) -> NDArray[Any]:
-    """Plain values as an array, None where hidden; of type object unless all have one type."""
-    plain = [
-        None if masked else value.item() if isinstance(value, np.generic) else value
-        for value, masked in zip(listed, hidden, strict=True)
-    ]
-    if any(isinstance(value, list | tuple | np.ndarray) for value in plain):
-        raise InputError("The labels are lists themselves; give one label per sample.")
-    if len({type(value) for value in plain}) == 1 and isinstance(plain[0], str | int | float):
-        return np.array(plain)
-    values = np.empty(len(plain), dtype=object)
-    values[:] = plain
-    return values
-
-
-def _missing(values: NDArray[Any]) -> list[int]:
-    """Rows without a label: None, NaN, and the missing values of data frames."""
-    if values.dtype.kind in "biuSU":
-        return []
-    if values.dtype.kind == "f":
-        return np.flatnonzero(np.isnan(values)).tolist()
-    empty = ("NAType", "NaTType", "MaskedConstant")
-    return [
-        row
-        for row, value in enumerate(values.tolist())
-        if value is None
-        or type(value).__name__ in empty
-        or (isinstance(value, float) and math.isnan(value))
-    ]
+_MAX_FEATURES_FULL = 64  # with more features, "auto" means "lowrank"
 
 
 def labelled(
@@ -133,17 +60,16 @@ def labelled(
         raise InputError(
             f"{len(measure)} samples came with {len(codes)} labels; give one label per sample."
         )
-    classes = [_within_class(measure, codes, code) for code in range(int(codes.max()) + 1)]
+    classes = [_samples_of(measure, codes, code) for code in range(int(codes.max()) + 1)]
     table = np.array([class_row(part, covariance) for part in classes])
     return LabelledMeasure(measure.points, codes, table, measure.weights)
 
 
 def class_row(part: Measure, covariance: ClassCovariance) -> Floats:
-    """The row of a class in the table, from its samples, scaled so that squares neither vanish nor
-    overflow.
+    """The row of a class in the table: its mean, then standard deviations or root covariance.
 
-    The root of a covariance comes from the singular values of the samples, because the root of the
-    matrix would lose half the digits.
+    Samples are scaled so that squares neither vanish nor overflow. The root covariance comes from
+    the singular values of the samples, because the root of the matrix would lose half the digits.
     """
     mean = part.mean
     deviations = part.points - mean
@@ -178,17 +104,16 @@ def dataset_distance(
     ).distance
 
 
-def _within_class(measure: Measure, codes: NDArray[np.int64], code: int) -> Measure:
+def _samples_of(measure: Measure, codes: NDArray[np.int64], code: int) -> Measure:
     chosen = codes == code
     return Measure(measure.points[chosen], measure.weights[chosen])
 
 
-def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
-    """The row of a class in the table: its mean, then its standard deviations or its root
-    covariance."""
+def _row_from_summary(summary: Summary, covariance: ClassCovariance) -> Floats:
+    """`class_row` from the summary of a class."""
     total = summary.total_covariance()
     if covariance == "diag":
-        variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension)
+        variances = feature_variances(total, summary.dimension)
         return np.concatenate([summary.mean, np.sqrt(variances)])
     values, vectors = np.linalg.eigh((total + total.T) / 2)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
@@ -199,8 +124,8 @@ def _statistics(summary: Summary, covariance: ClassCovariance) -> Floats:
 class LabelledSummary:
     """Summaries of the classes of one client's data, and the mass of each class.
 
-    Class statistics follow from them, so no label is sent. `weights` are the masses of the classes,
-    `parts` their summaries, `covariance` says what is compared between classes.
+    Class statistics follow from the summaries, so no label is sent. `weights` are the masses of the
+    classes, `parts` their summaries, `covariance` says what is compared between classes.
     """
 
     weights: Floats
@@ -225,13 +150,9 @@ class LabelledSummary:
 
     @property
     def within_std(self) -> float:
-        """(mean of |x - own cell's mean|^2)^(1/2)."""
-        return math.hypot(
-            *(
-                math.sqrt(mass) * part.within_std
-                for mass, part in zip(self.weights, self.parts, strict=True)
-            )
-        )
+        """(mean of |x - mean of the cell of x|^2)^(1/2)."""
+        parts = zip(self.weights, self.parts, strict=True)
+        return math.hypot(*(math.sqrt(mass) * part.within_std for mass, part in parts))
 
     @property
     def rounding_error(self) -> float:
@@ -240,24 +161,21 @@ class LabelledSummary:
         Variances below 1e-300 are lost. The root of a matrix with relative error eps has an error
         of sqrt(eps) (Powers and Stormer: |A^1/2 - B^1/2|^2 <= trace norm of A - B).
         """
-        lost = 1e-150 * math.sqrt(self.dimension)
-        small = (
-            max(part.within_std for part in self.parts)
-            + max(_max_abs(part.means) for part in self.parts)
-            < 1e-140
-        )
+        size = max(part.within_std for part in self.parts)
+        size += max(float(np.abs(part.means - part.means[0]).max()) for part in self.parts)
+        lost = 1e-150 * math.sqrt(self.dimension) if size < 1e-140 else 0.0
         if self.covariance == "diag":
-            return lost if small else 0.0
-        traces = [_total_variance(part) for part in self.parts]
-        return math.sqrt(8 * self.dimension * _EPSILON * max(traces)) + (
-            self.dimension * lost if small else 0.0
-        )
+            return lost
+        d = self.dimension
+        traces = [float(feature_variances(s.total_covariance(), d).sum()) for s in self.parts]
+        return math.sqrt(8 * d * _EPSILON * max(traces)) + d * lost
 
     @cached_property
     def table(self) -> Measure:
         """The classes with their masses: exact mean and standard deviations, or root covariance."""
         return Measure(
-            np.array([_statistics(part, self.covariance) for part in self.parts]), self.weights
+            np.array([_row_from_summary(part, self.covariance) for part in self.parts]),
+            self.weights,
         )
 
     @cached_property
@@ -267,16 +185,14 @@ class LabelledSummary:
         weights = np.concatenate(
             [mass * part.weights for mass, part in zip(self.weights, self.parts, strict=True)]
         )
-        means, codes = (
-            np.concatenate([part.means for part in self.parts]),
-            np.repeat(np.arange(len(sizes)), sizes),
-        )
+        means = np.concatenate([part.means for part in self.parts])
+        codes = np.repeat(np.arange(len(sizes)), sizes)
         return LabelledMeasure(means, codes, self.table.points, weights)
 
     @cached_property
     def merged(self) -> Summary:
-        """The same data without labels: all cells in one summary, with the covariance that all
-        classes know exactly."""
+        """The same data without labels: all cells in one summary, with what is known exactly of the
+        covariances of all classes."""
         least = min((part.within for part in self.parts), key=np.ndim).ndim
         within = sum(
             mass * reduce_covariance(part.within, least)
@@ -299,17 +215,6 @@ class LabelledSummary:
         return hashlib.sha256(
             self.weights.tobytes() + b"".join(part.key for part in self.parts)
         ).digest()
-
-
-def _total_variance(summary: Summary) -> float:
-    total = summary.total_covariance()
-    return float(
-        np.trace(total) if total.ndim == 2 else np.broadcast_to(total, summary.dimension).sum()
-    )
-
-
-def _max_abs(means: Floats) -> float:
-    return float(np.abs(means - means[0]).max())
 
 
 def summarise_classes(
@@ -336,26 +241,19 @@ def summarise_classes(
         )
     if covariance_type == "auto":
         covariance_type = (
-            "full" if covariance == "full" or measure.dimension <= _FULL_UP_TO else "lowrank"
+            "full" if covariance == "full" or measure.dimension <= _MAX_FEATURES_FULL else "lowrank"
         )
     if covariance_type == "spherical":
         raise InputError(
             "Classes are compared by standard deviations, but covariance_type is 'spherical'; use"
             " 'diag', 'lowrank' or 'full'."
         )
+    each = max(1, cells // classes)
     parts = [
-        summarise(
-            _within_class(measure, codes, code),
-            max(1, cells // classes),
-            covariance_type,
-            2.0,
-            min_size,
-            seed,
-        )
+        summarise(_samples_of(measure, codes, code), each, covariance_type, 2.0, min_size, seed)
         for code in range(classes)
     ]
-    order = sorted(
-        range(classes), key=lambda code: parts[code].key
-    )  # the order does not depend on label names
+    # By digest, so that the order does not depend on the names of labels.
+    order = sorted(range(classes), key=lambda code: parts[code].key)
     masses = np.bincount(codes, measure.weights, classes)[order]
     return LabelledSummary(masses / masses.sum(), tuple(parts[code] for code in order), covariance)

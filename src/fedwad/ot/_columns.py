@@ -11,7 +11,7 @@ from fedwad.ot._blocks import Blocks
 from fedwad.ot._calibration import Calibration, common_size
 from fedwad.ot._classes import LabelledSummary
 from fedwad.ot._measure import Floats
-from fedwad.ot._summary import Summary
+from fedwad.ot._summary import Summary, feature_variances
 
 __all__ = ["ColumnMoments", "block_moments", "column_moments"]
 
@@ -75,8 +75,7 @@ def column_moments(
     count, mean = float(max(plain.count, 2)), plain.mean
     total = plain.total_covariance()
     known = total.ndim > 0
-    variances = np.diag(total) if total.ndim == 2 else np.broadcast_to(total, mean.shape)
-    variances = np.maximum(variances, 0.0)
+    variances = np.maximum(feature_variances(total, len(mean)), 0.0)
     std_error = variances * np.maximum(_kurtosis(plain, variances) - 1, 0.0) / (4 * count)
     heaviness = 1.0 if calibration is None else _heaviness(calibration, std_error, count)
     noise = None
@@ -118,9 +117,8 @@ def block_moments(blocks: Blocks) -> ColumnMoments:
 def _kurtosis(summary: Summary, variances: Floats) -> Floats:
     """Kurtosis of each feature, with normal distributions inside cells; 1 if it does not vary."""
     unit = np.where(variances > 0, variances, 1.0)  # fourth powers could overflow
-    within = summary.within
-    inside = np.diag(within) if within.ndim == 2 else np.broadcast_to(within, unit.shape)
-    inside, offsets = inside / unit, (summary.means - summary.mean) ** 2 / unit
+    inside = feature_variances(summary.within, len(unit)) / unit
+    offsets = (summary.means - summary.mean) ** 2 / unit
     cells = offsets**2 + 6 * offsets * inside + 3 * inside**2
     return np.where(variances > 0, summary.weights @ cells, 1.0)
 

@@ -20,8 +20,8 @@ Interpolant = Literal["barycentric", "exact"]
 def interpolate(plan: Plan, t: float, kind: Interpolant = "barycentric") -> Measure:
     """Interpolating measure at time t, between plan.source (t = 0) and plan.target (t = 1).
 
-    "exact" is the paper's equation (5), sum_ij P_ij dirac((1 - t) x_i + t y_j): one atom
-    for each entry of the plan, at most n + m - 1. It lies on the geodesic.
+    "exact" is the paper's equation (5), sum_ij P_ij dirac((1 - t) x_i + t y_j): one atom for each
+    entry of the plan, at most n + m - 1. It lies on the geodesic.
 
     "barycentric" is McCann's interpolation with the barycentric map in place of the transport map,
     the paper's equation (9), on the side with fewer points. It lies near the geodesic, and on it
@@ -66,6 +66,8 @@ def reduce_support(measure: Measure, size: int) -> Measure:
         nearest[start : start + rows] = ground_cost(points[block], points[kept]).argmin(axis=1)
     mass = weights[kept].copy()
     np.add.at(mass, nearest, weights[others])
-    pull = np.zeros((size, measure.dimension))
-    np.add.at(pull, nearest, weights[others, None] * (points[others] - points[kept][nearest]))
-    return Measure(points[kept] + pull / mass[:, None], mass)
+    displacement = np.zeros((size, measure.dimension))
+    np.add.at(
+        displacement, nearest, weights[others, None] * (points[others] - points[kept][nearest])
+    )
+    return Measure(points[kept] + displacement / mass[:, None], mass)

@@ -10,12 +10,12 @@ from fedwad.ot._plan import Plan
 
 __all__ = ["class_columns", "pair_columns", "plan_columns", "point_columns"]
 
-_COLUMNS = 10_000  # of class statistics, beyond which no pair of classes is written out
-_ROWS = 1 << 14  # pairs at a time
+_MAX_WRITTEN_OUT = 10_000  # statistics of a class, up to which each pair of classes gets a row
+_BLOCK_ROWS = 1 << 14  # pairs at a time
 
 
 def plan_columns(plan: Plan) -> Floats:
-    """The part of each feature in the cost of a plan for p = 2, (d,); they sum to the cost.
+    """The part of each feature in the cost of a plan for p = 2, (d,); the parts sum to the cost.
 
     With labels, the part of a feature includes the parts of its class means and class spreads.
 
@@ -42,8 +42,8 @@ def pair_columns(
 def point_columns(x: Floats, y: Floats, rows: Indices, cols: Indices, mass: Floats) -> Floats:
     """The parts of features in the cost of pairs of points."""
     total = np.zeros(x.shape[1])
-    for start in range(0, len(mass), _ROWS):
-        block = slice(start, start + _ROWS)
+    for start in range(0, len(mass), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
         total += mass[block] @ (x[rows[block]] - y[cols[block]]) ** 2
     return total
 
@@ -57,7 +57,7 @@ def class_columns(
     """
     size = len(target)
     shares = np.bincount(rows * size + cols, mass)
-    if source.shape[1] > _COLUMNS:
+    if source.shape[1] > _MAX_WRITTEN_OUT:
         squares = _squares_by_class(source, target, np.asarray(shares, np.float64))
     else:
         used = np.flatnonzero(shares)
@@ -66,15 +66,17 @@ def class_columns(
     return np.asarray(squares[:d] + squares[d:].reshape(d, -1).sum(axis=1))
 
 
-def _squares_by_class(one: Floats, two: Floats, shares: Floats) -> Floats:
-    """The same without a row for each pair of classes, which roots of covariances make long.
+def _squares_by_class(source: Floats, target: Floats, shares: Floats) -> Floats:
+    """Squared differences of class statistics, summed over pairs of classes with weights `shares`.
 
-    Squares are multiplied out, about the mean of all classes so that few digits are lost.
+    No row is written out for each pair, since root covariances make rows long. Squares are
+    multiplied out, about the mean of all classes so that few digits are lost.
     """
-    table = np.zeros((len(one), len(two)))
-    table.flat[: len(shares)] = shares
-    middle = (table.sum(axis=1) @ one + table.sum(axis=0) @ two) / (2 * table.sum())
-    one, two = one - middle, two - middle
-    squares = table.sum(axis=1) @ one**2 + table.sum(axis=0) @ two**2
-    squares -= 2 * np.einsum("ck,ck->k", one, table @ two)
+    plan = np.zeros((len(source), len(target)))
+    plan.flat[: len(shares)] = shares
+    sent, received = plan.sum(axis=1), plan.sum(axis=0)
+    centre = (sent @ source + received @ target) / (2 * plan.sum())
+    source, target = source - centre, target - centre
+    squares = sent @ source**2 + received @ target**2
+    squares -= 2 * np.einsum("ck,ck->k", source, plan @ target)
     return np.asarray(np.maximum(squares, 0.0))

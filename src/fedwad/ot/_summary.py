@@ -17,8 +17,8 @@ from fedwad.ot._plan import Plan
 from fedwad.ot._within import (
     CellRows,
     CovarianceType,
-    main_directions,
-    main_directions_of_few,
+    principal_factors,
+    principal_factors_of_few,
     split_diagonal,
     within_cells,
 )
@@ -26,6 +26,7 @@ from fedwad.ot._within import (
 __all__ = [
     "CovarianceType",
     "Summary",
+    "feature_variances",
     "min_cell_size",
     "reduce_covariance",
     "summarise",
@@ -97,19 +98,14 @@ class Summary:
     def within(self) -> Floats:
         """The exactly known part of the covariance within cells: the matrix, its diagonal, or the
         mean of the diagonal."""
-        return (
-            self.covariance
-            if self.factors is None
-            else self.covariance + (self.factors**2).sum(axis=0)
-        )
+        if self.factors is None:
+            return self.covariance
+        return np.asarray(self.covariance + (self.factors**2).sum(axis=0))
 
     @property
     def variance(self) -> float:
         """Trace of the covariance within cells."""
-        within = self.within
-        return float(
-            np.trace(within) if within.ndim == 2 else np.broadcast_to(within, self.dimension).sum()
-        )
+        return float(feature_variances(self.within, self.dimension).sum())
 
     def total_covariance(self) -> Floats:
         """The exactly known part of the data's covariance: within cells plus between them."""
@@ -127,6 +123,11 @@ class Summary:
         for array in (self.weights, self.means, self.covariance, self.factors):
             sha.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
         return sha.digest()
+
+
+def feature_variances(covariance: Floats, dimension: int) -> Floats:
+    """Variance of each feature from a covariance, its diagonal, or the mean of its diagonal."""
+    return np.diag(covariance) if covariance.ndim == 2 else np.broadcast_to(covariance, dimension)
 
 
 def reduce_covariance(covariance: Floats, ndim: int) -> Floats:
@@ -160,7 +161,7 @@ def summarise(
     sums = cell_sums(measure.points, measure.weights, labels, count, origin)
     means = origin + sums / weights[:, None]
     cell_rows = CellRows(measure, np.arange(len(measure)), labels, measure.weights, means)
-    return _summary(cell_rows, weights, covariance_type, p)
+    return _build_summary(cell_rows, weights, covariance_type, p)
 
 
 def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summary:
@@ -169,10 +170,10 @@ def summarise_plan(plan: Plan, covariance_type: CovarianceType = "auto") -> Summ
     kept = np.flatnonzero(weights)  # a target of almost no weight may receive nothing by rounding
     labels = np.searchsorted(kept, plan.cols)
     cells = CellRows(plan.source, plan.rows, labels, plan.mass, plan.target_means()[kept])
-    return _summary(cells, weights[kept], covariance_type, plan.p)
+    return _build_summary(cells, weights[kept], covariance_type, plan.p)
 
 
-def _summary(
+def _build_summary(
     cells: CellRows, weights: Floats, covariance_type: CovarianceType, p: float
 ) -> Summary:
     check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
@@ -182,12 +183,12 @@ def _summary(
     factors = None
     if covariance_type == "lowrank" and len(cells.rows) < dimension:
         diagonal, within_std = within_cells(cells, "diag", p)
-        factors = main_directions_of_few(cells.deviations() * np.sqrt(cells.mass)[:, None])
+        factors = principal_factors_of_few(cells.deviations() * np.sqrt(cells.mass)[:, None])
         pooled, factors = split_diagonal(diagonal, factors)
     else:
         pooled, within_std = within_cells(cells, covariance_type, p)
         if covariance_type == "lowrank":
-            pooled, factors = split_diagonal(np.diag(pooled), main_directions(pooled))
+            pooled, factors = split_diagonal(np.diag(pooled), principal_factors(pooled))
     return Summary(
         weights=np.asarray(weights / weights.sum()),
         means=cells.means,

@@ -1,4 +1,4 @@
-"""The covariance within cells, pooled over them, and its main directions."""
+"""The covariance within cells, pooled over them, and its principal directions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = [
     "RANK",
     "CellRows",
     "CovarianceType",
-    "main_directions",
-    "main_directions_of_few",
+    "principal_factors",
+    "principal_factors_of_few",
     "split_diagonal",
     "within_cells",
 ]
@@ -27,9 +27,9 @@ __all__ = [
 CovarianceType = Literal["auto", "full", "lowrank", "diag", "spherical"]
 
 RANK = 40
-_ROWS = 1 << 14  # in a block
+_BLOCK_ROWS = 1 << 14
 _TINY = 1e-200  # a variance below it may be a sum of squares that vanished
-_LEFT = 1e-4  # smallest share of variance within cells that is computed by subtraction
+_MIN_SHARE = 1e-4  # smallest share of variance within cells that is computed by subtraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class CellRows:
 
     def deviations_by_block(self) -> Iterator[tuple[slice, Floats]]:
         """The same, some thousand rows at a time."""
-        for start in range(0, len(self.rows), _ROWS):
-            block = slice(start, start + _ROWS)
+        for start in range(0, len(self.rows), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
             yield block, self.measure.rows(self.rows[block]) - self.means[self.labels[block]]
 
 
@@ -69,11 +69,11 @@ def within_cells(
         mass = cells.mass[block]
         pooled += (deviation.T * mass) @ deviation if square else mass @ deviation**2
     trace = float(np.trace(pooled) if square else pooled.sum())
-    within_std = float(np.sqrt(trace)) if p == 2 and trace > _TINY else _spread(cells, p)
+    within_std = float(np.sqrt(trace)) if p == 2 and trace > _TINY else _scaled_within_std(cells, p)
     return (np.asarray(pooled.mean()) if covariance_type == "spherical" else pooled), within_std
 
 
-def _spread(cells: CellRows, p: float) -> float:
+def _scaled_within_std(cells: CellRows, p: float) -> float:
     """(mean of |x - cell mean|^p)^(1/p) from scaled lengths: squares may vanish at small scales."""
     lengths = np.empty(len(cells.rows))
     for block, deviation in cells.deviations_by_block():
@@ -86,33 +86,33 @@ def _spread(cells: CellRows, p: float) -> float:
 def _within_classes(
     cells: CellRows, measure: LabelledMeasure, covariance_type: CovarianceType
 ) -> tuple[Floats, float]:
-    """The same for p = 2 without materialising the class columns, which are equal within a class.
+    """`within_cells` for p = 2 without materialising the class columns.
 
-    The variance within cells is the whole minus the part between cells. If almost nothing is left,
+    The variance within cells is the total minus the part between cells. If almost nothing is left,
     which would cost digits, it is computed from differences.
     """
     weights = np.bincount(cells.labels, cells.mass, len(cells.means))
-    whole = measure.variances
-    variances = whole - weights @ (cells.means - measure.mean) ** 2
-    if not variances.sum() > _LEFT * whole.sum() > 0:
-        variances = _by_differences(cells, measure)
+    total = measure.variances
+    variances = total - weights @ (cells.means - measure.mean) ** 2
+    if not variances.sum() > _MIN_SHARE * total.sum() > 0:
+        variances = _variances_by_differences(cells, measure)
     variances = np.maximum(variances, 0.0)
     within_std = float(np.sqrt(variances.sum()))
     return np.asarray(variances.mean() if covariance_type == "spherical" else variances), within_std
 
 
-def _by_differences(cells: CellRows, measure: LabelledMeasure) -> Floats:
+def _variances_by_differences(cells: CellRows, measure: LabelledMeasure) -> Floats:
     rows, labels, mass, means = cells.rows, cells.labels, cells.mass, cells.means
     split = measure.features.shape[1]
     features = np.zeros(split)
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
         deviation = measure.features[rows[block]] - means[labels[block], :split]
         features += mass[block] @ deviation**2
     size = len(measure.table)
     shares = np.bincount(labels * size + measure.codes[rows], mass, len(means) * size)
-    kinds = np.flatnonzero(shares)
-    table = shares[kinds] @ (measure.table[kinds % size] - means[kinds // size, split:]) ** 2
+    used = np.flatnonzero(shares)  # number of the cell times `size` plus the class
+    table = shares[used] @ (measure.table[used % size] - means[used // size, split:]) ** 2
     return np.concatenate([features, table])
 
 
@@ -134,8 +134,8 @@ def split_diagonal(diagonal: Floats, factors: Floats) -> tuple[Floats, Floats]:
     return np.maximum(diagonal - explained, 0.0), factors
 
 
-def main_directions(covariance: Floats) -> Floats:
-    """At most RANK factors F with F^T F close to the covariance."""
+def principal_factors(covariance: Floats) -> Floats:
+    """At most RANK scaled principal directions F, with F^T F close to the covariance."""
     from scipy.linalg import eigh
 
     d = len(covariance)
@@ -143,7 +143,7 @@ def main_directions(covariance: Floats) -> Floats:
     return np.ascontiguousarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
-def main_directions_of_few(deviations: Floats) -> Floats:
+def principal_factors_of_few(deviations: Floats) -> Floats:
     """The same for deviations^T deviations, from the smaller matrix deviations deviations^T."""
     from scipy.linalg import eigh
 
