@@ -28,7 +28,7 @@ class SavedResult:
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Make a result from what `_content` returned; InputError for anything else."""
+        """Make a result from what `_content` returned; some error for anything else."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,7 +50,13 @@ class SavedResult:
             raise InputError(
                 f"This is the content of {kind!r} where '{cls._format}' is read; give that."
             )
-        return cls._from_content(entries)
+        try:
+            return cls._from_content(entries)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            raise InputError(
+                f"This is not the content of a fedwad {cls._noun}; parts are missing or were"
+                " changed."
+            ) from None
 
     def _compared_content(self) -> dict[str, Any]:
         """Return the content that decides whether two results are equal."""

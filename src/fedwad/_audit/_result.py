@@ -137,22 +137,17 @@ class AuditResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> AuditResult:
-        try:
-            rows = [dict(row) for row in content["rows"]]
-            for row in rows:
-                row.pop("verdict")
-                row["score"] = _score(row["score"])
-            names = ("policy", "n_attacked", "n_features", "n_records", "seed")
-            found = {name: content[name] for name in names}
-            return cls(
-                rows=tuple(Row(**row) for row in rows),
-                baseline=_score(content["baseline"]),
-                **found,
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not a saved audit; some parts are missing or were changed."
-            ) from None
+        rows = [dict(row) for row in content["rows"]]
+        for row in rows:
+            row.pop("verdict")
+            row["score"] = _score(row["score"])
+        names = ("policy", "n_attacked", "n_features", "n_records", "seed")
+        found = {name: content[name] for name in names}
+        return cls(
+            rows=tuple(Row(**row) for row in rows),
+            baseline=_score(content["baseline"]),
+            **found,
+        )
 
 
 def _verdict(rows: list[Row], records: int) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from fedwad._files import SavedResult
 from fedwad._html import data_frame
-from fedwad.errors import InputError
 from fedwad.federation import Traffic
 from fedwad.ot import Floats, Measure
 
@@ -138,22 +137,17 @@ class CoresetResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> CoresetResult:
-        try:
-            found = dict(content)
-            result = cls(
-                points=np.array(found.pop("points"), dtype=np.float64),
-                weights=np.array(found.pop("weights"), dtype=np.float64),
-                sites=_names(found.pop("sites")),
-                traffic=Traffic(**found.pop("traffic")),
-                history=tuple(CoresetRound(**record) for record in found.pop("history")),
-                features=None if (names := found.pop("features")) is None else _names(names),
-                **found,
-            )
-            result._check()
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not the content of a fedwad coreset; parts are missing or were changed."
-            ) from None
+        found = dict(content)
+        result = cls(
+            points=np.array(found.pop("points"), dtype=np.float64),
+            weights=np.array(found.pop("weights"), dtype=np.float64),
+            sites=_names(found.pop("sites")),
+            traffic=Traffic(**found.pop("traffic")),
+            history=tuple(CoresetRound(**record) for record in found.pop("history")),
+            features=None if (names := found.pop("features")) is None else _names(names),
+            **found,
+        )
+        result._check()
         return result
 
     def _check(self) -> None:

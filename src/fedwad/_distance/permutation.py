@@ -97,23 +97,17 @@ class PermutationTestResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> PermutationTestResult:
-        try:
-            remaining = dict(content)
-            evidence = remaining.pop("evidence", None)
-            if not 0 < remaining["pvalue"] <= 1:
-                raise ValueError("not a p-value")
-            return cls(
-                sites=tuple(remaining.pop("sites")),
-                blocks=tuple(remaining.pop("blocks")),
-                traffic=Traffic(**remaining.pop("traffic")),
-                evidence=None if evidence is None else Evidence.from_dict(evidence),
-                **remaining,
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not the content of a fedwad permutation test;"
-                " parts are missing or were changed."
-            ) from None
+        remaining = dict(content)
+        evidence = remaining.pop("evidence", None)
+        if not 0 < remaining["pvalue"] <= 1:
+            raise ValueError("not a p-value")
+        return cls(
+            sites=tuple(remaining.pop("sites")),
+            blocks=tuple(remaining.pop("blocks")),
+            traffic=Traffic(**remaining.pop("traffic")),
+            evidence=None if evidence is None else Evidence.from_dict(evidence),
+            **remaining,
+        )
 
 
 def permutation_test(

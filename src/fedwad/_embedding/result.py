@@ -268,22 +268,17 @@ class EmbeddingResult(SavedResult):
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> EmbeddingResult:
         found = dict(content)
-        try:
-            result = cls(
-                sites=tuple(found.pop("sites")),
-                embedding=np.array(found.pop("embedding"), dtype=np.float64),
-                noise=np.array(found.pop("noise"), dtype=np.float64),
-                rows=tuple(map(int, found.pop("rows"))),
-                covariance_types=tuple(found.pop("covariance_types")),
-                history=tuple(MatrixRound(**record) for record in found.pop("history")),
-                traffic=Traffic(**found.pop("traffic")),
-                **found,
-            )
-            result._check()
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not the content of a fedwad embedding; parts are missing or were changed."
-            ) from None
+        result = cls(
+            sites=tuple(found.pop("sites")),
+            embedding=np.array(found.pop("embedding"), dtype=np.float64),
+            noise=np.array(found.pop("noise"), dtype=np.float64),
+            rows=tuple(map(int, found.pop("rows"))),
+            covariance_types=tuple(found.pop("covariance_types")),
+            history=tuple(MatrixRound(**record) for record in found.pop("history")),
+            traffic=Traffic(**found.pop("traffic")),
+            **found,
+        )
+        result._check()
         return result
 
     def _check(self) -> None:

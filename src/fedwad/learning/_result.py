@@ -139,28 +139,23 @@ class TrainingResult(SavedResult):
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> TrainingResult:
-        try:
-            rest = dict(content)
-            del rest["mean"], rest["mean_baseline"]  # they follow from the arrays
-            arrays: dict[str, Any] = {
-                name: np.array(rest.pop(name), dtype=kind) for name, kind in _PER_SITE.items()
-            }
-            names: dict[str, Any] = {
-                name: tuple(rest.pop(name)) for name in ("sites", "classes", "personal")
-            }
-            result = cls(
-                weights={int(group): _decode(text) for group, text in rest.pop("weights").items()},
-                history=tuple(TrainingRound(**record) for record in rest.pop("history")),
-                traffic=Traffic(**rest.pop("traffic")),
-                **names,
-                **arrays,
-                **rest,
-            )
-            result._check()
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(
-                "This is not the content of a saved training; parts are missing or were changed."
-            ) from None
+        rest = dict(content)
+        del rest["mean"], rest["mean_baseline"]  # they follow from the arrays
+        arrays: dict[str, Any] = {
+            name: np.array(rest.pop(name), dtype=kind) for name, kind in _PER_SITE.items()
+        }
+        names: dict[str, Any] = {
+            name: tuple(rest.pop(name)) for name in ("sites", "classes", "personal")
+        }
+        result = cls(
+            weights={int(group): _decode(text) for group, text in rest.pop("weights").items()},
+            history=tuple(TrainingRound(**record) for record in rest.pop("history")),
+            traffic=Traffic(**rest.pop("traffic")),
+            **names,
+            **arrays,
+            **rest,
+        )
+        result._check()
         return result
 
     def _check(self) -> None:
