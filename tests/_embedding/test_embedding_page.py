@@ -7,7 +7,7 @@ import pytest
 
 import fedwad
 from command_line import run
-from fedwad._embedding.groups import describe
+from fedwad._embedding.groups import describe_clusters
 from fedwad.report import write_report
 
 
@@ -52,7 +52,7 @@ class TestPage:
 
 def test_clusters_are_described():
     points = np.array([[0.0, 0], [1, 0], [2, 0], [10, 0], [11, 0]])
-    large, small = describe(points, np.array([0, 0, 0, 1, 1]), list("abcde"))
+    large, small = describe_clusters(points, np.array([0, 0, 0, 1, 1]), list("abcde"))
     assert (large.size, large.central, large.nearest, large.distance) == (3, "b", 1, 9.5)
     assert (small.size, small.label, small.radius) == (2, 1, 0.5)
 

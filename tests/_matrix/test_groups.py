@@ -9,8 +9,8 @@ import pytest
 
 import fedwad
 from command_line import run
-from fedwad._matrix.evidence import any_difference, too_small
-from fedwad._matrix.resampling import kept_summaries, rows_drawn_again, sampled_again
+from fedwad._matrix.resampling import kept_summaries, resample_by_intervals, resample_rows
+from fedwad._matrix.significance import any_difference, too_small
 
 
 def sites(shifts, n=120, seed=0):
@@ -46,6 +46,7 @@ def test_small_sites_are_named():
     assert found.suggest().too_small == ("tiny",)
     assert found.suggest().k == 1
     assert too_small([1000, 1000], tested=True) == []
+    assert too_small([10_000, 1_000_000, 15], tested=True) == [2]
     assert too_small([30, 30, 30], tested=True) == [0, 1, 2]
 
 
@@ -60,7 +61,7 @@ def test_unknown_pairs_are_left_out():
 def test_drawn_distances_vary_as_intervals_say():
     population = np.array([[0.0, 10.0], [10.0, 0.0]])
     interval = population * 0.9, population * 1.1
-    drawn = np.array([d[0, 1] ** 2 for d in sampled_again(population, interval, 4000, 0)])
+    drawn = np.array([d[0, 1] ** 2 for d in resample_by_intervals(population, interval, 4000, 0)])
     assert drawn.mean() == pytest.approx(100, rel=0.02)
     assert drawn.std() == pytest.approx((121 - 81) / (2 * 1.96), rel=0.05)
 
@@ -70,7 +71,7 @@ def test_rows_drawn_again_vary_as_means_of_samples_do():
     rows = np.random.default_rng(0).normal(size=(400, 3))
     m = fedwad.matrix({"a": rows[:200], "b": rows[200:] + 2}, cells=1, covariance_type="full")
     summaries = kept_summaries(m.kept, m.sites)
-    drawn = np.array(list(rows_drawn_again(summaries, m.population, 2000, 0)))
+    drawn = np.array(list(resample_rows(summaries, m.population, 2000, 0)))
     assert drawn.shape == (2000, 2, 2)
     assert (drawn[:, 0, 1] == drawn[:, 1, 0]).all()
     squares = drawn[:, 0, 1] ** 2

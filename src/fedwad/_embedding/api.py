@@ -8,7 +8,7 @@ from typing import Any, get_args
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_callback, check_choice, check_integer
 from fedwad._distance.api import check_class_statistics
-from fedwad._embedding.coordinates import coordinates, principal, sampling_noise
+from fedwad._embedding.coordinates import compute_coordinates, project, sampling_noise
 from fedwad._embedding.result import EmbeddingResult
 from fedwad._embedding.run import EmbeddingTask, ask_cells
 from fedwad._matrix.task import Progress
@@ -69,6 +69,7 @@ def embed(
     [5.0, 10.0]
     """
     class_statistics = check_class_statistics(labels, class_covariance, 2.0)
+    check_choice(covariance_type, "covariance_type", get_args(CovarianceType))
     federation = as_federation(fed)
     task = EmbeddingTask(
         names=choose_sites(federation, sites, "an embedding", least=2),
@@ -77,24 +78,24 @@ def embed(
         support=check_integer(support, "support"),
         rounds=check_integer(rounds, "rounds", 0),
         clients_per_round=check_integer(clients_per_round, "clients_per_round"),
-        covariance_type=_covariance_type(covariance_type),
+        covariance_type=covariance_type,
         report=check_callback(callback) or (lambda _: None),
     )
-    largest = _DIMENSION if dimension is None else check_integer(dimension, "dimension")
+    max_dimension = _DIMENSION if dimension is None else check_integer(dimension, "dimension")
     metered = MeteredFederation(federation)
     with single_threaded_blas():
-        shaped = ask_cells(metered, task)
-        summaries = [reply.summary for reply in shaped.replies.values()]
-        cells = [one for one in summaries if isinstance(one, Summary)]
-        rows = coordinates(cells, shaped.support.weights)
-        points, explained = principal(rows, largest, task.seed)
-        noise = sampling_noise(cells, shaped.support, task.seed)
+        sent = ask_cells(metered, task)
+        all_summaries = [reply.summary for reply in sent.replies.values()]
+        summaries = [one for one in all_summaries if isinstance(one, Summary)]
+        rows = compute_coordinates(summaries, sent.support.weights)
+        points, explained = project(rows, max_dimension, task.seed)
+        noise = sampling_noise(summaries, sent.support, task.seed)
     return EmbeddingResult(
-        sites=tuple(shaped.replies),
+        sites=tuple(sent.replies),
         embedding=points,
         explained=explained,
         noise=noise,
-        rows=tuple(one.count for one in cells),
+        rows=tuple(one.count for one in summaries),
         options={
             "support": task.support,
             "rounds": task.rounds,
@@ -104,17 +105,12 @@ def embed(
         },
         seed=task.seed,
         class_covariance=None if class_statistics == "ignored" else class_statistics,
-        covariance_types=tuple(sorted({one.covariance_type for one in cells})),
-        min_cell_size=min(one.min_cell_size for one in cells),
-        history=shaped.history,
+        covariance_types=tuple(sorted({one.covariance_type for one in summaries})),
+        min_cell_size=min(one.min_cell_size for one in summaries),
+        history=sent.history,
         traffic=metered.traffic,
         failed=metered.failed,
-        replies=tuple(shaped.replies.values()),
+        replies=tuple(sent.replies.values()),
         features=metered.features,
         schema=metered.schema,
     )
-
-
-def _covariance_type(word: Any) -> Any:
-    """Return the covariance type unless it is unknown."""
-    return check_choice(word, "covariance_type", get_args(CovarianceType))

@@ -8,19 +8,19 @@ import numpy as np
 
 from fedwad.ot import Floats, Measure, Summary, reduce_covariance, solve, summarise_plan
 
-__all__ = ["coordinates", "principal", "sampling_noise"]
+__all__ = ["compute_coordinates", "project", "sampling_noise"]
 
-_AT_A_TIME = 1000
+_BATCH = 1000  # matrices whose roots are computed at a time
 _EXACT_UP_TO = 1000  # sites, or coordinates, up to which all sites decide on the axes
-_CALIBRATED = 30  # sites on which the noise is measured
+_MAX_CALIBRATED = 30  # sites on which the noise is measured
 # Cells at the edge are wider than the mean one, which synthetic samples do not show: distances of
 # random splits were 1.1 to 1.6 times what these say (normal data, and t with 5 degrees of freedom).
-_EDGES = 1.25
+_EDGE_FACTOR = 1.25
 _ROWS_A_CELL = 50  # of a synthetic sample, at most
-_LEAST = 1e-13  # part of the largest variance, below which an axis is rounding
+_MIN_VARIANCE = 1e-13  # part of the largest variance, below which an axis is rounding
 
 
-def coordinates(summaries: Sequence[Summary], weights: Floats) -> Floats:
+def compute_coordinates(summaries: Sequence[Summary], weights: Floats) -> Floats:
     """Return one row for each site: its weighted cell means, and the root of the covariance within.
 
     The squared distance of two rows is that of the cell means, coupled through the shared support,
@@ -28,10 +28,10 @@ def coordinates(summaries: Sequence[Summary], weights: Floats) -> Floats:
     axes. The coarsest covariance that any site sent decides how much of it counts.
     """
     scale = np.sqrt(weights)[:, None]
-    ndim = min(one.within.ndim for one in summaries)
+    ndim = min(summary.within.ndim for summary in summaries)
     dimension = summaries[0].dimension
-    means = np.array([(scale * one.means).ravel() for one in summaries])
-    within = np.array([reduce_covariance(one.within, ndim) for one in summaries])
+    means = np.array([(scale * summary.means).ravel() for summary in summaries])
+    within = np.array([reduce_covariance(summary.within, ndim) for summary in summaries])
     if ndim == 0:
         spread = np.sqrt(np.maximum(within, 0.0) * dimension)[:, None]
     elif ndim == 1:
@@ -43,13 +43,13 @@ def coordinates(summaries: Sequence[Summary], weights: Floats) -> Floats:
 
 def _roots(matrices: Floats) -> Floats:
     """Return the symmetric roots of covariance matrices."""
-    found = np.empty_like(matrices)
-    for start in range(0, len(matrices), _AT_A_TIME):
-        some = slice(start, start + _AT_A_TIME)
-        values, vectors = np.linalg.eigh(matrices[some])
+    roots = np.empty_like(matrices)
+    for start in range(0, len(matrices), _BATCH):
+        batch = slice(start, start + _BATCH)
+        values, vectors = np.linalg.eigh(matrices[batch])
         scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        found[some] = scaled @ vectors.transpose(0, 2, 1)
-    return found
+        roots[batch] = scaled @ vectors.transpose(0, 2, 1)
+    return roots
 
 
 def sampling_noise(summaries: Sequence[Summary], support: Measure, seed: int) -> Floats:
@@ -61,45 +61,46 @@ def sampling_noise(summaries: Sequence[Summary], support: Measure, seed: int) ->
     """
     plain = np.array([len(one.weights) * one.variance / one.count for one in summaries])
     rng = np.random.default_rng([seed, 4])
-    chosen = rng.permutation(len(summaries))[:_CALIBRATED]
-    found, expected = 0.0, 0.0
-    for one in (summaries[index] for index in chosen.tolist()):
-        size = min(one.count, _ROWS_A_CELL * len(support))
-        twice = [_cells_of(_synthetic(one, size, rng), one, support) for _ in range(2)]
-        first, second = coordinates(twice, support.weights)
-        found += float(((first - second) ** 2).sum()) / 2
-        expected += len(one.weights) * one.variance / size
-    return plain * _EDGES * max(1.0, found / expected) if expected > 0 else plain
+    chosen = rng.permutation(len(summaries))[:_MAX_CALIBRATED]
+    measured, expected = 0.0, 0.0
+    for summary in (summaries[index] for index in chosen.tolist()):
+        size = min(summary.count, _ROWS_A_CELL * len(support))
+        drawn = [_draw_rows(summary, size, rng) for _ in range(2)]
+        cells = [_transport_rows(rows, summary, support) for rows in drawn]
+        first, second = compute_coordinates(cells, support.weights)
+        measured += float(((first - second) ** 2).sum()) / 2
+        expected += len(summary.weights) * summary.variance / size
+    return plain * _EDGE_FACTOR * max(1.0, measured / expected) if expected > 0 else plain
 
 
-def _synthetic(one: Summary, size: int, rng: np.random.Generator) -> Floats:
+def _draw_rows(summary: Summary, size: int, rng: np.random.Generator) -> Floats:
     """Return rows of a mixture of normals with the cells of a site."""
-    cells = rng.choice(len(one.weights), size, p=one.weights / one.weights.sum())
-    noise = rng.standard_normal((size, one.dimension))
-    within = np.asarray(one.within)
+    cells = rng.choice(len(summary.weights), size, p=summary.weights / summary.weights.sum())
+    noise = rng.standard_normal((size, summary.dimension))
+    within = np.asarray(summary.within)
     scaled = noise @ _roots(within[None])[0] if within.ndim == 2 else noise * np.sqrt(within)
-    return np.asarray(one.means[cells] + scaled)
+    return np.asarray(summary.means[cells] + scaled)
 
 
-def _cells_of(rows: Floats, one: Summary, support: Measure) -> Summary:
+def _transport_rows(rows: Floats, summary: Summary, support: Measure) -> Summary:
     """Return the cells of rows, with a covariance of the type that the site sent."""
-    kind = "diag" if one.covariance_type == "lowrank" else one.covariance_type
+    kind = "diag" if summary.covariance_type == "lowrank" else summary.covariance_type
     return summarise_plan(solve(Measure(rows), Measure(support.points, support.weights)), kind)
 
 
-def principal(rows: Floats, dimension: int, seed: int) -> tuple[Floats, float]:
+def project(rows: Floats, dimension: int, seed: int) -> tuple[Floats, float]:
     """Return rows on their principal axes, and the fraction of the variance that these explain.
 
     With many sites and many coordinates, axes are computed from a random subset of sites.
     """
     centred = rows - rows.mean(axis=0)
-    axes = _axes(centred, seed)[:, :dimension]
-    turned = centred @ axes
+    axes = _principal_axes(centred, seed)[:, :dimension]
+    projected = centred @ axes
     total = float((centred**2).sum())
-    return turned, float((turned**2).sum()) / total if total else 1.0
+    return projected, float((projected**2).sum()) / total if total else 1.0
 
 
-def _axes(centred: Floats, seed: int) -> Floats:
+def _principal_axes(centred: Floats, seed: int) -> Floats:
     """Return principal axes as columns, the one with the largest variance first.
 
     The largest entry of each is positive, so that the same rows give the same picture.
@@ -108,13 +109,13 @@ def _axes(centred: Floats, seed: int) -> Floats:
     if size <= min(count, _EXACT_UP_TO):
         values, axes = np.linalg.eigh(centred.T @ centred)
     else:
-        some = centred
+        sites = centred
         if count > _EXACT_UP_TO:
             chosen = np.random.default_rng([seed, 2]).permutation(count)[:_EXACT_UP_TO]
-            some = centred[np.sort(chosen)]
-        values, left = np.linalg.eigh(some @ some.T)
-        axes = some.T @ (left / np.sqrt(np.where(values > 0, values, 1.0)))
-    kept = values > _LEAST * max(float(values[-1]), 0.0)
+            sites = centred[np.sort(chosen)]
+        values, left = np.linalg.eigh(sites @ sites.T)
+        axes = sites.T @ (left / np.sqrt(np.where(values > 0, values, 1.0)))
+    kept = values > _MIN_VARIANCE * max(float(values[-1]), 0.0)
     axes = axes[:, kept][:, ::-1]
     largest = np.abs(axes).argmax(axis=0)
     return np.asarray(axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedwad import clusters
 from fedwad.ot import Floats
 
-__all__ = ["EmbeddedCluster", "describe", "kmeans", "pairwise", "suggest"]
+__all__ = ["EmbeddedCluster", "describe_clusters", "kmeans", "pairwise", "suggest"]
 
 _MAX_SITES = 300  # at most this many random sites decide the number of clusters
 _MAX_NOISE_RATIO = 2.0  # of the noise on one axis to its mean over all axes
@@ -35,7 +35,7 @@ class EmbeddedCluster:
     distance: float
 
 
-def describe(
+def describe_clusters(
     points: Floats, labels: NDArray[np.int64], sites: Sequence[str]
 ) -> list[EmbeddedCluster]:
     """Return a description of each cluster, the largest first."""

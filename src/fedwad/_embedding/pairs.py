@@ -72,25 +72,25 @@ def reassign_borders(
     The nearer one is that whose most central sites have smaller estimated distances.
     """
     centres = np.array([points[labels == k].mean(axis=0) for k in range(int(labels.max()) + 1)])
-    squares = _squares(points, centres)
-    borders = _borders(squares, labels)
+    squares = _squared_distances(points, centres)
+    borders = _find_borders(squares, labels)
     central = np.argsort(squares, axis=0, kind="stable")[:_REPRESENTATIVES].T
-    pairs, rivals = [], {}
+    pairs, nearest_two = [], {}
     for site in borders.tolist():
         others = squares[site].copy()
         others[labels[site]] = np.inf
-        rivals[site] = (int(labels[site]), int(others.argmin()))
-        for cluster in rivals[site]:
+        nearest_two[site] = (int(labels[site]), int(others.argmin()))
+        for cluster in nearest_two[site]:
             pairs += [(site, int(one)) for one in central[cluster] if one != site]
     if not pairs:
         return labels
     values = pair_values(replies, names, pairs, seed)
     reassigned = labels.copy()
-    for site, both in rivals.items():
-        means = [_mean_square(site, central[cluster], values) for cluster in both]
-        reassigned[site] = both[int(np.argmin(means))]
-    whole = len(np.unique(reassigned)) == len(centres)
-    return reassigned if whole else labels
+    for site, two_clusters in nearest_two.items():
+        means = [_mean_square(site, central[cluster], values) for cluster in two_clusters]
+        reassigned[site] = two_clusters[int(np.argmin(means))]
+    none_empty = len(np.unique(reassigned)) == len(centres)
+    return reassigned if none_empty else labels
 
 
 def _mean_square(
@@ -100,7 +100,7 @@ def _mean_square(
     return float(np.mean(found)) if found else np.inf
 
 
-def _squares(points: Floats, centres: Floats) -> Floats:
+def _squared_distances(points: Floats, centres: Floats) -> Floats:
     """Return squared distances from points to centres."""
     inner = points @ centres.T
     return np.asarray(
@@ -108,13 +108,13 @@ def _squares(points: Floats, centres: Floats) -> Floats:
     )
 
 
-def _borders(squares: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _find_borders(squares: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sites that are almost as near to another centre as to their own, at most 200."""
     if squares.shape[1] < 2:
         return np.zeros(0, dtype=np.int64)
-    own = squares[np.arange(len(labels)), labels]
+    own_square = squares[np.arange(len(labels)), labels]
     others = squares.copy()
     others[np.arange(len(labels)), labels] = np.inf
-    excess = others.min(axis=1) - own
-    border = np.flatnonzero(excess < _MARGIN * own)
+    excess = others.min(axis=1) - own_square
+    border = np.flatnonzero(excess < _MARGIN * own_square)
     return border[np.argsort(excess[border], kind="stable")][:_MOST_BORDER]

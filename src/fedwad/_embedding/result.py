@@ -139,8 +139,8 @@ class EmbeddingResult(SavedResult):
 
         It is computed from the cells that both have sent, so nothing is asked.
         """
-        one, two = self._index(a), self._index(b)
-        if one == two:
+        i, j = self._index(a), self._index(b)
+        if i == j:
             raise InputError(f"'{a}' is named twice; name two different sites.")
         if not self.replies:
             raise InputError(
@@ -148,7 +148,7 @@ class EmbeddingResult(SavedResult):
                 " embed again, or use embedded_distance."
             )
         class_statistics: Any = self.class_covariance or "ignored"
-        both = (self.replies[one], self.replies[two])
+        both = (self.replies[i], self.replies[j])
         with single_threaded_blas():
             return pair_distance(
                 both,
@@ -156,7 +156,7 @@ class EmbeddingResult(SavedResult):
                 self.seed,
                 class_statistics,
                 (self.features, self.schema),
-                self._support,
+                int(self.options["support"]),
             )
 
     def nearest(
@@ -175,17 +175,16 @@ class EmbeddingResult(SavedResult):
         """
         row = self._index(name)
         count = check_integer(count, "count")
-        wanted = (
-            _CANDIDATES * count if candidates is None else check_integer(candidates, "candidates")
-        )
-        near = self.candidates(name, max(wanted, count))
-        apart = {k: self.embedded_distance(name, self.sites[k]) for k in near}
+        if candidates is None:
+            candidates = _CANDIDATES * count
+        indices = self.candidates(name, max(check_integer(candidates, "candidates"), count))
+        embedded = {k: self.embedded_distance(name, self.sites[k]) for k in indices}
         if not self.replies:
-            return [EmbeddedNeighbour(self.sites[k], apart[k], None) for k in near[:count]]
+            return [EmbeddedNeighbour(self.sites[k], embedded[k], None) for k in indices[:count]]
         with single_threaded_blas():
-            values = pair_values(self.replies, self.sites, [(row, k) for k in near], self.seed)
-        order = sorted(near, key=lambda k: (values[row, k], apart[k]))[:count]
-        return [EmbeddedNeighbour(self.sites[k], apart[k], values[row, k]) for k in order]
+            values = pair_values(self.replies, self.sites, [(row, k) for k in indices], self.seed)
+        order = sorted(indices, key=lambda k: (values[row, k], embedded[k]))[:count]
+        return [EmbeddedNeighbour(self.sites[k], embedded[k], values[row, k]) for k in order]
 
     def candidates(self, name: str, count: int) -> list[int]:
         """Return the indices of the sites whose points are nearest, the nearest one first."""
@@ -220,16 +219,12 @@ class EmbeddingResult(SavedResult):
             )
         return found
 
-    @property
-    def _support(self) -> int:
-        return int(self.options["support"])
-
     def _index(self, name: str) -> int:
         index_of: dict[str, int] = self._index_of  # type: ignore[attr-defined]
         if not isinstance(name, str) or name not in index_of:
-            some = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
+            first_names = ", ".join(self.sites[:5]) + (", ..." if len(self) > 5 else "")
             raise InputError(
-                f"There is no site {format_value(name)} in this embedding; it has {some}."
+                f"There is no site {format_value(name)} in this embedding; it has {first_names}."
             )
         return index_of[name]
 

@@ -22,9 +22,9 @@ from fedwad.federation import (
 )
 from fedwad.ot import CovarianceType, Measure
 
-__all__ = ["EmbeddingTask", "Shaped", "ask_cells"]
+__all__ = ["EmbeddingTask", "SentCells", "ask_cells"]
 
-_AT_A_TIME = 500  # sites in one round of the final messages
+_BATCH = 500  # sites in one round of the final messages
 _FULL_UP_TO = 64  # features; beyond, "auto" asks for the diagonal only
 
 
@@ -43,7 +43,7 @@ class EmbeddingTask:
 
 
 @dataclass(frozen=True, eq=False)
-class Shaped:
+class SentCells:
     """The shared support, the replies of all sites that transported to it, and the rounds."""
 
     support: Measure
@@ -51,15 +51,15 @@ class Shaped:
     history: tuple[MatrixRound, ...]
 
 
-def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
+def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> SentCells:
     """Shape the support with a few random sites, then ask each site for its cells once.
 
     The messages are those of the method "hub": moments, and cells of transport to a support. A site
     that does not shape the support sends one message in all.
     """
-    shaping = _shaping_sites(task)
+    shaping_sites = _shaping_sites(task)
     replies = metered.ask(
-        dict.fromkeys(shaping, MomentsRequest(task.class_statistics)),
+        dict.fromkeys(shaping_sites, MomentsRequest(task.class_statistics)),
         Moments,
         allow_failures=True,
         at_least=1,
@@ -76,7 +76,7 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> Shaped:
         lambda done: task.report(Progress("shaping the support", done, task.rounds)),
         at_least=1,
     )
-    return Shaped(shaped.support, _ask_final_cells(metered, task, shaped), shaped.history)
+    return SentCells(shaped.support, _ask_final_cells(metered, task, shaped), shaped.history)
 
 
 def _shaping_sites(task: EmbeddingTask) -> list[str]:
@@ -94,17 +94,17 @@ def _ask_final_cells(
     request = CellsRequest(shaped.run, support, 2.0, wanted, task.class_statistics)
     names = [name for name in task.names if name not in metered.failed]
     replies: dict[str, SummaryReply] = {}
-    for start in range(0, len(names), _AT_A_TIME):
+    for start in range(0, len(names), _BATCH):
         task.report(Progress("asking sites", start, len(names)))
-        some = names[start : start + _AT_A_TIME]
-        came = metered.ask(
-            dict.fromkeys(some, request),
+        batch = names[start : start + _BATCH]
+        answered = metered.ask(
+            dict.fromkeys(batch, request),
             SummaryReply,
             allow_failures=True,
             at_least=0,
             blame_sites=True,
         )
-        for name, reply in came.items():
+        for name, reply in answered.items():
             try:
                 cell_means(reply, support)
             except InputError as problem:

@@ -158,21 +158,20 @@ def _features(task: MatrixTask, found: MatrixEstimates) -> int:
     return count if labelled else feature_count(count, task.class_statistics)
 
 
-def _chance(found: MatrixEstimates, n_jobs: int) -> Populations | None:
+def _correct_for_chance(found: MatrixEstimates, n_jobs: int) -> Populations | None:
     """Return the noise and the population distances of all pairs; None without calibrations."""
     if not found.calibrations:
         return None
-    summaries = found.summaries[: len(found.sites)]
     with single_threaded_blas():
-        return beyond_chance(found.value, summaries, found.calibrations, n_jobs)
+        return beyond_chance(found.value, found.site_summaries, found.calibrations, n_jobs)
 
 
 def _health(found: MatrixEstimates, chance: Populations | None) -> Health | None:
     """Return what heterogeneity and eccentricity are computed from; None if a pair is unknown."""
     if chance is None or np.isnan(chance.square).any():
         return None
-    variances = [_variance(summary) for summary in found.summaries[: len(found.sites)]]
-    return Health(chance.square, chance.std, np.array(variances))
+    variances = np.array([_variance(summary) for summary in found.site_summaries])
+    return Health(chance.square, chance.std, variances)
 
 
 def _variance(summary: CellSummary | LabelledSummary) -> float:
@@ -193,20 +192,20 @@ def _result(
 ) -> MatrixResult:
     sizes = [] if guarantee is not None else [one.min_cell_size for one in found.summaries]
     lower = np.minimum(found.lower, found.upper)
-    known = _chance(found, task.n_jobs)
+    chance = _correct_for_chance(found, task.n_jobs)
     value = found.value
-    if known is not None:  # equal summaries keep their lower bound
-        value = np.where(found.value > found.lower, known.value, found.value)
+    if chance is not None:  # equal summaries keep their lower bound
+        value = np.where(found.value > found.lower, chance.value, found.value)
     return MatrixResult(
         sites=found.sites,
         value=np.clip(value, lower, found.upper),
-        noise=found.chance if known is None else known.noise,
-        population=None if known is None else known.population,
-        population_interval=None if known is None else (known.lower, known.upper),
+        noise=found.chance if chance is None else chance.noise,
+        population=None if chance is None else chance.population,
+        population_interval=None if chance is None else (chance.lower, chance.upper),
         lower=lower,
         upper=found.upper,
         pvalue=pvalue,
-        health=_health(found, known),
+        health=_health(found, chance),
         fedwad=found.fedwad,
         method=method.name,
         options=method.to_dict(),
@@ -218,7 +217,7 @@ def _result(
         min_cell_size=min(sizes, default=None),
         covariance_types=found.covariance_types,
         failed=metered.failed,
-        rows=() if guarantee else tuple(one.count for one in found.summaries[: len(found.sites)]),
+        rows=() if guarantee else tuple(one.count for one in found.site_summaries),
         privacy=None if guarantee is None else guarantee.to_dict(),
         evidence=_evidence(metered, task, found),
     )
@@ -230,9 +229,8 @@ def _evidence(
     """Return what explains the distances, if p = 2."""
     if task.p != 2:
         return None
-    summaries = found.summaries[: len(found.sites)]
     return Evidence.of(
-        summaries,
+        found.site_summaries,
         found.calibrations,
         found.columns,
         metered.features,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedwad import clusters
 from fedwad._checks import check_integer
-from fedwad._matrix.evidence import any_difference, distances_for_clusters, too_small
 from fedwad._matrix.health import Health
-from fedwad._matrix.resampling import drawn_again, kept_summaries
+from fedwad._matrix.resampling import kept_summaries, resample_by_intervals, resample_rows
+from fedwad._matrix.significance import any_difference, distances_for_clusters, too_small
 from fedwad.federation import Kept
 from fedwad.ot import Floats
 
@@ -112,7 +112,10 @@ class ClusteredMatrix:
         if affinity == "kernel" and self.population_interval is not None and self.calibrated:
             summaries = kept_summaries(self.kept, self.sites)
             count = check_integer(draws, "draws")
-            others = drawn_again(distances, self.population_interval, summaries, count, seed)
+            if summaries is None:
+                others = resample_by_intervals(distances, self.population_interval, count, seed)
+            else:
+                others = resample_rows(summaries, distances, count, seed)
             return clusters.agreement(
                 distances, others, k, affinity, n_neighbors, seed, self.resolution
             )

@@ -45,12 +45,12 @@ class ExplainedMatrix:
         names : names of the columns, where the sites' data have none
         """
         evidence = require_evidence(self.evidence, self.p)
-        asked = [self._index(one) for one in (a, b) if one is not None]
-        if len(asked) == 2:
-            return self._explain(evidence, asked[0], asked[1], names)
-        if asked:
-            others = [k for k in range(len(self.sites)) if k != asked[0]]
-            return {self.sites[k]: self._explain(evidence, asked[0], k, names) for k in others}
+        indices = [self._index(one) for one in (a, b) if one is not None]
+        if len(indices) == 2:
+            return self._explain(evidence, indices[0], indices[1], names)
+        if indices:
+            others = [k for k in range(len(self.sites)) if k != indices[0]]
+            return {self.sites[k]: self._explain(evidence, indices[0], k, names) for k in others}
         return {
             (self.sites[i], self.sites[j]): self._explain(evidence, i, j, names)
             for i, j in combinations(range(len(self.sites)), 2)

@@ -166,7 +166,7 @@ class Health:
         return health
 
 
-def known(health: Health | None) -> Health:
+def require_health(health: Health | None) -> Health:
     """Return `health`; if it is None, raise an InputError that says what it needs."""
     if health is None:
         raise InputError(

@@ -88,7 +88,7 @@ def _estimates(
     """Return bounds and estimates for all pairs from the final summaries."""
     summaries = [reply.summary for reply in final.values()]
     means = [cell_means(reply, support) for reply in final.values()]
-    between = _between(summaries, means, support.weights, task.n_jobs)
+    between = _mean_distances(summaries, means, support.weights, task.n_jobs)
     within_std = np.array([summary.within_std for summary in summaries])
     within = np.hypot(within_std[:, None], within_std[None, :])
     factor_sites = [index for index, name in enumerate(final) if types[name] != "diag"]
@@ -100,14 +100,14 @@ def _estimates(
         value[i, j] = value[j, i] = lower[i, j]
     np.fill_diagonal(upper, 0.0)
     np.fill_diagonal(value, 0.0)
-    sent = tuple(summary.covariance_type for summary in summaries)
+    sent_types = tuple(summary.covariance_type for summary in summaries)
     return MatrixEstimates(
         tuple(final),
         value,
         lower,
         upper,
         summaries,
-        sent,
+        sent_types,
         history,
         calibrations=[reply.calibration for reply in final.values()],
         columns=_columns(summaries, means, support.weights, factor, value),
@@ -126,14 +126,14 @@ def _columns(
     It is that of the cell means, coupled point by point of the support, plus the within-cell
     variances times the common factor.
     """
-    inside = []
+    within_costs = []
     for one in summaries:
         assert isinstance(one, Summary)  # noqa: S101
         within = np.diag(one.within) if one.within.ndim == 2 else one.within
-        inside.append(factor * np.broadcast_to(within, one.dimension))
+        within_costs.append(factor * np.broadcast_to(within, one.dimension))
     contributions = {}
     for i, j in all_pairs(len(summaries)):
-        square = weights @ (means[i] - means[j]) ** 2 + inside[i] + inside[j]
+        square = weights @ (means[i] - means[j]) ** 2 + within_costs[i] + within_costs[j]
         contributions[i, j] = square * (value[i, j] ** 2 / (float(square.sum()) or 1.0))
     return contributions
 
@@ -144,7 +144,7 @@ def _same_data(summaries: Sequence[Summary | LabelledSummary]) -> list[Pair]:
     return [(i, j) for i, j in all_pairs(len(summaries)) if contents[i] == contents[j]]
 
 
-def _between(
+def _mean_distances(
     summaries: Sequence[Summary | LabelledSummary],
     means: Sequence[Floats],
     weights: Floats,
@@ -163,8 +163,8 @@ def _between(
     pairs = all_pairs(len(summaries))
     if len(pairs) <= _MAX_PAIRS_FOR_OPTIMAL_COUPLING:
         cells = {index: summary.cells for index, summary in enumerate(summaries)}
-        for (i, j), best in pair_distances(cells, pairs, 2.0, n_jobs):
-            between[i, j] = between[j, i] = min(best, float(between[i, j]))
+        for (i, j), optimal in pair_distances(cells, pairs, 2.0, n_jobs):
+            between[i, j] = between[j, i] = min(optimal, float(between[i, j]))
     # Twice the error of each site's means: once for the means, once for the products above.
     rounding_error = np.array([rounding(summary, summary) for summary in summaries])
     return np.asarray(
@@ -189,12 +189,12 @@ def _within_factor(
     if not pairs:
         return 1.0
     rng = np.random.default_rng(task.seed)
-    drawn = [pairs[k] for k in rng.permutation(len(pairs))[:_FACTOR_PAIRS]]
+    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:_FACTOR_PAIRS]]
     synthetic = synthetic_distances(
-        summaries, drawn, 2.0, task.seed, n_jobs=task.n_jobs, total_pairs=_PAIRS_FOR_ONE_DRAW
+        summaries, chosen, 2.0, task.seed, n_jobs=task.n_jobs, total_pairs=_PAIRS_FOR_ONE_DRAW
     )
     factors = [
         (synthetic[pair] / within[pair]) ** 2 - (between[pair] / within[pair]) ** 2
-        for pair in drawn
+        for pair in chosen
     ]
     return float(np.clip(np.median(factors), 0.0, 1.0))

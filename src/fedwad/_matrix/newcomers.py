@@ -15,7 +15,7 @@ from fedwad.tables import Schema
 if TYPE_CHECKING:
     from fedwad._matrix.result import MatrixResult
 
-__all__ = ["add_replies", "add_site", "join_options", "kept_from", "kept_to"]
+__all__ = ["add_replies", "add_site", "join_options", "kept_from_dict", "kept_to_dict"]
 
 _MOST_NUMBERS = 2_000_000  # of kept replies in a saved matrix
 
@@ -31,7 +31,7 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
     from fedwad._matrix.api import matrix as compute
 
     _check_kept(matrix)
-    features, schema = _columns(matrix)
+    features, schema = _column_names(matrix)
     new_site = source if isinstance(source, Site) else local({name: source}, schema=schema)[name]
     if new_site.name in matrix.sites:
         raise InputError(
@@ -56,9 +56,9 @@ def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
 def join_options(matrix: MatrixResult) -> dict[str, Any]:
     """What an engine needs to ask a new site for the same as the sites of the matrix."""
     _check_kept(matrix)
-    schema = _columns(matrix)[1]
-    asked = [one.to_dict()["request"] for one in matrix.kept[matrix.sites[0]]]
-    return {"requests": asked, "schema": None if schema is None else schema.to_toml()}
+    schema = _column_names(matrix)[1]
+    requests = [one.to_dict()["request"] for one in matrix.kept[matrix.sites[0]]]
+    return {"requests": requests, "schema": None if schema is None else schema.to_toml()}
 
 
 def add_replies(
@@ -69,10 +69,10 @@ def add_replies(
         found = [Kept.from_dict(one) for one in replies]
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise InputError(f"The engine returned no replies of {name}.") from None
-    return add_site(matrix, KeptFederation({name: found}, None, *_columns(matrix))[name], name)
+    return add_site(matrix, KeptFederation({name: found}, None, *_column_names(matrix))[name], name)
 
 
-def _columns(matrix: MatrixResult) -> tuple[tuple[str, ...] | None, Schema | None]:
+def _column_names(matrix: MatrixResult) -> tuple[tuple[str, ...] | None, Schema | None]:
     """Names of the features, and the schema that made them of tables, if they are known."""
     evidence = matrix.evidence
     return (None, None) if evidence is None else (evidence.features, evidence.schema)
@@ -86,20 +86,20 @@ def _check_kept(matrix: MatrixResult) -> None:
         )
 
 
-def kept_to(kept: KeptReplies) -> dict[str, Any]:
+def kept_to_dict(kept: KeptReplies) -> dict[str, Any]:
     """Return kept replies as plain numbers and lists; nothing if they are too many for a file."""
-    numbers = sum(_numbers(one.reply) for replies in kept.values() for one in replies)
+    numbers = sum(_count_numbers(one.reply) for replies in kept.values() for one in replies)
     if numbers > _MOST_NUMBERS:
         return {}
     return {name: [one.to_dict() for one in replies] for name, replies in kept.items()}
 
 
-def kept_from(content: Mapping[str, Any]) -> dict[str, list[Kept]]:
-    """Read what `kept_to` wrote."""
+def kept_from_dict(content: Mapping[str, Any]) -> dict[str, list[Kept]]:
+    """Read what `kept_to_dict` wrote."""
     return {str(name): [Kept.from_dict(one) for one in found] for name, found in content.items()}
 
 
-def _numbers(reply: Any) -> int:
+def _count_numbers(reply: Any) -> int:
     """How many numbers the arrays of a reply hold."""
     summary = getattr(reply, "summary", None)
     arrays = [getattr(reply, "means", None), getattr(reply, "centre", None)]

@@ -45,9 +45,9 @@ def mean_error(weights: Floats, error: Floats) -> float:
 class _Contrast:
     """One site against the rest: A, s^2, the weights of pairs in both, k and n of this module."""
 
-    own: float
+    square: float
     spread: float
-    own_weights: Floats
+    square_weights: Floats
     spread_weights: Floats
     directions: float
     others: int
@@ -60,10 +60,10 @@ class _Contrast:
         from scipy.special import fdtri, ndtri
 
         freedom = self.directions * (self.others - 1)
-        usual = float(fdtri(self.directions, freedom, 1 - level))
+        quantile = float(fdtri(self.directions, freedom, 1 - level))
         spread = self.spread + mean_error(self.spread_weights, error)
-        chance = -float(ndtri(level)) * mean_error(self.own_weights, error)
-        return self.own > max(usual * spread, chance)
+        chance = -float(ndtri(level)) * mean_error(self.square_weights, error)
+        return self.square > max(quantile * spread, chance)
 
 
 def odd_pvalues(
@@ -98,14 +98,14 @@ def site_pvalues(
     count = len(square)
     if count < 3:
         return np.ones(count)
-    found = np.array([_pvalue(_contrast(square, site), error) for site in range(count)])
+    found = np.array([_pvalue(_contrast_site(square, site), error) for site in range(count)])
     if moments is None:
         return found
     both = np.minimum(moment_pvalues(moments) / _OF_MOMENTS, found / _OF_DISTANCES)
     return np.asarray(np.clip(both, _SMALLEST, 1.0))
 
 
-def _contrast(square: Floats, site: int) -> _Contrast:
+def _contrast_site(square: Floats, site: int) -> _Contrast:
     count = len(square)
     n = count - 1
     rest = np.arange(count) != site
@@ -113,12 +113,12 @@ def _contrast(square: Floats, site: int) -> _Contrast:
     spread_weights = inside / (n * (n - 1)) / 2  # s^2 is half of the mean over ordered pairs
     across = np.zeros((count, count))
     across[site, rest] = across[rest, site] = 0.5 / n
-    own_weights = (across - (n - 1) / n * spread_weights) * n / (n + 1)
+    square_weights = (across - (n - 1) / n * spread_weights) * n / (n + 1)
     spread = float((spread_weights * square).sum())
     return _Contrast(
-        own=float((own_weights * square).sum()),
+        square=float((square_weights * square).sum()),
         spread=max(spread, 0.0),
-        own_weights=own_weights,
+        square_weights=square_weights,
         spread_weights=spread_weights,
         directions=_directions(square[np.ix_(rest, rest)]),
         others=n,

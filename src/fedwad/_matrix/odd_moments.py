@@ -39,13 +39,13 @@ def moment_pvalues(moments: Sequence[ColumnMoments]) -> Floats:
     """
     rows = np.array([one.count for one in moments])
     means = np.array([one.mean for one in moments])
-    found = _pvalues(means, np.array([one.mean_error.sum() for one in moments]), rows)
+    pvalues = _pvalues(means, np.array([one.mean_error.sum() for one in moments]), rows)
     stds = [one.std for one in moments if one.std is not None]
     if len(stds) < len(moments):
-        return found
-    of_stds = np.array([one.std_error.sum() for one in moments])
-    found = np.minimum(found, _pvalues(np.array(stds), of_stds, rows))
-    return np.asarray(np.minimum(2 * found, 1.0))
+        return pvalues
+    std_errors = np.array([one.std_error.sum() for one in moments])
+    pvalues = np.minimum(pvalues, _pvalues(np.array(stds), std_errors, rows))
+    return np.asarray(np.minimum(2 * pvalues, 1.0))
 
 
 def _pvalues(points: Floats, errors: Floats, rows: Floats) -> Floats:
@@ -67,11 +67,11 @@ def _pvalue(points: Floats, noise: Floats, rows: Floats, site: int) -> float:
     others = points[rest]
     centre = others.mean(axis=0)
     spread = float(((others - centre) ** 2).sum()) / (n - 1)
-    of_others = float((noise[rest] / rows[rest]).mean())
+    other_noise = float((noise[rest] / rows[rest]).mean())
     # A small site may not show how heavy its tails are, so the others' noise counts if larger.
     own_noise = max(float(noise[site]), float(noise[rest].mean())) / rows[site]
-    usual = max(spread - of_others, 0.0) + own_noise + max(spread, of_others) / n
-    ratio = float(((points[site] - centre) ** 2).sum()) / usual
+    expected = max(spread - other_noise, 0.0) + own_noise + max(spread, other_noise) / n
+    ratio = float(((points[site] - centre) ** 2).sum()) / expected
     k = _directions(others - centre)
     return float(fdtrc(k, k * (n - 1), ratio))
 
@@ -88,9 +88,10 @@ def _directions(deviations: Floats) -> float:
     trace, squares = float(np.trace(gram)), float((gram**2).sum())
     if not squares > 0:
         return 1.0
-    seen = trace**2 / squares
+    participation = trace**2 / squares
     if n < 3:
-        return seen
+        return participation
     unbiased = (n - 1) ** 2 / ((n - 2) * (n + 1)) * (squares - trace**2 / (n - 1))
     corrected = trace**2 / max(unbiased, trace**2 / _MOST_DIRECTIONS)
-    return float(seen * np.clip(corrected / seen, 1.0, _MOST_DIRECTIONS) ** min(0.4, 2 / n))
+    correction = np.clip(corrected / participation, 1.0, _MOST_DIRECTIONS)
+    return float(participation * correction ** min(0.4, 2 / n))

@@ -44,13 +44,13 @@ def estimate_by_pairs(
 ) -> MatrixEstimates:
     """Run one FedWaD for each pair, with all requests of a round in one message to each site."""
     replies = ask_moments(metered, task)
-    names, loops = tuple(replies), _loops(replies, task, method)
+    names, loops = tuple(replies), _start_loops(replies, task, method)
     history = []
     for number in range(1, method.rounds + 1):
         task.report(Progress("rounds", number - 1, method.rounds))
-        since = time.perf_counter()
-        names, loops, shift = _round(metered, names, loops)
-        history.append(MatrixRound(number, time.perf_counter() - since, shift))
+        started = time.perf_counter()
+        names, loops, shift = _advance_loops(metered, names, loops)
+        history.append(MatrixRound(number, time.perf_counter() - started, shift))
     task.report(Progress("rounds", method.rounds, method.rounds))
     final_requests = {
         pair: CellsRequest(
@@ -63,7 +63,7 @@ def estimate_by_pairs(
     return _estimates(cells, pairs, names, task, tuple(history))
 
 
-def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
+def _start_loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> Loops:
     names, loops = tuple(replies), {}
     for i, j in all_pairs(len(names)):
         rng = np.random.default_rng([task.seed, i, j])
@@ -74,7 +74,7 @@ def _loops(replies: Mapping[str, Moments], task: MatrixTask, method: Pairs) -> L
     return loops
 
 
-def _round(
+def _advance_loops(
     metered: MeteredFederation, names: tuple[str, ...], loops: Loops
 ) -> tuple[tuple[str, ...], Loops, float]:
     """Move all supports by one round; return the remaining sites and pairs, and the mean shift."""
@@ -85,7 +85,7 @@ def _round(
     shifts = []
     for pair, loop in loops.items():
         loop.advance(replies[pair, 0], replies[pair, 1])
-        shifts.append(_shift(before[pair], loop.support))
+        shifts.append(_support_shift(before[pair], loop.support))
     return names, loops, float(np.sqrt(np.mean(np.square(shifts))))
 
 
@@ -98,34 +98,34 @@ def _estimates(
 ) -> MatrixEstimates:
     tables = np.zeros((4, len(names), len(names)))
     summaries: list[Summary | LabelledSummary] = []
-    first: dict[str, SummaryReply] = {}
+    first_replies: dict[str, SummaryReply] = {}
     types: dict[str, str] = {}
     columns: dict[tuple[int, int], Floats] = {}
     for done, pair in enumerate(pairs, 1):
         mu, nu = cells[pair, 0], cells[pair, 1]
-        found, paper = estimate_from_cells(mu, nu, 2.0, task.seed, total_pairs=len(pairs))
+        found, paper_value = estimate_from_cells(mu, nu, 2.0, task.seed, len(pairs))
         i, j = names.index(pair[0]), names.index(pair[1])
-        tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper
+        tables[:, i, j] = tables[:, j, i] = found.value, found.lower, found.upper, paper_value
         if found.columns is not None:
             columns[i, j] = found.columns
         summaries += [mu.summary, nu.summary]
-        first = {pair[0]: mu, pair[1]: nu} | first
+        first_replies = {pair[0]: mu, pair[1]: nu} | first_replies
         types |= {pair[0]: mu.summary.covariance_type, pair[1]: nu.summary.covariance_type}
         task.report(Progress("estimating distances", done, len(pairs)))
     value, lower, upper, fedwad = tables
     sent = tuple(types[name] for name in names)
-    chosen = [first[name] for name in names]
-    summaries = [reply.summary for reply in chosen] + summaries
-    found_splits = [reply.calibration for reply in chosen]
+    site_replies = [first_replies[name] for name in names]
+    summaries = [reply.summary for reply in site_replies] + summaries
+    calibrations = [reply.calibration for reply in site_replies]
     return MatrixEstimates(
-        names, value, lower, upper, summaries, sent, history, fedwad, found_splits, columns
+        names, value, lower, upper, summaries, sent, history, fedwad, calibrations, columns
     )
 
 
 def _ask_pairs(
     metered: MeteredFederation,
     names: tuple[str, ...],
-    asked: Mapping[NamedPair, Any],
+    requests: Mapping[NamedPair, Any],
     expected: type[R],
 ) -> tuple[dict[tuple[NamedPair, int], R], tuple[str, ...]]:
     """Ask both sites of each pair, with all requests to a site in one message, or in a few.
@@ -133,33 +133,33 @@ def _ask_pairs(
     Return the replies by pair and side, and the sites that answered. A site that refuses one of
     its requests counts as failed.
     """
-    mine = {name: [pair for pair in asked if name in pair] for name in names}
-    replies = _bundled(metered, mine, asked)
+    pairs_by_site = {name: [pair for pair in requests if name in pair] for name in names}
+    replies = _ask_in_bundles(metered, pairs_by_site, requests)
     found: dict[tuple[NamedPair, int], R] = {}
-    left = []
+    remaining = []
     for name, came in replies.items():
         expected_ones = [reply for reply in came if isinstance(reply, expected)]
         if len(expected_ones) < len(came):
-            _fail(metered, name, came, expected)
+            _record_failure(metered, name, came, expected)
             continue
-        left.append(name)
-        for pair, reply in zip(mine[name], expected_ones, strict=True):
+        remaining.append(name)
+        for pair, reply in zip(pairs_by_site[name], expected_ones, strict=True):
             found[pair, pair.index(name)] = reply
-    _check_enough(metered, left)
-    return found, tuple(left)
+    _check_enough(metered, remaining)
+    return found, tuple(remaining)
 
 
-def _bundled(
+def _ask_in_bundles(
     metered: MeteredFederation,
-    mine: Mapping[str, Sequence[NamedPair]],
-    asked: Mapping[NamedPair, Any],
+    pairs_by_site: Mapping[str, Sequence[NamedPair]],
+    requests: Mapping[NamedPair, Any],
 ) -> dict[str, list[Reply | Failure]]:
     """Replies of the sites that answered all of their bundles of requests."""
-    came: dict[str, list[Reply | Failure]] = {name: [] for name in mine}
-    for start in range(0, max(map(len, mine.values())), MAX_BUNDLE):
-        parts = {name: mine[name][start : start + MAX_BUNDLE] for name in came}
+    came: dict[str, list[Reply | Failure]] = {name: [] for name in pairs_by_site}
+    for start in range(0, max(map(len, pairs_by_site.values())), MAX_BUNDLE):
+        parts = {name: pairs_by_site[name][start : start + MAX_BUNDLE] for name in came}
         bundles = {
-            name: Bundle(tuple(asked[pair] for pair in part))
+            name: Bundle(tuple(requests[pair] for pair in part))
             for name, part in parts.items()
             if part
         }
@@ -174,27 +174,24 @@ def _bundled(
     return came
 
 
-def _check_enough(metered: MeteredFederation, left: list[str]) -> None:
-    if len(left) < 2:
+def _check_enough(metered: MeteredFederation, remaining: list[str]) -> None:
+    if len(remaining) < 2:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in metered.failed.items())
         raise FederationError(f"Fewer than two sites are left: {reasons}")
 
 
-def _fail(
+def _record_failure(
     metered: MeteredFederation, name: str, replies: Sequence[Any], expected: type[Any]
 ) -> None:
-    reply = next(one for one in replies if not isinstance(one, expected))
-    failure = (
-        reply
-        if isinstance(reply, Failure)
-        else Failure("invalid_reply", f"a {type(reply).__name__} came.")
-    )
+    failure = next(one for one in replies if not isinstance(one, expected))
+    if not isinstance(failure, Failure):
+        failure = Failure("invalid_reply", f"a {type(failure).__name__} came.")
     if failure.code == "input":
         raise error_of(failure, name)
     metered.failed[name] = to_printable(failure.sentence)
 
 
-def _shift(before: Measure, after: Measure) -> float:
+def _support_shift(before: Measure, after: Measure) -> float:
     if before.points.shape != after.points.shape:
         return solve(before, after).distance
     return math.sqrt(float(after.weights @ ((after.points - before.points) ** 2).sum(axis=1)))

@@ -121,18 +121,19 @@ def place(matrix: MatrixResult, name: str, labels: Sequence[int] | None = None) 
         )
     row = matrix.sites.index(name)
     others = [i for i in range(len(matrix)) if i != row]
-    groups = _suggested(matrix, others) if labels is None else list(labels)
+    groups = _suggest_clusters(matrix, others) if labels is None else list(labels)
     if len(groups) != len(others):
         raise InputError(f"{len(groups)} labels came for {len(others)} other sites; give one each.")
     members = _nearest_group(health.square[row], others, groups)
-    pvalue, tested = _difference(matrix, row, members)
+    pvalue, tested = _largest_pvalue(matrix, row, members)
     oddness = float("nan")
     if len(members) >= _FEWEST_FOR_ODDNESS:
-        places = [*members, row]
-        chosen, evidence = np.ix_(places, places), matrix.evidence
-        moments = None if evidence is None else [evidence.moments[i] for i in places]
+        indices = [*members, row]
+        submatrix, evidence = np.ix_(indices, indices), matrix.evidence
+        moments = None if evidence is None else [evidence.moments[i] for i in indices]
         # One site, not all, is new, so there is nothing to adjust for.
-        oddness = float(site_pvalues(health.square[chosen], health.error[chosen], moments)[-1])
+        pvalues = site_pvalues(health.square[submatrix], health.error[submatrix], moments)
+        oddness = float(pvalues[-1])
     nearest = _neighbours(matrix, row)
     return Placement(
         site=name,
@@ -161,20 +162,20 @@ def _neighbours(matrix: MatrixResult, row: int) -> tuple[Neighbour, ...]:
     )
 
 
-def _suggested(matrix: MatrixResult, others: list[int]) -> list[int]:
+def _suggest_clusters(matrix: MatrixResult, others: list[int]) -> list[int]:
     """Clusters that the matrix without the site suggests."""
     if len(others) < 3:
         return [0] * len(others)
-    chosen = np.ix_(others, others)
+    submatrix = np.ix_(others, others)
     parts: dict[str, Any] = {
-        name: None if (table := getattr(matrix, name)) is None else table[chosen]
+        name: None if (table := getattr(matrix, name)) is None else table[submatrix]
         for name in ("value", "lower", "upper", "fedwad", "noise", "population", "pvalue")
     }
     low, high = matrix.population_interval or (matrix.value, matrix.value)
     rest = replace(
         matrix,
         sites=tuple(matrix.sites[i] for i in others),
-        population_interval=(low[chosen], high[chosen]),
+        population_interval=(low[submatrix], high[submatrix]),
         **parts,
     )
     return [int(label) for label in rest.cluster(rest.suggest().k)]
@@ -183,16 +184,16 @@ def _suggested(matrix: MatrixResult, others: list[int]) -> list[int]:
 def _nearest_group(square: Floats, others: list[int], groups: list[int]) -> list[int]:
     """Indices of the sites in the group with the smallest mean squared distance."""
     found = {
-        label: [i for i, own in zip(others, groups, strict=True) if own == label]
+        label: [i for i, group in zip(others, groups, strict=True) if group == label]
         for label in dict.fromkeys(groups)
     }
     return min(found.values(), key=lambda members: float(np.mean(square[members])))
 
 
-def _difference(matrix: MatrixResult, row: int, members: list[int]) -> tuple[float, bool]:
+def _largest_pvalue(matrix: MatrixResult, row: int, members: list[int]) -> tuple[float, bool]:
     """The largest p-value against the members, and whether it is of the permutation test."""
     blocks = {i: _blocks(matrix, i) for i in (row, *members)}
-    known = [own for own in blocks.values() if own is not None]
+    known = [one for one in blocks.values() if one is not None]
     if len(known) == len(blocks):
         new, *rest = known
         found = [permutation_test([new, one], seed=matrix.seed).pvalue for one in rest]

@@ -13,9 +13,8 @@ from fedwad._explain.evidence import Evidence
 from fedwad._files import SavedResult
 from fedwad._html import data_frame, html_matrix, html_table
 from fedwad._matrix.clustered import ClusteredMatrix
-from fedwad._matrix.evidence import distances_for_clusters
 from fedwad._matrix.explained import ExplainedMatrix
-from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, known
+from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, require_health
 from fedwad._matrix.newcomers import add_site
 from fedwad._matrix.placement import Placement, place
 from fedwad._matrix.saved import (
@@ -23,9 +22,10 @@ from fedwad._matrix.saved import (
     MatrixRound,
     TableName,
     check_matrix,
-    content_of,
-    fields_from,
+    matrix_content,
+    read_fields,
 )
+from fedwad._matrix.significance import distances_for_clusters
 from fedwad.errors import InputError
 from fedwad.federation import Kept, Traffic
 from fedwad.ot import Floats
@@ -144,13 +144,13 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
         >>> 1.7 < m.heterogeneity.value < 2.3, m.eccentricity.farthest
         (True, 'site3')
         """
-        return known(self.health).heterogeneity()
+        return require_health(self.health).heterogeneity()
 
     @property
     def eccentricity(self) -> Eccentricity:
         """How far each site lies from the rest, and which does so by more than chance."""
         moments = None if self.evidence is None else self.evidence.moments
-        return known(self.health).eccentricity(self.sites, moments)
+        return require_health(self.health).eccentricity(self.sites, moments)
 
     def add(self, site: Any, name: str = "new") -> MatrixResult:
         """Return the matrix with a new site, which alone is asked.
@@ -197,9 +197,9 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
     def to_frame(self, which: TableName = "value") -> pd.DataFrame:
         """Return one of the matrices as a pandas DataFrame with the names of sites."""
-        here = [name for name in TABLES if getattr(self, name) is not None]
-        if which not in here:
-            raise InputError(f"There is no table {which!r}; this matrix has {', '.join(here)}.")
+        present = [name for name in TABLES if getattr(self, name) is not None]
+        if which not in present:
+            raise InputError(f"There is no table {which!r}; this matrix has {', '.join(present)}.")
         return data_frame(getattr(self, which), index=list(self.sites), columns=list(self.sites))
 
     def _repr_html_(self) -> str:
@@ -214,17 +214,17 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     def _html_rows(self) -> dict[str, str]:
         if self.health is None:
             return {}
-        whole, odd = self.heterogeneity, ", ".join(self.eccentricity.odd) or "none"
-        text = f"{whole.value:.4g}, {max(whole.fraction, 0):.1%} of the total variance"
+        h, odd = self.heterogeneity, ", ".join(self.eccentricity.odd) or "none"
+        text = f"{h.value:.4g}, {max(h.fraction, 0):.1%} of the total variance"
         return {"heterogeneity": text, "odd one out": odd}
 
     def _content(self) -> dict[str, Any]:
-        return content_of(self)
+        return matrix_content(self)
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> MatrixResult:
         try:
-            result = cls(**fields_from(dict(content)))
+            result = cls(**read_fields(dict(content)))
             check_matrix(result)
             repr(result), result._html_rows()  # they need all the rest
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -10,14 +10,14 @@ import numpy as np
 from fedwad._checks import check_saved
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.health import Health
-from fedwad._matrix.newcomers import kept_from, kept_to
+from fedwad._matrix.newcomers import kept_from_dict, kept_to_dict
 from fedwad.federation import Traffic
 from fedwad.ot import Floats
 
 if TYPE_CHECKING:
     from fedwad._matrix.result import MatrixResult
 
-__all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "content_of", "fields_from"]
+__all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "matrix_content", "read_fields"]
 
 TableName = Literal["value", "lower", "upper", "fedwad", "noise", "population", "pvalue"]
 #: The tables of a matrix; the last three were added later and may be missing from a saved one.
@@ -33,7 +33,7 @@ class MatrixRound:
     shift: float
 
 
-def content_of(result: MatrixResult) -> dict[str, Any]:
+def matrix_content(result: MatrixResult) -> dict[str, Any]:
     """Return everything that a matrix is saved with, as JSON can hold it."""
     names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
     content: dict[str, Any] = {name: getattr(result, name) for name in names}
@@ -44,20 +44,20 @@ def content_of(result: MatrixResult) -> dict[str, Any]:
         "covariance_types": list(result.covariance_types),
         "failed": dict(result.failed),
     }
-    content |= {
-        name: None if (table := getattr(result, name)) is None else _rows(table) for name in TABLES
-    }
+    for name in TABLES:
+        table = getattr(result, name)
+        content[name] = None if table is None else _to_lists(table)
     interval = result.population_interval
-    content["population_interval"] = None if interval is None else list(map(_rows, interval))
+    content["population_interval"] = None if interval is None else list(map(_to_lists, interval))
     content["health"] = None if result.health is None else result.health.to_dict()
     content["evidence"] = None if result.evidence is None else result.evidence.to_dict()
-    content["kept"] = kept_to(result.kept)
+    content["kept"] = kept_to_dict(result.kept)
     content["traffic"] = asdict(result.traffic)
     content["history"] = [asdict(record) for record in result.history]
     return content
 
 
-def fields_from(content: dict[str, Any]) -> dict[str, Any]:
+def read_fields(content: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a matrix from what was saved; entries are removed from `content`."""
     check_saved(content, ("p", "seed", "min_cell_size"))
     check_saved(content.get("privacy") or {}, ("epsilon", "delta"))
@@ -78,7 +78,7 @@ def fields_from(content: dict[str, Any]) -> dict[str, Any]:
         population_interval=None if interval is None else _interval(interval),
         health=None if health is None else Health.from_dict(health, len(tables["value"])),
         evidence=None if evidence is None else Evidence.from_dict(evidence),
-        kept=kept_from(kept),
+        kept=kept_from_dict(kept),
         **tables,
         **content,
     )
@@ -103,7 +103,7 @@ def _tables(result: MatrixResult) -> list[Floats]:
     return tables + [table for table in rest if table is not None]
 
 
-def _rows(table: Floats) -> list[list[float | None]]:
+def _to_lists(table: Floats) -> list[list[float | None]]:
     """Return rows of numbers, with None for what is unknown."""
     return [[None if value != value else value for value in row] for row in table.tolist()]
 

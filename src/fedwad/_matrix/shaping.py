@@ -55,11 +55,11 @@ def shape_support(
         )
         names = tuple(replies)
         means = [cell_means(reply, support) for reply in replies.values()]
-        moved = Measure(np.mean(means, axis=0), support.weights)
-        squared_shift = support.weights @ ((moved.points - support.points) ** 2).sum(axis=1)
+        new_support = Measure(np.mean(means, axis=0), support.weights)
+        squared_shift = support.weights @ ((new_support.points - support.points) ** 2).sum(axis=1)
         seconds = time.perf_counter() - started
         history.append(MatrixRound(number, seconds, math.sqrt(float(squared_shift))))
-        support = moved
+        support = new_support
     return ShapedSupport(run, support, names, tuple(history))
 
 

@@ -51,7 +51,6 @@ class MatrixEstimates:
     `columns` are the contributions of features to the squared distances of pairs. `noises` are
     variances of the noise that was added for privacy, in means and in variances. `chance` is the
     sampling noise of all pairs if there are no calibrations.
-
     """
 
     sites: tuple[str, ...]
@@ -66,6 +65,11 @@ class MatrixEstimates:
     columns: Mapping[Pair, Floats] = field(default_factory=dict)
     noises: Sequence[tuple[Floats, Floats]] = ()
     chance: Floats | None = None
+
+    @property
+    def site_summaries(self) -> Sequence[Summary | LabelledSummary]:
+        """One summary for each site."""
+        return self.summaries[: len(self.sites)]
 
 
 def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Moments]:

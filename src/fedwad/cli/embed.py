@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 import fedwad
-from fedwad._embedding.groups import describe
+from fedwad._embedding.groups import describe_clusters
 from fedwad._embedding.result import EmbeddedNeighbour
 from fedwad._words import format_bytes, pluralize
 from fedwad.cli.columns import TableOptions
@@ -149,7 +149,7 @@ def _show_traffic(result: fedwad.EmbeddingResult) -> None:
 
 
 def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> None:
-    groups = describe(result.embedding, np.array(clusters["labels"]), result.sites)
+    groups = describe_clusters(result.embedding, np.array(clusters["labels"]), result.sites)
     suggested = clusters["suggested"]
     note = "" if suggested == len(groups) else f" ({suggested} suggested)"
     sentence = f"{len(result)} sites in {pluralize(len(groups), 'cluster')}{note}."

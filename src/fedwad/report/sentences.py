@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad._distance.result import DistanceResult
-from fedwad._matrix.evidence import any_difference
 from fedwad._matrix.result import MatrixResult
+from fedwad._matrix.significance import any_difference
 from fedwad._words import pluralize
 from fedwad.report.page._digits import Digits
 from fedwad.tables import Schema

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._embedding.groups import describe
+from fedwad._embedding.groups import describe_clusters
 from fedwad._embedding.plot import plane
 from fedwad._embedding.result import EmbeddingResult
 from fedwad._words import pluralize
@@ -54,7 +54,7 @@ def embedding_title(result: EmbeddingResult) -> str:
 def embedding_lead(result: EmbeddingResult, clusters: Any) -> str:
     """The answer in a sentence or two."""
     labels = result.check_clusters(clusters)
-    groups = describe(result.embedding, labels, result.sites)
+    groups = describe_clusters(result.embedding, labels, result.sites)
     if clusters is None:
         sentence = f"{len(result)} sites as points: near means similar."
     elif len(groups) == 1:
@@ -140,7 +140,7 @@ def _names(result: EmbeddingResult, drawn: PointMap) -> str:
 
 
 def _clusters(result: EmbeddingResult, labels: NDArray[np.int64]) -> str:
-    groups = describe(result.embedding, labels, result.sites)
+    groups = describe_clusters(result.embedding, labels, result.sites)
     numbers = {label: k for k, label in enumerate(np.unique(labels).tolist())}
     rows = [
         [

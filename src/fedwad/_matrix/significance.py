@@ -17,6 +17,7 @@ __all__ = ["any_difference", "distances_for_clusters", "too_small"]
 _LEVEL = 0.05
 _FEWEST_ROWS = 20  # a site with fewer cannot measure its noise on halves
 _BLOCK_ROWS = 10  # in the smallest blocks of a test
+_MOST_BLOCKS = 30  # with 30 blocks each, two sites have 1e17 permutations, enough for all pairs
 _Z = NormalDist().inv_cdf(1 - _LEVEL / 2)
 
 
@@ -46,8 +47,8 @@ def any_difference(
     if not len(square):
         return None
     error = (square - low) / _Z
-    wider = _student(1 - level / 2 / len(square))
-    if ((low > 0) & (square - wider * error > 0)).any():
+    quantile = _student_quantile(1 - level / 2 / len(square))
+    if ((low > 0) & (square - quantile * error > 0)).any():
         return True
     return health is not None and _differ_on_average(population, interval[0], level / 2, health)
 
@@ -61,10 +62,10 @@ def _differ_on_average(population: Floats, low: Floats, level: float, health: He
     weights = (1 - np.eye(count)) / (count * (count - 1))
     error = np.maximum(health.error, (population**2 - low**2) / _Z)
     value = float((weights * health.square).sum())
-    return bool(value > _student(1 - level) * mean_error(weights, error))
+    return bool(value > _student_quantile(1 - level) * mean_error(weights, error))
 
 
-def _student(level: float) -> float:
+def _student_quantile(level: float) -> float:
     """Return a quantile above one half of Student's t with four degrees of freedom."""
     root = math.sqrt(4 * level * (1 - level))
     return 2 * math.sqrt(math.cos(math.acos(root) / 3) / root - 1)
@@ -86,12 +87,12 @@ def too_small(rows: Sequence[int], tested: bool) -> list[int]:
     >>> too_small([60, 15, 25], tested=False), too_small([60, 15, 25], tested=True)
     ([1], [0, 1, 2])
     """
-    pairs = len(rows) * (len(rows) - 1) / 2
+    pairs = math.comb(len(rows), 2)
+    blocks = [min(count // _BLOCK_ROWS, _MOST_BLOCKS) for count in rows]
     found = []
     for index, count in enumerate(rows):
-        others = [other // _BLOCK_ROWS for k, other in enumerate(rows) if k != index]
-        own = count // _BLOCK_ROWS
-        best = min((math.comb(own + other, own) ** -1 for other in others), default=1.0)
-        if count < _FEWEST_ROWS or (tested and pairs * best > _LEVEL):
+        most = max(blocks[:index] + blocks[index + 1 :], default=0)
+        permutations = math.comb(blocks[index] + most, most)
+        if count < _FEWEST_ROWS or (tested and pairs / permutations > _LEVEL):
             found.append(index)
     return found
