@@ -82,7 +82,8 @@ class Loopback:
         path = self.folder / name
         write_key(path)
         if register:
-            self.control.register(path.with_suffix(".pub"), name)
+            public = str(path.with_suffix(".pub"))
+            self.control.command("supernode", "register", public, "fedwad", "--name", name)
         return path
 
     def site(

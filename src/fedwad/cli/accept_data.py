@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
+from fedwad.cli.columns import DataFile, LedgerFile, PolicyFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_text
 from fedwad.cli.groups import expand_groups
 from fedwad.errors import InputError
@@ -22,9 +21,7 @@ def accept(
     data: DataFile,
     policy: PolicyFile,
     tables: TableOptions,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The node's ledger; next to the policy when left out.")
-    ] = None,
+    ledger: LedgerFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept without a question.")] = False,
 ) -> None:
     """Allow requests about data that changed since the first query.

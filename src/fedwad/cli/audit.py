@@ -12,7 +12,7 @@ from rich.table import Table
 import fedwad
 from fedwad._audit import AuditResult, Method, Row
 from fedwad._matrix.api import Progress
-from fedwad.cli.columns import TableOptions
+from fedwad.cli.columns import DataFile, TableOptions
 from fedwad.cli.console import (
     command_line,
     exit_on_error,
@@ -32,9 +32,7 @@ __all__ = ["audit"]
 @exit_on_error
 @expand_groups
 def audit(
-    data: Annotated[
-        Path, typer.Argument(help="Your data: .npy, .npz, .csv or .parquet.", show_default=False)
-    ],
+    data: DataFile,
     tables: TableOptions,
     policy: Annotated[
         Path | None,

@@ -11,12 +11,15 @@ import typer
 from fedwad.cli.groups import Group
 from fedwad.federation import Columns
 
-__all__ = ["DataFile", "Drop", "LabelColumn", "Missing", "PolicyFile", "SchemaFile", "TableOptions"]
+__all__ = ["DataFile", "Drop", "LabelColumn", "LedgerFile", "Missing", "PolicyFile", "TableOptions"]
 
 DataFile = Annotated[
     Path, typer.Argument(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
 ]
 PolicyFile = Annotated[Path, typer.Argument(help="The policy, a .toml file.", show_default=False)]
+LedgerFile = Annotated[
+    Path | None, typer.Option(help="The site's ledger; next to the policy when left out.")
+]
 
 LabelColumn = Annotated[
     str | None, typer.Option(help="Column of a .csv or .parquet that holds the labels.")

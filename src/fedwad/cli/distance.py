@@ -92,36 +92,34 @@ def distance(
     image = parse_image_shape(shape)
     if explain and p != 2:
         raise InputError(f"--explain is for p = 2, and --p is {p:g}; leave one of them out.")
-    by_rounds = options.method == FedWaD.name
-    if plot is not None and not by_rounds:
-        raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
     keywords = options.keywords() | privacy.keywords(tables.columns.schema)
     keywords |= {"p": p, "seed": seed, "labels": labels, "class_covariance": class_covariance}
-    if by_rounds and (plot is not None or output.report is not None):
+    if options.method == FedWaD.name and (plot or output.report):
         keywords.setdefault("reveal", "every")
+    elif plot is not None:
+        raise InputError(f"Method {options.method} has no rounds to plot; take --method fedwad.")
     ask = _on_engine if engine_options.used else _in_process
-    result, data, reference = ask((a, b), tables, engine_options, keywords, exact)
+    result, data, exact_distance = ask((a, b), tables, engine_options, keywords, exact)
     if plot is not None:
         from fedwad.report import convergence
 
-        convergence(result, plot, exact=reference)
+        convergence(result, plot, exact=exact_distance)
     schema = schema_of(data)
     warnings = conflict_sentences(schema)
-    output.write(result, exact=reference, schema=schema, shape=image, warnings=warnings)
+    output.write(result, exact=exact_distance, schema=schema, shape=image, warnings=warnings)
     if output.as_json:
-        print_json(_content(result) | ({} if reference is None else {"exact": reference}))
+        print_json(_content(result, exact_distance))
     else:
-        _show(result, reference)
-        if result.evidence is not None:
-            show_explanation(result.explain(), explain)
-        warn_dominant_column(result.evidence)
+        _show(result, exact_distance, explain)
 
 
-def _content(result: fedwad.DistanceResult) -> dict[str, Any]:
+def _content(result: fedwad.DistanceResult, exact: float | None) -> dict[str, Any]:
     """Return what --json prints: the result, with its explanation instead of its evidence."""
     content = result.to_dict()
     del content["evidence"]
-    return content | ({} if result.evidence is None else explanation_in_json(result.explain()))
+    if result.evidence is not None:
+        content |= explanation_in_json(result.explain())
+    return content if exact is None else content | {"exact": exact}
 
 
 def _on_engine(
@@ -181,7 +179,7 @@ def _exact(mu: Dataset, nu: Dataset, result: fedwad.DistanceResult) -> float:
     return exact
 
 
-def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
+def _show(result: fedwad.DistanceResult, exact: float | None, all_columns: bool) -> None:
     what = f"W{result.p:g}" if result.class_covariance is None else "Dataset distance"
     a, b = map(escape, result.sites)
     screen.print(f"{what} between {a} and {b}, method {result.method}")
@@ -195,6 +193,9 @@ def _show(result: fedwad.DistanceResult, exact: float | None) -> None:
         table.add_row(term, text)
     screen.print(table)
     warn_small_cells(result.min_cell_size, result.method)
+    if result.evidence is not None:
+        show_explanation(result.explain(), all_columns)
+    warn_dominant_column(result.evidence)
 
 
 def _population_rows(result: fedwad.DistanceResult) -> list[tuple[str, str]]:

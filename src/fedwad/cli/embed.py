@@ -97,20 +97,16 @@ def embed(
             data = read_files(found_files, tables.columns)
             with engine_options.local(data) as fed:
                 result = fedwad.embed(fed, callback=bar.progress, **keywords)
-    clusters = None if wanted is None else _cluster(result, wanted, seed)
+    clusters = {} if wanted is None else _cluster(result, wanted, seed)
     # Before files are written, since the name may be wrong.
     neighbours = [] if nearest is None else result.nearest(nearest)
-    found = None if clusters is None else clusters["labels"]
-    output.write(result, clusters=found, warnings=conflict_sentences(schema_of(data)))
+    warnings = conflict_sentences(schema_of(data))
+    output.write(result, clusters=clusters.get("labels"), warnings=warnings)
     if output.as_json:
-        content = result.to_dict() | ({} if clusters is None else {"clusters": clusters})
-        listed = {} if nearest is None else {"nearest": [vars(one) for one in neighbours]}
-        print_json(content | listed)
+        print_json(result.to_dict() | _extra_json(clusters, neighbours))
         return
-    if clusters is not None:
-        _show_clusters(result, clusters)
-    if nearest is not None:
-        _show_nearest(nearest, neighbours)
+    _show_clusters(result, clusters)
+    _show_nearest(nearest, neighbours)
     _show_traffic(result)
     output.print_report()
 
@@ -134,6 +130,14 @@ def _cluster(result: fedwad.EmbeddingResult, k: int | Literal["auto"], seed: int
     }
 
 
+def _extra_json(
+    clusters: dict[str, Any], neighbours: Sequence[EmbeddedNeighbour]
+) -> dict[str, Any]:
+    """Return what --json adds to the result: clusters and neighbours, if they were wanted."""
+    more = {"clusters": clusters, "nearest": [vars(one) for one in neighbours]}
+    return {key: value for key, value in more.items() if value}
+
+
 def _show_traffic(result: fedwad.EmbeddingResult) -> None:
     """Print what was sent, and which sites failed."""
     traffic = result.traffic
@@ -149,6 +153,8 @@ def _show_traffic(result: fedwad.EmbeddingResult) -> None:
 
 
 def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> None:
+    if not clusters:
+        return
     groups = describe_clusters(result.embedding, np.array(clusters["labels"]), result.sites)
     suggested = clusters["suggested"]
     note = "" if suggested == len(groups) else f" ({suggested} suggested)"
@@ -163,7 +169,9 @@ def _show_clusters(result: fedwad.EmbeddingResult, clusters: dict[str, Any]) -> 
     screen.print(table)
 
 
-def _show_nearest(name: str, neighbours: Sequence[EmbeddedNeighbour]) -> None:
+def _show_nearest(name: str | None, neighbours: Sequence[EmbeddedNeighbour]) -> None:
+    if name is None:
+        return
     title = f"nearest to {escape(name)}"
     table = make_table(title, "of points", "estimated distance", left=(title,))
     for one in neighbours:

@@ -21,54 +21,39 @@ from fedwad.tables import Schema
 
 __all__ = ["Deployment", "EngineOptions"]
 
-EngineName = Literal["flower", "flare"]
-
-Engine = Annotated[
-    EngineName | None,
-    typer.Option(
-        help="Run on Flower or NVIDIA FLARE: on the sites of a deployment with --connect, in the"
-        " engine's simulation on this machine without it.",
-        rich_help_panel="Engines",
-    ),
-]
-Connect = Annotated[
-    str | None,
-    typer.Option(
-        help="Address of the deployment: the SuperLink's host:port (flower), or the folder of the"
-        " analyst's startup kit (flare). Name sites instead of files then.",
-        rich_help_panel="Engines",
-    ),
-]
-Ca = Annotated[
-    Path | None,
-    typer.Option(help="CA certificate of the SuperLink (flower).", rich_help_panel="Engines"),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        help="Seconds to wait for the result; the run is then stopped.", rich_help_panel="Engines"
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(
-        help="Keep every reply in this file; --resume continues with it.",
-        rich_help_panel="Resuming",
-    ),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming")
-]
+_PANEL = "Engines"
 
 
 @dataclass(frozen=True)
 class Deployment(Group):
     """Where a command runs: in this process, in an engine's simulation, or on real sites."""
 
-    engine: Engine = None
-    connect: Connect = None
-    ca: Ca = None
-    timeout: Timeout = 3600.0
+    engine: Annotated[
+        Literal["flower", "flare"] | None,
+        typer.Option(
+            help="Run on Flower or NVIDIA FLARE: on the sites of a deployment with --connect, in"
+            " the engine's simulation on this machine without it.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the deployment: the SuperLink's host:port (flower), or the folder of"
+            " the analyst's startup kit (flare). Name sites instead of files then.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    ca: Annotated[
+        Path | None,
+        typer.Option(help="CA certificate of the SuperLink (flower).", rich_help_panel=_PANEL),
+    ] = None
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds to wait for the result; the run is then stopped.", rich_help_panel=_PANEL
+        ),
+    ] = 3600.0
 
     @property
     def used(self) -> bool:
@@ -152,8 +137,17 @@ class Deployment(Group):
 class EngineOptions(Deployment):
     """Where a command runs, and how an interrupted run continues."""
 
-    checkpoint: Checkpoint = None
-    resume: Resume = False
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep every reply in this file; --resume continues with it.",
+            rich_help_panel="Resuming",
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel="Resuming"),
+    ] = False
 
     def run(self, *job: Any, **options: Any) -> dict[str, Any]:
         """Run an algorithm as `Deployment.run` does."""

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
 from fedwad._words import format_bytes
-from fedwad.cli.columns import DataFile, PolicyFile, TableOptions
+from fedwad.cli.columns import DataFile, LedgerFile, PolicyFile, TableOptions
 from fedwad.cli.console import exit_on_error, make_table, print_json, print_text, screen
 from fedwad.cli.groups import Json, expand_groups
 from fedwad.cli.policy_check import (
@@ -35,10 +33,7 @@ def check(
     data: DataFile,
     policy: PolicyFile,
     tables: TableOptions,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="The node's ledger; next to the policy when left out. It is only read."),
-    ] = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Which requests would a node with this data and this policy answer, and which refuse?

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedwad.cli.columns import TableOptions
+from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_text
 from fedwad.cli.groups import expand_groups
 
@@ -17,9 +17,6 @@ Data = Annotated[
     Path, typer.Option(help="The data: .npy, .npz, .csv or .parquet.", show_default=False)
 ]
 PolicyFile = Annotated[Path, typer.Option(help="The policy, a .toml file.", show_default=False)]
-LedgerFile = Annotated[
-    Path | None, typer.Option(help="The ledger of all requests; next to the policy when left out.")
-]
 
 
 @exit_on_error

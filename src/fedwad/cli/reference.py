@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import fedwad
-from fedwad.cli.columns import TableOptions
+from fedwad.cli.columns import LedgerFile, TableOptions
 from fedwad.cli.console import exit_on_error, print_json, print_text
 from fedwad.cli.groups import Json, Seed, check_ending, expand_groups
 from fedwad.cli.sites import find_one_file, show_conflicts
@@ -37,10 +37,7 @@ def reference(
             show_default=False,
         ),
     ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="The site's ledger; by default beside the policy.", show_default=False),
-    ] = None,
+    ledger: LedgerFile = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

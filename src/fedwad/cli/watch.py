@@ -94,14 +94,7 @@ def watch(
     lines = [result.line()] if history is None else History(history, known.digest).lines
     if save is not None:
         result.save(save)
-    if plot is not None:
-        from fedwad.report import drift_history
-
-        drift_history(lines, plot)
-    if report is not None:
-        from fedwad.report import write_drift
-
-        write_drift(result, lines, report, command=command_line())
+    _draw(result, lines, plot, report)
     content = _content(result)
     if prometheus is not None:
         write_atomically(prometheus, metrics(content, result.distance.sites[0], name))
@@ -112,6 +105,19 @@ def watch(
         print_path("Report", report)
     if result.drift:
         raise typer.Exit(_DRIFT)
+
+
+def _draw(
+    result: fedwad.DriftResult, lines: list[Any], plot: Path | None, report: Path | None
+) -> None:
+    if plot is not None:
+        from fedwad.report import drift_history
+
+        drift_history(lines, plot)
+    if report is not None:
+        from fedwad.report import write_drift
+
+        write_drift(result, lines, report, command=command_line())
 
 
 def _content(result: fedwad.DriftResult) -> dict[str, Any]:

@@ -7,13 +7,14 @@ import os
 import re
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedwad._files import to_toml
+from fedwad.engines._lines import read_lines
 from fedwad.engines._outcome import result_of
 from fedwad.engines._site_files import absolute_path, parse_columns, select_files
 from fedwad.engines.flare._job_folder import write_job_folder
@@ -137,23 +138,14 @@ def _run_until(
         errors="replace",
         start_new_session=True,
     )
-    late = threading.Event()
-
-    def end_late() -> None:
-        late.set()
-        end_process(process)
-
-    timer = threading.Timer(timeout, end_late)
-    timer.start()
     try:
-        if process.stdout is not None:
-            with process.stdout as output:
-                for line in output:
-                    if PROGRESS in line and on_progress is not None:
-                        on_progress(line.rstrip().partition(PROGRESS)[2])
-                    if outcome.exists():  # FLARE needs seconds to shut down
-                        break
+        for line in read_lines(process, time.monotonic() + timeout):
+            if PROGRESS in line and on_progress is not None:
+                on_progress(line.rstrip().partition(PROGRESS)[2])
+            if outcome.exists():  # FLARE needs seconds to shut down
+                break
+    except TimeoutError:
+        return False
     finally:
-        timer.cancel()
         end_process(process)
-    return not late.is_set()
+    return True

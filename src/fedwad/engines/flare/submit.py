@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fedwad.engines._lines import read_lines
 from fedwad.engines._outcome import result_of
 from fedwad.engines.job import Job
 from fedwad.errors import FederationError, InputError
@@ -40,9 +39,7 @@ def submit(
     job : the algorithm, its sites (by the names in their certificates) and its options
     connect : the analyst's startup kit, a folder from provisioning; it contains the server's
         address and certificates
-    timeout : seconds to wait for the result; after that the job is aborted
-    round_timeout : seconds that a site may take for one reply
-    on_progress : called with each line about the progress of the run
+    timeout, round_timeout, on_progress : as for `fedwad.engines.flower.submit`
     resume : continue from the checkpoint that an earlier run of the same job left at the server
 
     Raises
@@ -119,33 +116,20 @@ def _reports(
 ) -> Iterator[dict[str, Any]]:
     """The reports of an admin session; FederationError if it fails or the time is over."""
     deadline = time.monotonic() + timeout
-    lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read_lines, args=(process, lines), daemon=True).start()
     if process.stdin is not None:
         with suppress(OSError):  # if the process has ended, there are no reports below
             process.stdin.write(command + "\n")
             process.stdin.flush()
-    while True:
-        try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            raise FederationError(
-                f"No result came within {timeout:g} seconds; the job was aborted."
-            ) from None
-        if line is None:
-            return
-        report = json.loads(line)
-        if "failed" in report:
-            raise FederationError(str(report["failed"]))
-        yield report
-
-
-def _read_lines(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-    if process.stdout is not None:
-        with process.stdout as out:
-            for line in out:
-                lines.put(line)
-    lines.put(None)
+    try:
+        for line in read_lines(process, deadline):
+            report = json.loads(line)
+            if "failed" in report:
+                raise FederationError(str(report["failed"]))
+            yield report
+    except TimeoutError:
+        raise FederationError(
+            f"No result came within {timeout:g} seconds; the job was aborted."
+        ) from None
 
 
 def _end_session(process: subprocess.Popen[str]) -> None:

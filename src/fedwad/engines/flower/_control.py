@@ -8,15 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import IO, Any, cast
+from typing import Any
 
+from fedwad.engines._lines import read_lines
 from fedwad.engines.flower._connection import connection_problem, parse_address
 from fedwad.errors import FederationError, InputError
 
@@ -31,7 +29,6 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _COMMAND_TIMEOUT = 60.0  # seconds for one `flwr` command
-_POLL = 0.5
 _LINK = "fedwad"
 _BOILERPLATE = r"Using SuperLink|For more information|\W*(Displaying|Listing|Stopping)"
 
@@ -102,17 +99,13 @@ class Control:
             )
         return run
 
-    def register(self, public_key: Path, name: str) -> None:
-        """Register the public key and the name of a node."""
-        process = self._begin(
-            "supernode", "register", str(public_key), _LINK, "--name", name, "--format", "json"
-        )
-        self._output(process)
+    def command(self, *arguments: str) -> dict[str, Any]:
+        """The JSON output of a `flwr` command; FederationError unless it reports success."""
+        return self._output(self._begin(*arguments, "--format", "json"))
 
     def status(self, run: str) -> str:
         """Status of a run, such as "running" or "finished:failed"."""
-        process = self._begin("list", _LINK, "--run-id", run, "--format", "json")
-        output = self._output(process)
+        output = self.command("list", _LINK, "--run-id", run)
         try:
             return str(output["runs"][0]["status"])
         except (KeyError, IndexError, TypeError):
@@ -132,31 +125,11 @@ class Control:
         Raises TimeoutError at the deadline.
         """
         process = self._begin("log", run, _LINK, "--stream")
-        stream = cast("IO[str]", process.stdout)
-        queue: SimpleQueue[str | None] = SimpleQueue()
-
-        def pump() -> None:
-            for line in stream:
-                queue.put(line)
-            queue.put(None)
-
-        thread = Thread(target=pump, daemon=True)
-        thread.start()
         try:
-            while time.monotonic() < deadline:
-                try:
-                    line = queue.get(timeout=_POLL)  # short, so that Ctrl-C is handled
-                except Empty:
-                    continue
-                if line is None:
-                    return
-                yield line
-            raise TimeoutError
+            yield from read_lines(process, deadline)
         finally:
             process.kill()
             process.wait()
-            thread.join()
-            stream.close()
 
     def _begin(self, *arguments: str) -> subprocess.Popen[str]:
         command = shutil.which("flwr", path=environment(self._home)["PATH"])

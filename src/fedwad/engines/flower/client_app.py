@@ -82,8 +82,7 @@ def open_site(config: Mapping[str, Any]) -> Client:
             f" its keys are {', '.join(_KEYS)}."
         )
     values = {key: config[key] for key in _KEYS if key in config}
-    for key, value in values.items():
-        _check_text(key, value)
+    _check_texts(values)
     if "data" not in values or "policy" not in values:
         raise InputError(
             "The node's configuration names no data or no policy; give both in --node-config."
@@ -99,15 +98,16 @@ def open_site(config: Mapping[str, Any]) -> Client:
     )
 
 
-def _check_text(key: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise InputError(
-            f"{key} in the node's configuration is {value!r}, not text; put it in quotes."
-        )
-    if not value.strip():
-        raise InputError(
-            f"{key} in the node's configuration is empty; give a value or leave it out."
-        )
+def _check_texts(values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise InputError(
+                f"{key} in the node's configuration is {value!r}, not text; put it in quotes."
+            )
+        if not value.strip():
+            raise InputError(
+                f"{key} in the node's configuration is empty; give a value or leave it out."
+            )
 
 
 def _words(key: str, text: str) -> list[str]:

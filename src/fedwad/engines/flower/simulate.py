@@ -72,11 +72,11 @@ def simulate(
             "resume": False,
         }
         app, _ = write_app(folder, None, (), settings, _CLIENT_APP)
-        return _run(folder, app, len(sites), timeout, on_progress)
+        return _run(folder, app, len(sites), timeout, on_progress or (lambda _: None))
 
 
 def _run(
-    folder: Path, app: Path, nodes: int, timeout: float, on_progress: Callable[[str], None] | None
+    folder: Path, app: Path, nodes: int, timeout: float, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Run the app on a SuperLink of its own, which ends with the run."""
     from fedwad.engines._processes import free_port, server_process
@@ -105,14 +105,13 @@ def _outcome_in_folder(
     run: str,
     folder: SimulationFolder,
     deadline: float,
-    on_progress: Callable[[str], None] | None,
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Pass on the progress until the outcome is there."""
     finished, next_status = False, time.monotonic() + _STATUS
     while time.monotonic() < deadline:
         for sentence in folder.new_progress():
-            if on_progress is not None:
-                on_progress(sentence)
+            on_progress(sentence)
         outcome = folder.outcome()
         if outcome is not None:
             return outcome

@@ -83,9 +83,10 @@ def submit(
             "resume": bool(resume),
         }
         app, marker = write_app(folder, job, job.clients, settings)
+        say = on_progress or (lambda _: None)
 
         def outcome(run: str, deadline: float) -> dict[str, Any]:
-            return _outcome_in_log(control, run, LogReader(marker), deadline, on_progress)
+            return _outcome_in_log(control, run, LogReader(marker), deadline, say)
 
         return run_app(control, app, timeout, outcome)
 
@@ -150,7 +151,7 @@ def _outcome_in_log(
     run: str,
     reader: LogReader,
     deadline: float,
-    on_progress: Callable[[str], None] | None,
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Read the log until it contains the outcome. If the stream breaks off, it is opened again."""
     finished = False
@@ -158,7 +159,7 @@ def _outcome_in_log(
         with closing(control.log(run, deadline)) as log:
             for line in log:
                 sentence = reader.read(line)
-                if sentence is not None and on_progress is not None:
+                if sentence is not None:
                     on_progress(sentence)
                 if reader.result is not None:
                     return reader.result
