@@ -26,7 +26,6 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 from fedwad.engines.flare._preload import preload
 from fedwad.engines.flare._protocol import CHANNEL, MESSAGE, OPEN, OPENING, READY
 from fedwad.engines.flare.site_config import config_path, read_config
-from fedwad.errors import FedwadError
 from fedwad.federation import Client, Failure, encode_failure
 
 __all__ = ["ClientExecutor"]
@@ -83,13 +82,11 @@ class ClientExecutor(Executor):  # type: ignore[misc]
             client = read_config(config_path(folder, name)).open()
             preload()
             return client
-        except FedwadError as error:
-            self.logger.warning(f"fedwad cannot open this site's data: {error}")
         except Exception as error:
             self.logger.warning(
                 f"fedwad cannot open this site's data: {type(error).__name__}: {error}"
             )
-        return None
+            return None
 
     def _ready(self, message: Any) -> Any:
         """Tell the server whether this site has finished reading its data, or failed to."""
