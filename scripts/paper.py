@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,40 +33,40 @@ WAYS = (*PAPERS_WAYS, "kernel")
 Row = dict[str, str]
 
 
-def facts() -> list[dict[str, Any]]:
+def read_facts() -> list[dict[str, Any]]:
     """What is known of each experiment that was run in full."""
     found = [json.loads(path.read_text()) for path in RESULTS.glob("*/facts.json")]
     return sorted(found, key=lambda one: NAMES.index(one["experiment"]))
 
 
-def cell(text: str) -> str:
-    """Words as they are, in a cell of a table."""
+def escape_cell(text: str) -> str:
+    """Text for a cell of a Markdown table, in which no character has a meaning."""
     return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
 
 
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def format_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def claims() -> str:
+def claims_table() -> str:
     lines = []
-    for one in facts():
+    for one in read_facts():
         lines.append([f"`{one['command']}`", "", ""])
         lines += [
-            [cell(claim["text"]), VERDICTS[claim["holds"]], cell(claim["found"])]
+            [escape_cell(claim["text"]), VERDICTS[claim["holds"]], escape_cell(claim["found"])]
             for claim in one["claims"]
         ]
-    verdicts = [claim["holds"] for one in facts() for claim in one["claims"]]
+    verdicts = [claim["holds"] for one in read_facts() for claim in one["claims"]]
     held, failed, unknown = (verdicts.count(verdict) for verdict in VERDICTS)
     counts = (
         f"Of these {len(verdicts)} claims {held} held and {failed} failed; {unknown} could not be"
         " tested."
     )
-    return table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + counts
+    return format_table(["the paper's claim", "verdict", "what we found"], lines) + "\n\n" + counts
 
 
-def number(text: str) -> Any:
+def parse_number(text: str) -> Any:
     """A cell of a stored table: a number where it is one, None where it is empty."""
     for kind in (int, float):
         try:
@@ -76,17 +76,18 @@ def number(text: str) -> Any:
     return text or None
 
 
-def stored(experiment: str) -> list[dict[str, Any]]:
+def read_rows(experiment: str) -> list[dict[str, Any]]:
     """The rows of an experiment as its `judge` had them, but for lists."""
     with (RESULTS / experiment / "table.csv").open() as file:
         return [
-            {key: number(text) for key, text in row.items() if text} for row in csv.DictReader(file)
+            {key: parse_number(text) for key, text in row.items() if text}
+            for row in csv.DictReader(file)
         ]
 
 
-def rules() -> str:
+def rules_table() -> str:
     """Claims whose verdict rests on a threshold of ours, by our rule and by the paper's words."""
-    known = {(one["experiment"], c["text"]): c for one in facts() for c in one["claims"]}
+    known = {(one["experiment"], c["text"]): c for one in read_facts() for c in one["claims"]}
     lines, changed = [], 0
     for rule in RULES:
         (claim,) = (
@@ -94,23 +95,23 @@ def rules() -> str:
             for (experiment, text), claim in known.items()
             if experiment == rule.experiment and text.startswith(rule.claim)
         )
-        verdicts = claim["holds"], rule.holds(stored(rule.experiment))
+        verdicts = claim["holds"], rule.holds(read_rows(rule.experiment))
         changed += verdicts[0] is not verdicts[1]
         mark = "**changes**" if verdicts[0] is not verdicts[1] else "the same"
-        words = [f"{VERDICTS[verdict].strip('*')}" for verdict in verdicts]
+        words = [VERDICTS[verdict].strip("*") for verdict in verdicts]
         lines.append(
             [
-                cell(claim["text"]),
-                f"{cell(rule.ours)}: {words[0]}",
-                f"{cell(rule.words)}: {words[1]}",
+                escape_cell(claim["text"]),
+                f"{escape_cell(rule.ours)}: {words[0]}",
+                f"{escape_cell(rule.words)}: {words[1]}",
                 mark,
             ]
         )
     head = ["the paper's claim", "rule of `judge`", "rule by the paper's words", "verdict"]
-    return table(head, lines) + f"\n\n{changed} of these {len(lines)} verdicts would change."
+    return format_table(head, lines) + f"\n\n{changed} of these {len(lines)} verdicts would change."
 
 
-def boosting(**wanted: str) -> list[Row]:
+def boosting_rows(**wanted: str) -> list[Row]:
     with (RESULTS / "boosting" / "table.csv").open() as file:
         return pick(list(csv.DictReader(file)), **wanted)
 
@@ -119,44 +120,52 @@ def column(rows: Sequence[Row], name: str) -> np.ndarray:
     return np.array([float(row[name]) for row in rows])
 
 
-def accuracies(support: int) -> str:
+def mean_and_deviation(values: np.ndarray) -> str:
+    return f"{values.mean():.1f} ± {values.std():.1f}"
+
+
+def client_counts(rows: Sequence[Row]) -> list[str]:
+    return sorted({row["clients"] for row in rows}, key=int)
+
+
+def accuracy_tables(support: int) -> str:
     """A table for each data set and structure: ours, and the paper's numbers in brackets."""
     parts = []
     for data, name in DATA.items():
         for structure, words in STRUCTURES.items():
-            rows = boosting(data=data, structure=structure, training="ours")
+            rows = boosting_rows(data=data, structure=structure, training="ours")
             ways = ["vanilla", *(f"paper {support} {way}" for way in PAPERS_WAYS)]
             if support == 10:
                 ways += ["ours", "true groups"] if structure == "groups" else ["ours"]
-            title = (
-                f"**{name}, {words}**"
-                if support == 10
-                else f"**{name}, {words}, support {support}**"
-            )
-            parts.append(title + "\n\n" + columns(rows, (data, structure), ways))
+            title = f"{name}, {words}" + ("" if support == 10 else f", support {support}")
+            parts.append(f"**{title}**\n\n" + accuracy_table(rows, (data, structure), ways))
     return "\n\n".join(parts)
 
 
-def columns(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) -> str:
+def accuracy_table(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) -> str:
+    """Accuracies of each way to cluster, and their average gain over one model for all sites.
+
+    A dagger marks accuracies that are further from the paper's than both deviations explain.
+    """
     lines = []
     gains: dict[str, list[float]] = {way: [] for way in ways}
     printed_gains: dict[str, list[float]] = {way: [] for way in ways}
     for algorithm, name in ALGORITHMS.items():
-        for clients in sorted({int(row["clients"]) for row in rows}):
-            own = pick(rows, algorithm=algorithm, clients=str(clients))
+        for clients in client_counts(rows):
+            own = pick(rows, algorithm=algorithm, clients=clients)
             vanilla = column(pick(own, way="vanilla"), "accuracy").mean()
             line = [f"{name}, {clients}"]
             for way in ways:
                 found = column(pick(own, way=way), "accuracy")
-                text = f"{found.mean():.1f} ± {found.std():.1f}"
-                printed = PAPERS.get((*where, algorithm, clients, way))
+                text = mean_and_deviation(found)
+                printed = PAPERS.get((*where, algorithm, int(clients), way))
                 gains[way].append(found.mean() - vanilla)
                 if printed:
                     apart = abs(found.mean() - printed.mean)
                     far = apart > 0.5 and apart > 2 * np.hypot(found.std(), printed.deviation)
                     text += f" (paper {printed.mean} ± {printed.deviation}){' †' if far else ''}"
                     printed_gains[way].append(
-                        printed.mean - PAPERS[*where, algorithm, clients, "vanilla"].mean
+                        printed.mean - PAPERS[*where, algorithm, int(clients), "vanilla"].mean
                     )
                 line.append(text)
             lines.append(line)
@@ -165,10 +174,10 @@ def columns(rows: Sequence[Row], where: tuple[str, str], ways: Sequence[str]) ->
         paper = f" (paper {np.mean(printed_gains[way]):+.1f})" if printed_gains[way] else ""
         last.append(f"**{np.mean(gains[way]):+.1f}**{paper}")
     heads = [way.removeprefix("paper 100 ").removeprefix("paper 10 ") for way in ways]
-    return table(["clients", *heads], [*lines, last])
+    return format_table(["clients", *heads], [*lines, last])
 
 
-def worth() -> str:
+def clusters_table() -> str:
     """For the paper's distances, ours and the true groups: adjusted Rand index and accuracy."""
     ways = {
         "paper, support 10, affinity": "paper 10 affinity",
@@ -178,114 +187,99 @@ def worth() -> str:
     }
     lines = []
     for data, name in DATA.items():
-        rows = boosting(data=data, structure="groups", training="ours")
-        for clients in sorted({row["clients"] for row in rows}, key=int):
-            for number, (words, way) in enumerate(ways.items()):
+        rows = boosting_rows(data=data, structure="groups", training="ours")
+        for clients in client_counts(rows):
+            lead = f"{name}, {clients} clients"
+            for words, way in ways.items():
                 own = pick(rows, clients=clients, way=way)
-                found = [
-                    column(pick(own, algorithm=algorithm), "accuracy") for algorithm in ALGORITHMS
+                means = [
+                    mean_and_deviation(column(pick(own, algorithm=algorithm), "accuracy"))
+                    for algorithm in ALGORITHMS
                 ]
-                lead = "" if number else f"{name}, {clients} clients"
-                means = [f"{values.mean():.1f} ± {values.std():.1f}" for values in found]
-                lines.append([lead, words, f"{column(own, 'ARI').mean():.2f}", *means])
-    return table(["", "clusters", "Rand index", *ALGORITHMS.values()], lines)
+                lines.append([lead, words, f"{mean_index(own, way):.2f}", *means])
+                lead = ""
+    return format_table(["", "clusters", "Rand index", *ALGORITHMS.values()], lines)
 
 
-def groups() -> str:
+def rand_index_table() -> str:
     """The adjusted Rand index of each way to cluster, for each kind of distances."""
     lines = []
     for data, name in DATA.items():
-        rows = boosting(data=data, structure="groups", training="ours")
-        for clients in sorted({row["clients"] for row in rows}, key=int):
+        rows = boosting_rows(data=data, structure="groups", training="ours")
+        for clients in client_counts(rows):
             own = pick(rows, clients=clients)
             lead = f"{name}, {clients} clients"
-            for words, prefix in (
-                ("paper, support 10", "paper 10 "),
-                ("paper, support 100", "paper 100 "),
-            ):
-                found = [f"{mean_index(own, prefix + way):.2f}" for way in WAYS]
-                lines.append([lead, words, *found])
+            for support in (10, 100):
+                found = [f"{mean_index(own, f'paper {support} {way}'):.2f}" for way in WAYS]
+                lines.append([lead, f"paper, support {support}", *found])
                 lead = ""
             ours = [f"{mean_index(own, 'ours ' + way):.2f}" for way in PAPERS_WAYS]
             lines.append([lead, "ours, one message", *ours, f"**{mean_index(own, 'ours'):.2f}**"])
-    return table(["", "distances", *WAYS], lines)
+    return format_table(["", "distances", *WAYS], lines)
 
 
 def mean_index(rows: Sequence[Row], way: str) -> float:
     return float(column(pick(rows, way=way), "ARI").mean())
 
 
-def theirs() -> str:
+def authors_rows(training: str) -> Iterator[tuple[str, list[Row], tuple[str, str], int]]:
+    """A title, rows, the key of the paper's table and the number of clients, for each setting that
+    follows the authors' code."""
+    for data, name in DATA.items():
+        for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
+            rows = boosting_rows(data=data, structure=structure, training=training)
+            table_key = data, "groups" if structure == "groups" else "none"
+            for clients in client_counts(rows):
+                title = f"{name} {words}, {clients} clients"
+                yield title, pick(rows, clients=clients), table_key, int(clients)
+
+
+def authors_code_table() -> str:
     """Trained, dealt and averaged as in the authors' code, beside the paper's numbers."""
     lines = []
-    for data, name in DATA.items():
-        for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
-            rows = boosting(data=data, structure=structure, training="authors")
-            for clients in sorted({row["clients"] for row in rows}, key=int):
-                lead = f"{name} {words}, {clients} clients"
-                for algorithm, title in ALGORITHMS.items():
-                    own = pick(rows, clients=clients, algorithm=algorithm)
-                    line, lead = [lead, title], ""
-                    for way in ("vanilla", "paper 10 affinity"):
-                        key = (
-                            data,
-                            "groups" if structure == "groups" else "none",
-                            algorithm,
-                            int(clients),
-                            way,
-                        )
-                        cells = pick(own, way=way)
-                        found = column(cells, "mean of clusters")
-                        line += [
-                            f"{found.mean():.1f} ± {found.std():.1f}",
-                            "{} ± {}".format(*PAPERS[key]),
-                        ]
-                    line.append(f"{column(cells, 'accuracy').mean():.1f}")
-                    lines.append(line)
-    heads = [
-        "",
-        "",
-        "vanilla",
-        "paper",
-        "affinity, mean over clusters",
-        "paper",
-        "affinity, mean over samples",
-    ]
-    return table(heads, lines)
+    for title, rows, table_key, clients in authors_rows("authors"):
+        lead = title
+        for algorithm, name in ALGORITHMS.items():
+            line, lead = [lead, name], ""
+            for way in ("vanilla", "paper 10 affinity"):
+                own = pick(rows, algorithm=algorithm, way=way)
+                printed = PAPERS[*table_key, algorithm, clients, way]
+                line.append(mean_and_deviation(column(own, "mean of clusters")))
+                line.append("{} ± {}".format(*printed))
+            lines.append([*line, f"{column(own, 'accuracy').mean():.1f}"])
+    ours = ("affinity, mean over clusters", "paper", "affinity, mean over samples")
+    heads = ["", "", "vanilla", "paper", *ours]
+    return format_table(heads, lines)
 
 
-def draws() -> str:
+def authors_draws_table() -> str:
     """All clients together, with the rows and the rounds that the authors' code draws."""
     lines = []
-    for data, name in DATA.items():
-        for structure, words in (("groups", "in groups"), ("drawn", "without groups")):
-            rows = boosting(data=data, structure=structure, training="draws")
-            for clients in sorted({row["clients"] for row in rows}, key=int):
-                line = [f"{name} {words}, {clients} clients"]
-                for algorithm in ALGORITHMS:
-                    found = column(pick(rows, clients=clients, algorithm=algorithm), "accuracy")
-                    where = "groups" if structure == "groups" else "none"
-                    printed = PAPERS[data, where, algorithm, int(clients), "vanilla"]
-                    line.append(f"{found.mean():.1f} ± {found.std():.1f}" if len(found) else "")
-                    line.append("{} ± {}".format(*printed))
-                lines.append(line)
+    for title, rows, table_key, clients in authors_rows("draws"):
+        line = [title]
+        for algorithm in ALGORITHMS:
+            found = column(pick(rows, algorithm=algorithm), "accuracy")
+            printed = PAPERS[*table_key, algorithm, clients, "vanilla"]
+            line.append(mean_and_deviation(found) if len(found) else "")
+            line.append("{} ± {}".format(*printed))
+        lines.append(line)
     heads = [word for title in ALGORITHMS.values() for word in (title, "paper")]
-    return table(["vanilla, the authors' draws", *heads], lines)
+    return format_table(["vanilla, the authors' draws", *heads], lines)
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "claims": claims,
-    "rules": rules,
-    "boosting, support 10": lambda: accuracies(10),
-    "boosting, support 100": lambda: accuracies(100),
-    "boosting, distances": worth,
-    "boosting, groups": groups,
-    "boosting, as in the authors' code": theirs,
-    "boosting, the authors' draws": draws,
+    "claims": claims_table,
+    "rules": rules_table,
+    "boosting, support 10": lambda: accuracy_tables(10),
+    "boosting, support 100": lambda: accuracy_tables(100),
+    "boosting, distances": clusters_table,
+    "boosting, groups": rand_index_table,
+    "boosting, as in the authors' code": authors_code_table,
+    "boosting, the authors' draws": authors_draws_table,
 }
 
 
-def written(page: str) -> str:
+def update_page(page: str) -> str:
     """The page with all its parts as the results are now."""
     for name, part in PARTS.items():
         begin, end = f"<!-- {name}: written by scripts/paper.py -->", f"<!-- end of {name} -->"
@@ -297,4 +291,4 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
+    PAGE.write_text(update_page(PAGE.read_text()))

@@ -61,7 +61,7 @@ def test_tables_on_the_page_are_those_of_the_runs():
     paper = importlib.util.module_from_spec(place)
     place.loader.exec_module(paper)
     page = paper.PAGE.read_text()
-    assert paper.written(page) == page, "python scripts/paper.py writes it again"
+    assert paper.update_page(page) == page, "python scripts/paper.py writes it again"
 
 
 def test_at_least_fifteen_claims_are_judged():
