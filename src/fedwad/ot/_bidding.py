@@ -8,15 +8,13 @@ compile to vector instructions, which makes this several times faster than an ex
 One call serves many pairs, since Python would take longer than a small auction.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.ot._measure import Floats, Indices
 from fedwad.ot._small.compiled import entry, inner
 
-__all__ = ["assign_nearly"]
+__all__ = ["Integers", "assign_nearly", "new_tables"]
 
 NONE = -1  # a column that no row has yet
 _LARGEST_INTEGER = np.int32(2**31 - 1)
@@ -27,7 +25,7 @@ _TOLERANCE = 0.008  # of the cost
 _COARSEST, _GROWTH, _SHRINK = 64, 4, 5.0
 _LANES = 32  # numbers that compiled loops take at a time; tables are padded to a multiple
 
-_Integers = NDArray[np.int32]
+Integers = NDArray[np.int32]
 
 
 @inner
@@ -111,15 +109,23 @@ def _run_auctions(costs, potentials, tolerances, scratch, values, mean_costs):
         mean_costs[k] = mean_cost
 
 
-def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
-    """Assign rows to columns at most 0.8% above the least cost, for each of k tables (k, n, n).
+def new_tables(count: int, n: int, columns: int) -> Integers:
+    """Tables of costs to be filled, with further columns, too expensive for any row, so that rows
+    fill vectors."""
+    tables = np.empty((count, n, -(-columns // _LANES) * _LANES), np.int32)
+    tables[:, :, columns:] = _PADDING
+    return tables
 
-    Costs are rounded to integers, which must not exceed some 2^27. Potentials come from subsamples,
-    each four times larger than the one before, and from auctions of falling tolerance. Returns the
-    column of each row (k, n) and the mean costs (k,), negative where auctions take too many steps.
+
+def assign_nearly(integers: Integers) -> tuple[Indices, Floats]:
+    """Assign rows to columns at most 0.8% above the least cost, for k of `new_tables`.
+
+    Costs must not exceed some 2^27. Potentials come from subsamples, each four times larger than
+    the one before, and from auctions of falling tolerance. Returns the column of each row (k, n)
+    and the mean costs (k,), negative where auctions take too many steps.
     """
-    count, n, _ = costs.shape
-    integers, step = _pad(costs), 1
+    count, n, _ = integers.shape
+    step = 1
     while n // step > _COARSEST:
         step *= _GROWTH
     sample = _subsample(integers, n, step)
@@ -145,14 +151,11 @@ def assign_nearly(costs: NDArray[np.float32]) -> tuple[Indices, Floats]:
         tolerances = _SHRINK * _TOLERANCE * mean_costs
 
 
-def _pad(tables: NDArray[Any]) -> _Integers:
-    """Tables with further columns, too expensive for any row, so that rows fill vectors."""
-    count, n, m = tables.shape
-    padded = np.empty((count, n, -(-m // _LANES) * _LANES), np.int32)
-    padded[:, :, :m], padded[:, :, m:] = tables, _PADDING
-    return padded
-
-
-def _subsample(padded: _Integers, n: int, step: int) -> _Integers:
-    """Every `step`-th row and column of padded tables, padded again."""
-    return padded if step == 1 else _pad(padded[:, ::step, :n:step])
+def _subsample(integers: Integers, n: int, step: int) -> Integers:
+    """Every `step`-th row and column of tables, padded again."""
+    if step == 1:
+        return integers
+    some = integers[:, ::step, :n:step]
+    tables = new_tables(*some.shape)
+    tables[:, :, : some.shape[2]] = some
+    return tables

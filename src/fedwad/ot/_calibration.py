@@ -172,10 +172,10 @@ def calibrate(
         class_covariance,
     )
     halves = splits.halves()
-    squares = [split.rows.columns(*split.halves) for split in halves]
+    squares = splits.columns([(split.rows, *split.halves) for split in halves])
     exact = np.array([square.sum() for square in squares])
-    quarters = np.array([[split.rows.square(*pair) for pair in split.quarters] for split in halves])
-    quarter = float(quarters.mean()) if quarters.size else 0.0
+    quarters = splits.squares([(one.rows, *pair) for one in halves for pair in one.quarters])
+    quarter = float(np.mean(quarters)) if quarters else 0.0
     noise = float(exact.mean())
     scale_noise, spread_noise = splits.scale_differences()
     found = Calibration(
@@ -219,9 +219,7 @@ def _with_estimates(
     """
     number = min(_SUMMARISED, len(halves))
     samples = splits.samples([(one.rows, half) for one in halves[:number] for half in one.halves])
-    estimates = np.array(
-        [splits.estimate(samples[2 * k : 2 * k + 2], splits.size) for k in range(number)]
-    )
+    estimates = np.array(splits.estimates(samples, splits.size))
     if not ((estimates > 0) & (exact[:number] > 0)).all():
         return found
     error = _shrunk(np.log(estimates / exact[:number]))
@@ -247,13 +245,13 @@ def _with_error_decay(
     shares, ratios = [], []
     null, kappa = found.synthetic, found.noise / found.synthetic
     pairs = splits.unequal_mixtures(split, means)
+    size = len(pairs[0][0].rows) if pairs else 0
     samples = splits.samples([(split.rows, part) for pair in pairs for part in pair])
-    for k, (a, b) in enumerate(pairs):
-        size = len(a.rows)
+    estimates = splits.estimates(samples, size)
+    squares = splits.squares([(split.rows, *pair) for pair in pairs])
+    for estimate, exact in zip(estimates, squares, strict=True):
         null = found.synthetic_at(size)
         kappa = found.noise_at(size) / null
-        estimate = splits.estimate(samples[2 * k : 2 * k + 2], size)
-        exact = split.rows.square(a, b)
         if estimate > 0 and exact > 0:
             shares.append(min(1.0, null / estimate))
             ratios.append(exact / estimate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,10 @@ from fedwad.ot._measure import Floats, Indices, Measure, max_abs
 from fedwad.ot._plan_columns import pair_columns, plan_columns
 from fedwad.ot._solve import solve
 
-__all__ = ["near_columns", "near_squares"]
+__all__ = ["near_squares"]
+
+if TYPE_CHECKING:
+    from fedwad.ot._bidding import Integers
 
 Pair = tuple[int, int]
 Singles = NDArray[np.float32]
@@ -28,7 +32,8 @@ _UNITS = 2.0**26  # the largest cost when costs are rounded to integers
 _MIN_UNITS = 1000  # smallest mean cost that such integers resolve
 _RESOLVED = 1e-4  # part of the squared norms down to which single precision resolves costs
 _MANY_PAIRS = 500  # no parts of features are reported from there on
-_ENTRIES = 1 << 18  # of cost matrices that are filled at a time
+_ENTRIES = 1 << 18  # of the cost matrices of pairs that are solved in one call
+_BLOCK = 1 << 16  # of cost matrices that are filled at a time
 
 
 def near_squares(
@@ -49,10 +54,11 @@ def near_squares(
     report = on_columns if len(pairs) < _MANY_PAIRS else None
 
     def squares(batch: Sequence[Pair]) -> list[float]:
-        a, others = samples[batch[0][0]], [samples[j] for _, j in batch]
-        equal = all(one.is_uniform and len(one) == len(a) > 1 for one in (a, *others))
+        firsts, others = ([samples[pair[k]] for pair in batch] for k in (0, 1))
+        n = len(firsts[0])
+        equal = all(one.is_uniform and len(one) == n > 1 for one in (*firsts, *others))
         assign = _assign_by_auctions if compiled(batch[0]) else _assign_by_scipy
-        found = _assign(a, others, assign) if equal else [None] * len(batch)
+        found = _assign(firsts, others, assign) if equal else [None] * len(batch)
         return [
             _square(measures, pair, one, report) for pair, one in zip(batch, found, strict=True)
         ]
@@ -65,12 +71,14 @@ def near_squares(
 def _batches(
     pairs: Sequence[Pair], samples: Mapping[int, _ScaledSample], compiled: Callable[[Pair], bool]
 ) -> Iterator[list[Pair]]:
-    """Consecutive pairs of one sample with others of equal size, which are solved in one call."""
+    """Consecutive pairs of equal size, which are solved in one call; those with classes share
+    their first sample."""
 
-    def kind(pair: Pair) -> tuple[int, int, bool]:
-        return pair[0], len(samples[pair[1]]), compiled(pair)
+    def kind(pair: Pair) -> tuple[int, int, int, bool]:
+        first, other = (samples[index] for index in pair)
+        return -1 if first.table is None else pair[0], len(first), len(other), compiled(pair)
 
-    for (_, size, _), group in groupby(pairs, kind):
+    for (_, _, size, _), group in groupby(pairs, kind):
         same = list(group)
         step = max(1, _ENTRIES // size**2)
         yield from (same[k : k + step] for k in range(0, len(same), step))
@@ -95,18 +103,6 @@ def _square(
     columns = pair_columns(a, b, np.arange(len(a)), cols, np.full(len(a), 1 / len(a)))
     report(pair, columns)
     return float(columns.sum())
-
-
-def near_columns(costs: Floats) -> Indices | None:
-    """The column of each row for these costs; None if integers do not resolve them."""
-    from fedwad.ot._bidding import assign_nearly
-
-    largest = float(costs.max())
-    if len(costs) < 2 or not largest > 0:
-        return None
-    scaled = np.maximum(costs, 0.0) * (_UNITS / largest)
-    cols, mean_costs = assign_nearly(scaled.astype(np.float32)[None])
-    return np.asarray(cols[0]) if mean_costs[0] >= _MIN_UNITS else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,52 +137,73 @@ class _ScaledSample:
 
 @dataclass(frozen=True, eq=False)
 class _Costs:
-    """Squared distances between one sample and k others, and between their classes, in units of
-    squared lengths.
+    """Squared distances between k pairs of samples, and between their classes, in units of squared
+    lengths.
 
     Distances between points are norms_i + norms_j - cross * product_ij. Those of a pair depend on
     its two samples alone, so they have the same bits whatever the other samples are.
     """
 
+    points: Sequence[tuple[Singles, Singles]]
     lengths: Floats  # (k,)
-    products: Singles  # (k, n, n)
+    largest: Floats  # (k,), bounds on costs
     crosses: Floats  # (k,)
     norms: Floats  # (k, 2, n), rows and columns
     classes: Floats  # (k, classes of the sample, most classes of the others)
     codes: Indices  # (k, 2, n), classes of rows and columns
 
     @classmethod
-    def of(cls, a: _ScaledSample, others: Sequence[_ScaledSample]) -> _Costs:
-        gaps = a.mean - np.array([b.mean for b in others])
-        other_lengths = np.array([b.length for b in others])
-        lengths = np.maximum(np.maximum(a.length, other_lengths), np.abs(gaps).max(axis=1))
-        left, right, gaps = a.length / lengths, other_lengths / lengths, gaps / lengths[:, None]
-        count, n = len(others), len(a)
-        products = np.empty((count, n, n), np.float32)
-        gap_products = np.empty((count, 2, n), np.float32)
-        for k, (b, gap) in enumerate(zip(others, gaps.astype(np.float32), strict=True)):
-            np.matmul(a.points, b.points.T, out=products[k])
-            np.matmul(a.points, gap, out=gap_products[k, 0])
-            np.matmul(b.points, gap, out=gap_products[k, 1])
+    def of(cls, firsts: Sequence[_ScaledSample], others: Sequence[_ScaledSample]) -> _Costs:
+        sides = firsts, others
+        first_means, other_means = (np.array([one.mean for one in side]) for side in sides)
+        own = np.array([[one.length for one in side] for side in sides])
+        gaps = first_means - other_means
+        lengths = np.maximum(own.max(axis=0), np.abs(gaps).max(axis=1))
+        (left, right), gaps = own / lengths, gaps / lengths[:, None]
+        points = [(a.points, b.points) for a, b in zip(firsts, others, strict=True)]
+        along = np.empty((len(firsts), 2, len(firsts[0])), np.float32)
+        for products, pair, gap in zip(along, points, gaps.astype(np.float32), strict=True):
+            for product, some in zip(products, pair, strict=True):
+                np.matmul(some, gap, out=product)
         # |x - y + gap|^2 for x and y about their own means
-        norms = np.empty((count, 2, n))
-        norms[:, 0] = left[:, None] ** 2 * a.norms + 2 * left[:, None] * gap_products[:, 0]
+        norms = np.array([[one.norms for one in side] for side in sides]).transpose(1, 0, 2)
+        crosses = 2 * left * right
+        largest = crosses * np.sqrt(norms.max(axis=2).prod(axis=1))
+        norms = norms * np.array([left, right]).T[:, :, None] ** 2
+        norms[:, 0] += 2 * left[:, None] * along[:, 0]
         norms[:, 0] += np.einsum("kd,kd->k", gaps, gaps)[:, None]
-        norms[:, 1] = right[:, None] ** 2 * np.array([b.norms for b in others])
-        norms[:, 1] -= 2 * right[:, None] * gap_products[:, 1]
-        classes, codes = _class_costs(a, others, left)
-        return cls(lengths, products, 2 * left * right, norms, classes, codes)
+        norms[:, 1] -= 2 * right[:, None] * along[:, 1]
+        classes, codes = _class_costs(firsts[0], others, left)
+        largest += norms.max(axis=2).sum(axis=1) + classes.max(axis=(1, 2), initial=0.0)
+        return cls(points, lengths, largest, crosses, norms, classes, codes)
 
-    @property
-    def largest(self) -> Floats:
-        """A bound on the costs of each pair."""
-        largest_product = np.maximum(
-            self.products.max(axis=(1, 2)), -self.products.min(axis=(1, 2))
-        )
-        extra = self.classes.max(axis=(1, 2), initial=0.0)
-        return np.asarray(
-            self.norms.max(axis=2).sum(axis=1) + self.crosses * largest_product + extra
-        )
+    def integers(self, unit: Floats) -> Integers:
+        """Costs in these units, rounded, for `assign_nearly`.
+
+        They are made some rows at a time: memory takes longer than arithmetic.
+        """
+        from fedwad.ot._bidding import new_tables
+
+        count, _, n = self.norms.shape
+        rows, cols = (self.norms / unit[:, None, None]).astype(np.float32).transpose(1, 0, 2)
+        crosses = (self.crosses / -unit).astype(np.float32)[:, None, None]
+        classes = (self.classes / unit[:, None, None]).astype(np.float32)
+        tables = new_tables(count, n, n)
+        step = max(1, _BLOCK // (count * n))
+        block = np.empty((count, min(step, n), n), np.float32)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            costs = block[:, : n - start]
+            for cost, (x, y) in zip(costs, self.points, strict=True):
+                np.matmul(x[some], y.T, out=cost)
+            costs *= crosses
+            costs += rows[:, some, None]
+            costs += cols[:, None, :]
+            if classes.size:
+                for cost, codes, table in zip(costs, self.codes, classes, strict=True):
+                    cost += table[:, codes[1]][codes[0, some]]
+            np.maximum(costs, 0.0, out=tables[:, some, :n], casting="unsafe")
+        return tables
 
 
 def _class_costs(
@@ -214,11 +231,13 @@ _Assignments = tuple[Indices, Floats]
 
 
 def _assign(
-    a: _ScaledSample, others: Sequence[_ScaledSample], assign: Callable[[_Costs], _Assignments]
+    firsts: Sequence[_ScaledSample],
+    others: Sequence[_ScaledSample],
+    assign: Callable[[_Costs], _Assignments],
 ) -> list[tuple[Indices, float] | None]:
-    """For each of the others the column of each row and the mean cost; None if single precision
-    does not resolve the costs."""
-    costs = _Costs.of(a, others)
+    """For each pair the column of each row and the mean cost; None if single precision does not
+    resolve the costs."""
+    costs = _Costs.of(firsts, others)
     columns, mean_costs = assign(costs)
     sizes = 2 * np.abs(costs.norms).mean(axis=(1, 2))  # of the terms that are added up
     resolved = (mean_costs > 0) & (mean_costs >= _RESOLVED * sizes)
@@ -232,19 +251,9 @@ def _assign(
 def _assign_by_auctions(costs: _Costs) -> _Assignments:
     from fedwad.ot._bidding import assign_nearly
 
-    largest = costs.largest
-    unit = np.where(largest > 0, largest, 1.0) / _UNITS
-    rows, cols = (costs.norms / unit[:, None, None]).astype(np.float32).transpose(1, 0, 2)
-    cost = costs.products  # filled in place: memory takes longer than arithmetic
-    cost *= (costs.crosses / -unit).astype(np.float32)[:, None, None]
-    cost += rows[:, :, None]
-    cost += cols[:, None, :]
-    if costs.classes.size:
-        extra = (costs.classes / unit[:, None, None]).astype(np.float32)
-        for one, codes, table in zip(cost, costs.codes, extra, strict=True):
-            one += table[:, codes[1]][codes[0]]
-    columns, mean_costs = assign_nearly(np.maximum(cost, 0.0, out=cost))
-    resolved = (largest > 0) & (mean_costs >= _MIN_UNITS)
+    unit = np.where(costs.largest > 0, costs.largest, 1.0) / _UNITS
+    columns, mean_costs = assign_nearly(costs.integers(unit))
+    resolved = (costs.largest > 0) & (mean_costs >= _MIN_UNITS)
     return columns, np.where(resolved, mean_costs * unit, -1.0)
 
 
@@ -252,9 +261,9 @@ def _assign_by_scipy(costs: _Costs) -> _Assignments:
     from scipy.optimize import linear_sum_assignment
 
     columns, mean_costs = [], []
-    for k, product in enumerate(costs.products):
+    for k, (x, y) in enumerate(costs.points):
         rows, cols = costs.norms[k]
-        cost = rows[:, None] + cols - costs.crosses[k] * product
+        cost = rows[:, None] + cols - costs.crosses[k] * (x @ y.T)
         if costs.classes.size:
             cost += costs.classes[k][np.ix_(*costs.codes[k])]
         reduced = cost - cost.min(axis=1)[:, None]

@@ -11,7 +11,6 @@ import numpy as np
 from fedwad.ot._classes import ClassCovariance, class_row
 from fedwad.ot._labelled import LabelledMeasure
 from fedwad.ot._measure import Floats, Indices, Measure
-from fedwad.ot._nearly import near_columns
 from fedwad.ot._plan_columns import class_columns, plan_columns, point_columns
 from fedwad.ot._solve import solve
 
@@ -45,7 +44,6 @@ class SplitRows:
     codes: Indices | None
     classes: int
     class_covariance: ClassCovariance
-    compiled: bool
 
     @classmethod
     def of(
@@ -54,15 +52,13 @@ class SplitRows:
         rows: Indices,
         codes: Indices | None = None,
         class_covariance: ClassCovariance = "diag",
-        compiled: bool = False,
     ) -> SplitRows:
         points = measure.rows(rows)
         middle = points.mean(axis=0)
         points -= middle
         classes = 0 if codes is None else int(codes.max()) + 1
         own = None if codes is None else codes[rows]
-        weights = measure.weights[rows]
-        return cls(middle, points, weights, own, classes, class_covariance, compiled)
+        return cls(middle, points, measure.weights[rows], own, classes, class_covariance)
 
     @cached_property
     def products(self) -> Floats:
@@ -142,7 +138,7 @@ class SplitRows:
         """Squared distance between two parts, by feature."""
         if not self.is_uniform:
             return plan_columns(solve(self.measure(one), self.measure(two)))
-        a, b = one.rows, two.rows[self._assigned(self._costs(one, two), one)]
+        a, b = one.rows, two.rows[optimal_columns(self._costs(one, two))]
         mass = np.full(len(a), 1 / len(a))
         found = point_columns(self.points, self.points, a, b, mass)
         if one.table is None or two.table is None or self.codes is None:
@@ -156,15 +152,10 @@ class SplitRows:
         if not self.is_uniform:
             return float(self.columns(one, two).sum())
         costs = self._costs(one, two)
-        paired = costs[np.arange(len(costs)), self._assigned(costs, one)]
+        paired = costs[np.arange(len(costs)), optimal_columns(costs)]
         norms = float(self._norms[one.rows].mean())
         found = norms + float(paired.mean())
         return found if found > _UNRESOLVED * norms else float(self.columns(one, two).sum())
-
-    def _assigned(self, costs: Floats, one: Part) -> Indices:
-        """The column of each row by `_costs`."""
-        whole = costs + self._norms[one.rows][:, None] if self.compiled else costs
-        return optimal_columns(whole, self.compiled)
 
     def _costs(self, one: Part, two: Part) -> Floats:
         """Squared distances minus the squared norm of each row of the first part, which changes no
@@ -195,17 +186,14 @@ def by_class(one: Floats, two: Floats, rows: Indices, cols: Indices) -> Floats:
     return np.asarray(np.maximum(between, 0.0)[rows].take(cols, axis=1))
 
 
-def optimal_columns(costs: Floats, compiled: bool) -> Indices:
-    """The column of each row in the optimal assignment, or nearly so by `compiled` auctions.
+def optimal_columns(costs: Floats) -> Indices:
+    """The column of each row in the optimal assignment.
 
     It carries no proof, since nothing certified rests on it. Costs that are reduced by their
     smallest entries have the same optimum and are solved in half the time.
     """
     from scipy.optimize import linear_sum_assignment
 
-    found = near_columns(costs) if compiled else None
-    if found is not None:
-        return found
     reduced = costs - costs.min(axis=1)[:, None]
     reduced -= reduced.min(axis=0)
     return np.asarray(linear_sum_assignment(reduced)[1], dtype=np.int64)

@@ -77,12 +77,14 @@ class Recipe:
     """How a server summarises: k-means cells, or those of transport to `support`.
 
     A part has as many cells as all rows have, of fewer rows each, but at most one for two rows.
+    With `compiled`, auctions and the solver for small supports are used.
     """
 
     cells: int
     covariance_type: CovarianceType
     min_cell_size: int
     support: Floats | None
+    compiled: bool
 
     def samples(
         self, parts: Sequence[tuple[SplitRows, Part]], rng: np.random.Generator
@@ -146,7 +148,7 @@ class Recipe:
         assert self.support is not None  # noqa: S101
         count = max(1, min(len(self.support), len(part.rows) // 2))
         target = Measure(self.support[:count] - split.middle)
-        rows, cols, mass = _transport(split.measure(part), target, split.compiled)
+        rows, cols, mass = _transport(split.measure(part), target, self.compiled)
         weights = np.asarray(np.bincount(cols, mass, count), dtype=np.float64)
         points = split.points[part.rows][rows]
         means = group_sums(mass[:, None] * points, cols, count) / weights[:, None]

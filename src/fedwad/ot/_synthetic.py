@@ -42,6 +42,7 @@ _MANY_POINTS, _WORTH_COMPILING = 256, 500
 _EXPONENTS = np.linspace(0.05, 1.0, 96)
 _NEAR = 1.25  # ratio of sizes that one size may stand for
 _KEPT_NUMBERS = 1 << 25  # normal numbers that are kept between sizes
+_DRAWN_TOGETHER = 16  # pairs of samples that are drawn before any is transported
 
 Pair = tuple[int, int]
 
@@ -176,30 +177,53 @@ class _Draws:
             cap, draws, pairs, _, _ = step
             totals = dict.fromkeys(pairs, 0.0)
             involved = sorted({index for pair in pairs for index in pair})
-            for draw in range(draws):
-                synthetic = in_threads(
-                    partial(self._drawn, step=step, draw=draw), involved, self._threads
-                )
-                drawn = dict(zip(involved, synthetic, strict=True))
-                for pair, power in self._transported(drawn, pairs, cap):
+            together = max(1, _DRAWN_TOGETHER // len(pairs))
+            for start in range(0, draws, together):
+                some = range(start, min(start + together, draws))
+                drawings = [(draw, index) for draw in some for index in involved]
+                samples = in_threads(partial(self._draw, step), drawings, self._threads)
+                drawn = dict(zip(drawings, samples, strict=True))
+                for pair, power in self._transported(drawn, pairs, step):
                     totals[pair] += power / draws
                     self._on_pair()
             found.setdefault(cap, {}).update(totals)
         return found
 
     def _transported(
-        self, drawn: Mapping[int, Measure], pairs: Sequence[Pair], cap: int
+        self, drawn: Mapping[Pair, Measure], pairs: Sequence[Pair], step: _Step
     ) -> Iterator[tuple[Pair, float]]:
-        """W_p^p of these pairs, nearly for p = 2."""
+        """W_p^p of these pairs in each of the draws, nearly for p = 2.
+
+        Samples are known by draw and index. Of nested ones only the largest give parts of features.
+        """
+        count = len(self._summaries)
+        measures = {draw * count + index: measure for (draw, index), measure in drawn.items()}
+        numbers = [
+            (draw * count + i, draw * count + j)
+            for draw in dict.fromkeys(draw for draw, _ in drawn)
+            for i, j in pairs
+        ]
+
+        def of_sites(pair: Pair) -> Pair:
+            return pair[0] % count, pair[1] % count
+
+        def report(pair: Pair, columns: Floats) -> None:
+            self._add_columns(step.cap, of_sites(pair), columns)
+
+        def compiled(pair: Pair) -> bool:
+            return self._is_compiled(of_sites(pair))
+
+        on_columns = None if step.nested and step.cap < CAP else report
         if self._p == 2 and next(iter(drawn.values())).dimension > 1:
-            report = partial(self._add_columns, cap)
-            return near_squares(drawn, pairs, self._threads, report, self._is_compiled)
-        return (
-            (pair, distance**self._p)
+            for pair, square in near_squares(
+                measures, numbers, self._threads, on_columns, compiled
+            ):
+                yield of_sites(pair), square
+        else:
             for pair, distance in pair_distances(
-                drawn, pairs, self._p, self._threads, partial(self._add_columns, cap)
-            )
-        )
+                measures, numbers, self._p, self._threads, on_columns
+            ):
+                yield of_sites(pair), distance**self._p
 
     def _is_compiled(self, pair: Pair) -> bool:
         """Whether compiled code is worth loading for this pair."""
@@ -208,7 +232,9 @@ class _Draws:
             or int(self.sizes[list(pair)].max()) > _MANY_POINTS
         )
 
-    def _drawn(self, index: int, step: _Step, draw: int) -> Measure:
+    def _draw(self, step: _Step, drawing: tuple[int, int]) -> Measure:
+        """A synthetic sample, by number of the draw and index of the summary."""
+        draw, index = drawing
         if index not in self._synthetic:
             summary = self._summaries[index]
             self._synthetic[index] = (
@@ -216,13 +242,15 @@ class _Draws:
                 if isinstance(summary, LabelledSummary)
                 else SyntheticSample.of(summary)
             )
-        key = [self._seed, self._keys[index], step.cap, draw]
-        normals: Normals = np.random.default_rng(key)
+        key = [self._seed, self._keys[index]]
+        normals: Normals
         if step.nested:
             if index not in self._nested:
                 numbers = len(self._summaries) * CAP * self._summaries[index].dimension
-                self._nested[index] = NestedNormals([*key[:2], CAP], numbers <= _KEPT_NUMBERS)
+                self._nested[index] = NestedNormals([*key, CAP], numbers <= _KEPT_NUMBERS)
             normals = self._nested[index].part(draw, CAP // step.cap)
+        else:
+            normals = np.random.default_rng([*key, step.cap, draw])
         size = step.cap if step.even else int(min(self.sizes[index], step.cap))
         return self._synthetic[index].draw(size, normals)
 

@@ -41,8 +41,9 @@ class NestedNormals:
 
     def part(self, number: int, of: int) -> NestedNormals:
         """The source of part `number` of so many."""
-        self._part, self._parts, self._calls = number, of, 0
-        return self
+        found = NestedNormals(self._key, self._keep)
+        found._kept, found._part, found._parts = self._kept, number, of
+        return found
 
     def standard_normal(self, size: tuple[int, int], /) -> Floats:
         """This part's rows of the next array; the k-th calls of all parts share one array."""
