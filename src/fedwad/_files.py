@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,10 +22,12 @@ class SavedResult:
 
     _format: ClassVar[str]  # "fedwad <noun> <version>", the first entry of the file
     _noun: ClassVar[str]  # the word for such a result in errors
+    _unsaved: ClassVar[tuple[str, ...]] = ()  # fields that are not saved as they are
 
     def _content(self) -> dict[str, Any]:
-        """Return plain numbers, strings and lists."""
-        raise NotImplementedError
+        """Return the fields that are saved, as plain numbers, strings and lists."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: _to_plain(getattr(self, name)) for name in names if name not in self._unsaved}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> Self:
@@ -106,6 +109,25 @@ class SavedResult:
             raise InputError(
                 f"{path} is damaged: parts of the saved {cls._noun} are missing or were changed."
             ) from None
+
+
+def _to_plain(value: Any) -> Any:
+    """Return what JSON can hold of the value of a field; NaN in arrays becomes None."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, tuple):
+        return [_to_plain(one) for one in value]
+    return _without_nan(value.tolist()) if hasattr(value, "tolist") else value
+
+
+def _without_nan(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_without_nan(one) for one in values]
+    return values if values == values else None
 
 
 def to_toml(content: Mapping[str, Any]) -> str:

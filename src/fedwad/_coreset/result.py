@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -120,20 +120,6 @@ class CoresetResult(SavedResult):
         return data_frame(
             self.points, columns=None if self.features is None else list(self.features)
         )
-
-    def _content(self) -> dict[str, Any]:
-        names = (*_NUMBERS, "method", "converged", "seed", "min_cell_size")
-        content: dict[str, Any] = {name: getattr(self, name) for name in names}
-        content |= {"points": self.points.tolist(), "weights": self.weights.tolist()}
-        content |= {
-            "options": dict(self.options),
-            "sites": list(self.sites),
-            "failed": dict(self.failed),
-            "traffic": asdict(self.traffic),
-        }
-        content["features"] = None if self.features is None else list(self.features)
-        content["history"] = [asdict(record) for record in self.history]
-        return content
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> CoresetResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedwad._blas import single_threaded_blas
@@ -87,13 +87,6 @@ class PermutationTestResult(SavedResult):
 
     def _html_rows(self) -> dict[str, str]:
         return {"p-value": f"{self.pvalue:.3g}", "smallest possible": f"{self.smallest:.2g}"}
-
-    def _content(self) -> dict[str, Any]:
-        content = {name: getattr(self, name) for name in ("pvalue", "statistic", "smallest")}
-        content |= {"rows": self.rows, "seed": self.seed, "ranks": dict(self.ranks)}
-        content |= {"sites": list(self.sites), "blocks": list(self.blocks)}
-        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
-        return content | {"traffic": asdict(self.traffic)}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> PermutationTestResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedwad._checks import check_saved
@@ -71,6 +71,7 @@ class DistanceResult(SavedResult):
 
     _format: ClassVar[str] = "fedwad distance 2"
     _noun: ClassVar[str] = "distance"
+    _unsaved: ClassVar[tuple[str, ...]] = ("support",)
 
     value: float
     lower: float
@@ -150,35 +151,10 @@ class DistanceResult(SavedResult):
         return found | {f"{sure} bounds": f"{self.lower:.4g} to {self.upper:.4g}"}
 
     def _content(self) -> dict[str, Any]:
-        names = (
-            "value",
-            "lower",
-            "upper",
-            "fedwad",
-            "method",
-            "p",
-            "seed",
-            "min_cell_size",
-            "class_covariance",
-            "privacy",
-            "noise",
-            "population",
-        )
-        content: dict[str, Any] = {name: getattr(self, name) for name in names}
-        content["options"], content["sites"] = dict(self.options), list(self.sites)
-        content["rows"] = list(self.rows)
-        content["covariance_types"] = list(self.covariance_types)
-        interval = self.population_interval
-        content["population_interval"] = None if interval is None else list(interval)
-        content["traffic"] = asdict(self.traffic)
-        content["history"] = [asdict(record) for record in self.history]
-        content["evidence"] = None if self.evidence is None else self.evidence.to_dict()
-        if self.support is not None:
-            content["support"] = {
-                "points": self.support.points.tolist(),
-                "weights": self.support.weights.tolist(),
-            }
-        return content
+        if self.support is None:
+            return super()._content()
+        points, weights = self.support.points.tolist(), self.support.weights.tolist()
+        return super()._content() | {"support": {"points": points, "weights": weights}}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> DistanceResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -72,6 +72,7 @@ class EmbeddingResult(SavedResult):
 
     _format: ClassVar[str] = "fedwad embedding 1"
     _noun: ClassVar[str] = "embedding"
+    _unsaved: ClassVar[tuple[str, ...]] = ("replies", "features", "schema")
 
     sites: tuple[str, ...]
     embedding: Floats
@@ -242,23 +243,6 @@ class EmbeddingResult(SavedResult):
         squares = (self.embedding**2).sum(axis=0)
         total = float(squares.sum())
         return self.explained * float(squares[:2].sum()) / total if total else 1.0
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "sites": list(self.sites),
-            "embedding": self.embedding.tolist(),
-            "explained": self.explained,
-            "noise": self.noise.tolist(),
-            "rows": list(self.rows),
-            "options": dict(self.options),
-            "seed": self.seed,
-            "class_covariance": self.class_covariance,
-            "covariance_types": list(self.covariance_types),
-            "min_cell_size": self.min_cell_size,
-            "history": [asdict(record) for record in self.history],
-            "traffic": asdict(self.traffic),
-            "failed": dict(self.failed),
-        }
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> EmbeddingResult:

@@ -15,14 +15,13 @@ from fedwad._html import data_frame, html_matrix, html_table
 from fedwad._matrix.clustered import ClusteredMatrix
 from fedwad._matrix.explained import ExplainedMatrix
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, require_health
-from fedwad._matrix.newcomers import add_site
+from fedwad._matrix.newcomers import add_site, kept_to_dict
 from fedwad._matrix.placement import Placement, place
 from fedwad._matrix.saved import (
     TABLES,
     MatrixRound,
     TableName,
     check_matrix,
-    matrix_content,
     read_fields,
 )
 from fedwad._matrix.significance import distances_for_clusters
@@ -88,6 +87,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
 
     _format: ClassVar[str] = "fedwad matrix 2"
     _noun: ClassVar[str] = "matrix"
+    _unsaved: ClassVar[tuple[str, ...]] = ("kept",)
 
     sites: tuple[str, ...]
     value: Floats
@@ -219,7 +219,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
         return {"heterogeneity": text, "odd one out": odd}
 
     def _content(self) -> dict[str, Any]:
-        return matrix_content(self)
+        return super()._content() | {"kept": kept_to_dict(self.kept)}
 
     @classmethod
     def _from_content(cls, content: Mapping[str, Any]) -> MatrixResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -10,14 +10,14 @@ import numpy as np
 from fedwad._checks import check_saved
 from fedwad._explain.evidence import Evidence
 from fedwad._matrix.health import Health
-from fedwad._matrix.newcomers import kept_from_dict, kept_to_dict
+from fedwad._matrix.newcomers import kept_from_dict
 from fedwad.federation import Traffic
 from fedwad.ot import Floats
 
 if TYPE_CHECKING:
     from fedwad._matrix.result import MatrixResult
 
-__all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "matrix_content", "read_fields"]
+__all__ = ["TABLES", "MatrixRound", "TableName", "check_matrix", "read_fields"]
 
 TableName = Literal["value", "lower", "upper", "fedwad", "noise", "population", "pvalue"]
 #: The tables of a matrix; the last three were added later and may be missing from a saved one.
@@ -31,30 +31,6 @@ class MatrixRound:
     number: int
     seconds: float
     shift: float
-
-
-def matrix_content(result: MatrixResult) -> dict[str, Any]:
-    """Return everything that a matrix is saved with, as JSON can hold it."""
-    names = ("method", "seed", "class_covariance", "p", "min_cell_size", "privacy")
-    content: dict[str, Any] = {name: getattr(result, name) for name in names}
-    content |= {
-        "options": dict(result.options),
-        "sites": list(result.sites),
-        "rows": list(result.rows),
-        "covariance_types": list(result.covariance_types),
-        "failed": dict(result.failed),
-    }
-    for name in TABLES:
-        table = getattr(result, name)
-        content[name] = None if table is None else _to_lists(table)
-    interval = result.population_interval
-    content["population_interval"] = None if interval is None else list(map(_to_lists, interval))
-    content["health"] = None if result.health is None else result.health.to_dict()
-    content["evidence"] = None if result.evidence is None else result.evidence.to_dict()
-    content["kept"] = kept_to_dict(result.kept)
-    content["traffic"] = asdict(result.traffic)
-    content["history"] = [asdict(record) for record in result.history]
-    return content
 
 
 def read_fields(content: dict[str, Any]) -> dict[str, Any]:
@@ -101,11 +77,6 @@ def _tables(result: MatrixResult) -> list[Floats]:
     tables = [result.value, result.lower, result.upper, *(result.population_interval or ())]
     rest = [getattr(result, name) for name in TABLES[3:]]
     return tables + [table for table in rest if table is not None]
-
-
-def _to_lists(table: Floats) -> list[list[float | None]]:
-    """Return rows of numbers, with None for what is unknown."""
-    return [[None if value != value else value for value in row] for row in table.tolist()]
 
 
 def _interval(ends: list[Any]) -> tuple[Floats, Floats]:
