@@ -10,11 +10,20 @@ import pytest
 from fedwad.ot import Measure, summarise, wasserstein
 from fedwad.ot._calibration import Calibration, calibrate
 from fedwad.ot._moment_parts import Site, moment_parts
-from fedwad.ot._population import calibrated_square, calibrated_value, noise, populations
+from fedwad.ot._population import calibrated_squares, noise_squares, populations
 
 
 def site(rows):
     return Site(len(rows), rows.mean(axis=0), np.cov(rows.T, bias=True), calibrate(Measure(rows)))
+
+
+def noise(a, b, rows_a, rows_b):
+    return np.sqrt(noise_squares([a, b], [rows_a, rows_b])[0, 1])
+
+
+def calibrated_value(value, a, b, rows_a, rows_b):
+    squares = np.array([[0.0, value**2], [value**2, 0.0]])
+    return np.sqrt(calibrated_squares(squares, [a, b], [rows_a, rows_b])[0, 1])
 
 
 def exact(parts):
@@ -150,7 +159,7 @@ def test_constant_sites_and_estimates_of_zero():
     found = populations(np.zeros((2, 2)), sites)
     assert not found.population.any()
     assert not found.upper.any()
-    assert calibrated_square(np.zeros((2, 2)), [s.calibration for s in sites], [30, 30])[0, 1] == 0
+    assert calibrated_squares(np.zeros((2, 2)), [s.calibration for s in sites], [30, 30])[0, 1] == 0
 
 
 def test_the_estimate_of_a_summary_becomes_the_exact_distance():

@@ -17,10 +17,10 @@ from fedwad.ot._summary import Summary, reduce_covariance
 __all__ = ["bures", "lower_bound", "lower_bounds", "rounding", "upper_bound", "upper_bounds"]
 
 _EPSILON = float(np.finfo(np.float64).eps)  # the spacing of floats at one
-# Up to this work each pair is bounded by itself. Work is pairs times features for diagonals, and
-# pairs times their cube for matrices.
-_WORK = {1: 1e5, 2: 5e9}
-_ENTRIES = 1 << 20  # of matrices at a time
+# Up to this work each pair is bounded by itself, by number of axes of the covariances: pairs times
+# features for diagonals, pairs times their cube for matrices.
+_PAIRWISE_WORK = {1: 1e5, 2: 5e9}
+_BLOCK_ENTRIES = 1 << 20  # numbers in the matrices of one step
 
 
 AnySummary = Summary | LabelledSummary
@@ -50,12 +50,11 @@ def lower_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
 def lower_bounds(summaries: Sequence[AnySummary], p: float = 2.0, n_jobs: int = 1) -> Floats:
     """Lower bounds for all pairs, (N, N).
 
-    For many pairs or features they are computed along shared directions, which is cheaper.
-
-    Along each direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2
-    with the standard deviations s, s' along q, and the squares add up over the basis. The
-    directions are the principal axes of all data together. If these are the principal axes of
-    both sites, the bound is Gelbrich's; otherwise it is a little lower.
+    For many pairs or features they are computed along directions that all pairs share. Along each
+    direction q of an orthonormal basis W_2^2 is at least (q.m - q.m')^2 + (s - s')^2 with the
+    standard deviations s, s' along q, and the squares add up over the basis. The directions are the
+    principal axes of all data together. If these are the principal axes of both sites, the bound is
+    Gelbrich's; otherwise it is a little lower.
     """
     plain = [s.merged if isinstance(s, LabelledSummary) else s for s in summaries]
     pairs = [(i, j) for i in range(len(summaries)) for j in range(i)]
@@ -69,11 +68,11 @@ def _add_tables(
 ) -> None:
     """Add the exact distances between class tables to the bounds of pairs with labels."""
     tables = {i: s.table for i, s in enumerate(summaries) if isinstance(s, LabelledSummary)}
-    rounding_errors = {i: _rounding_error_of(summaries[i]) for i in tables}
-    both = [(i, j) for i, j in pairs if i in tables and j in tables]
-    for (i, j), distance in pair_distances(tables, both, 2.0, n_jobs):
-        table = max(0.0, distance - rounding_errors[i] - rounding_errors[j])
-        bounds[i, j] = bounds[j, i] = math.hypot(bounds[i, j], table)
+    errors = {i: _rounding_error(summaries[i]) for i in tables}
+    with_labels = [(i, j) for i, j in pairs if i in tables and j in tables]
+    for (i, j), distance in pair_distances(tables, with_labels, 2.0, n_jobs):
+        between = max(0.0, distance - errors[i] - errors[j])
+        bounds[i, j] = bounds[j, i] = math.hypot(bounds[i, j], between)
 
 
 def _feature_bounds(
@@ -82,7 +81,7 @@ def _feature_bounds(
     """Lower bounds without labels: pair by pair or, if that is much work, along directions."""
     dimension, least = summaries[0].dimension, min(s.within.ndim for s in summaries)
     work = len(pairs) * (dimension**3 if least == 2 else dimension)
-    if p >= 2 and least > 0 and work > _WORK[least]:
+    if p >= 2 and least > 0 and work > _PAIRWISE_WORK[least]:
         bounds = _along_shared_directions(summaries, least)
         np.fill_diagonal(bounds, 0.0)
         return bounds
@@ -97,7 +96,7 @@ def _feature_bounds(
 def _row_by_row(summaries: Sequence[Summary], p: float) -> Floats:
     """`lower_bound` of all pairs of summaries with covariances of one type, a row at a time."""
     means = np.array([s.mean for s in summaries])
-    errors = np.array([_rounding_error(s.means) for s in summaries])
+    errors = np.array([_rounding_of_points(s.means) for s in summaries])
     totals = np.array([s.total_covariance() for s in summaries])
     roots = np.array([_root(total) for total in totals]) if totals.ndim == 3 else None
     bounds = np.zeros((len(summaries), len(summaries)))
@@ -105,18 +104,18 @@ def _row_by_row(summaries: Sequence[Summary], p: float) -> Floats:
         shifts = np.linalg.norm(means[:i] - means[i], axis=1)
         row = np.maximum(shifts - errors[:i] - errors[i], 0.0)
         if p >= 2:
-            spreads = _spread_distances(totals, roots, i, summaries[0].dimension)
-            row = np.hypot(row, np.sqrt(spreads))
+            squares = _covariance_distances(totals, roots, i, summaries[0].dimension)
+            row = np.hypot(row, np.sqrt(squares))
         bounds[i, :i] = bounds[:i, i] = row
     return bounds
 
 
-def _spread_distances(totals: Floats, roots: Floats | None, i: int, dimension: int) -> Floats:
+def _covariance_distances(totals: Floats, roots: Floats | None, i: int, dimension: int) -> Floats:
     """`_covariance_distance` of covariance i and all before it."""
     if roots is None:
         return _variance_distances(totals[:i], totals[i], dimension)
     traces = np.trace(totals[:i], axis1=1, axis2=2) + np.trace(totals[i])
-    step = max(1, _ENTRIES // dimension**2)
+    step = max(1, _BLOCK_ENTRIES // dimension**2)
     fidelity = np.concatenate(
         [
             np.linalg.svd(roots[i] @ roots[start : min(i, start + step)], compute_uv=False)
@@ -145,26 +144,22 @@ def _along_shared_directions(summaries: Sequence[Summary], least: int) -> Floats
     vectors = np.hstack([means - means.mean(axis=0), np.sqrt(np.maximum(variances, 0.0))])
     # An error e of a variance changes its root by at most sqrt(e). A product of d terms has d
     # rounding errors.
-    off = np.sqrt(
-        roundings * _EPSILON * (variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0)
-    )
-    off = off + roundings * _EPSILON * np.sqrt(variances.sum(axis=1))
-    rounding_error = off + np.array([_rounding_error(s.means) for s in summaries])
-    return np.asarray(
-        np.maximum(cdist(vectors, vectors) - rounding_error[:, None] - rounding_error[None, :], 0.0)
-    )
+    product_errors = variances.shape[1] * variances.max(axis=1) if least == 2 else 0.0
+    errors = np.sqrt(roundings * _EPSILON * product_errors)
+    errors = errors + roundings * _EPSILON * np.sqrt(variances.sum(axis=1))
+    errors = errors + np.array([_rounding_of_points(s.means) for s in summaries])
+    return np.asarray(np.maximum(cdist(vectors, vectors) - errors[:, None] - errors, 0.0))
 
 
 def upper_bound(a: AnySummary, b: AnySummary, p: float = 2.0) -> float:
-    """A certified upper bound on W_p: couple the cell means optimally, and independently inside
-    cells.
+    """A certified upper bound on W_p: the cost of coupling cell means optimally, and samples
+    independently inside cells.
 
-    For p = 2 the cost of that coupling is W_2^2(means, means') + tr C + tr C'.
-    For other p: W_p <= W_p(data, means) + W_p(means, means') + W_p(means', data').
+    For p = 2 that is the root of W_2^2(means, means') + tr C + tr C'. For other p the bound is
+    W_p(data, means) + W_p(means, means') + W_p(means', data').
     """
-    return _upper(
-        solve(a.cells, b.cells, p).distance + rounding(a, b), a.within_std, b.within_std, p
-    )
+    between = solve(a.cells, b.cells, p).distance + rounding(a, b)
+    return _upper(between, a.within_std, b.within_std, p)
 
 
 def _upper(between: float, within_std: float, other: float, p: float) -> float:
@@ -181,11 +176,11 @@ def upper_bounds(
     """Upper bounds for all pairs, (N, N), with a zero diagonal; `on_pair` is called after each."""
     bounds = np.zeros((len(summaries), len(summaries)))
     cells = {index: summary.cells for index, summary in enumerate(summaries)}
-    rounding_errors = [_rounding_error_of(summary) for summary in summaries]
+    errors = [_rounding_error(summary) for summary in summaries]
     within_stds = [summary.within_std for summary in summaries]
     pairs = [(i, j) for i in cells for j in range(i + 1, len(summaries))]
     for (i, j), distance in pair_distances(cells, pairs, p, n_jobs):
-        between = distance + rounding_errors[i] + rounding_errors[j]
+        between = distance + errors[i] + errors[j]
         bounds[i, j] = bounds[j, i] = _upper(between, within_stds[i], within_stds[j], p)
         if on_pair is not None:
             on_pair()
@@ -194,18 +189,16 @@ def upper_bounds(
 
 def rounding(a: AnySummary, b: AnySummary) -> float:
     """The largest error of a distance between the two summaries' means due to rounding of means."""
-    return _rounding_error_of(a) + _rounding_error_of(b)
+    return _rounding_error(a) + _rounding_error(b)
 
 
-def _rounding_error_of(summary: AnySummary) -> float:
-    return (
-        _rounding_error(summary.means)
-        if isinstance(summary, Summary)
-        else summary.rounding_error + _rounding_error(summary.cells.points)
-    )
+def _rounding_error(summary: AnySummary) -> float:
+    if isinstance(summary, Summary):
+        return _rounding_of_points(summary.means)
+    return summary.rounding_error + _rounding_of_points(summary.cells.points)
 
 
-def _rounding_error(points: Floats) -> float:
+def _rounding_of_points(points: Floats) -> float:
     return 8 * _EPSILON * float(np.linalg.norm(np.abs(points).max(axis=0)))
 
 

@@ -58,7 +58,7 @@ class Calibration:
         points and of half as many.
     error_decay : float
         By how much an estimated square must exceed that of one population for the estimator's error
-        to fall to 1 / e, see `calibrated_square`.
+        to fall to 1 / e, see `calibrated_squares`.
     scale_noise : float
         Squared distance between the standard deviations of two halves, summed over features.
     spread_noise : float

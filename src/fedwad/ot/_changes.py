@@ -20,10 +20,10 @@ __all__ = [
 ]
 
 _LEVEL = 0.05  # of all tests together
-_INFINITE = 38.0  # scores beyond have p-values that vanish
+_MAX_SCORE = 38.0  # larger scores have p-values that vanish
 _SHARPNESS = 4.0  # power of the ratio of critical score to score, in `retained_share`
-_NEAR_ONE = 1 - 1e-6  # correlations are cut off here, since Fisher's transformation diverges
-_MEDIAN = 0.4549  # of a squared standard normal
+_MAX_CORRELATION = 1 - 1e-6  # Fisher's transformation diverges at 1
+_MEDIAN_SQUARE = 0.4549  # of a standard normal number
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +62,9 @@ def changes(a: ColumnMoments, b: ColumnMoments) -> Changes:
     """
     gap = a.mean - b.mean
     location_error = a.mean_error + b.mean_error
-    freedom = _freedom(a.mean_error, b.mean_error, a.count, b.count)
+    freedom = _degrees_of_freedom(a.mean_error, b.mean_error, a.count, b.count)
     if a.std is None or b.std is None:
-        nothing = np.zeros_like(gap)
-        scale = scale_error = scale_typical = scale_score = nothing
+        scale = scale_error = scale_typical = scale_score = np.zeros_like(gap)
     else:
         scale = (a.std - b.std) ** 2
         scale_error = a.std_error + b.std_error
@@ -82,7 +81,7 @@ def changes(a: ColumnMoments, b: ColumnMoments) -> Changes:
     )
 
 
-def _freedom(first: Floats, second: Floats, count: float, other: float) -> Floats:
+def _degrees_of_freedom(first: Floats, second: Floats, count: float, other: float) -> Floats:
     """Welch and Satterthwaite's degrees of freedom."""
     total = (first + second) ** 2
     parts = first**2 / (count - 1) + second**2 / (other - 1)
@@ -91,15 +90,15 @@ def _freedom(first: Floats, second: Floats, count: float, other: float) -> Float
 
 
 def _score(gap: Floats, error: Floats, freedom: Floats) -> Floats:
-    """The standard normal score with the p-value of gap / error under Student's distribution."""
+    """The standard normal score with the p-value of gap / sqrt(error) under Student's t."""
     from scipy.special import ndtri, stdtr
 
     known = error > 0
     ratio = np.abs(gap) / np.sqrt(np.where(known, error, 1.0))
     tail = stdtr(freedom, -ratio)
-    score = np.where(tail > 0, -ndtri(np.maximum(tail, 1e-300)), _INFINITE)
-    unequal = np.where(np.abs(gap) > 0, _INFINITE, 0.0)
-    return np.asarray(np.where(known, np.clip(score, 0.0, _INFINITE), unequal))
+    score = np.where(tail > 0, -ndtri(np.maximum(tail, 1e-300)), _MAX_SCORE)
+    unequal = np.where(np.abs(gap) > 0, _MAX_SCORE, 0.0)
+    return np.asarray(np.where(known, np.clip(score, 0.0, _MAX_SCORE), unequal))
 
 
 def critical_score(scores: Floats, level: float = _LEVEL) -> float:
@@ -162,20 +161,20 @@ def changed_correlations(
     first, second : covariances (d, d) at both sites
     counts : numbers of rows
     groups : integers (d,); pairs inside a group, such as levels of one category, are left out
-    heaviness : how much larger errors of spreads are than those of normal distributions
-    most : how many pairs
+    heaviness : squared errors of spreads, over those of normal distributions
+    most : largest number of pairs in the result
     """
-    r, s = _correlations(first), _correlations(second)
     rows, cols = np.triu_indices(len(first), 1)
-    keep = (groups[rows] != groups[cols]) & np.isfinite(r[rows, cols]) & np.isfinite(s[rows, cols])
+    here, there = (_correlations(covariance)[rows, cols] for covariance in (first, second))
+    keep = (groups[rows] != groups[cols]) & np.isfinite(here) & np.isfinite(there)
     rows, cols = rows[keep], cols[keep]
     if not len(rows) or min(counts) < 5:
         return ()
     error = np.sqrt(sum(1 / (count - 3) for count in counts))
-    here, there = (np.clip(x[rows, cols], -_NEAR_ONE, _NEAR_ONE) for x in (r, s))
+    here, there = (np.clip(r[keep], -_MAX_CORRELATION, _MAX_CORRELATION) for r in (here, there))
     scores = np.abs(np.arctanh(here) - np.arctanh(there)) / error
-    inflation = max(1.0, heaviness, float(np.median(scores**2)) / _MEDIAN)
-    scores = np.minimum(scores / np.sqrt(inflation), _INFINITE)
+    inflation = max(1.0, heaviness, float(np.median(scores**2)) / _MEDIAN_SQUARE)
+    scores = np.minimum(scores / np.sqrt(inflation), _MAX_SCORE)
     critical = critical_score(scores)
     order = np.argsort(-scores, kind="stable")[:most]
     return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from fedwad.ot._summary import Summary, feature_variances
 
 __all__ = ["ColumnMoments", "block_moments", "column_moments"]
 
-_HEAVIEST = 25.0  # factor of a squared standard error that heavy tails can add
+_MAX_HEAVINESS = 25.0  # largest factor by which heavy tails increase squared standard errors
 _UNEQUAL = 1.5  # power of the mean factor, since some features have heavier tails than others
 
 
@@ -66,10 +65,10 @@ class ColumnMoments:
 def column_moments(
     summary: Summary | LabelledSummary, calibration: Calibration | None = None
 ) -> ColumnMoments:
-    """Moments of all features from a summary, and their noise from what a site measured on splits.
+    """Moments of all features from a summary, and their noise from the site's calibration.
 
     The standard error of a standard deviation needs the fourth moment, which comes from the cells;
-    heavier tails show in the calibration.
+    heavier tails increase the errors that a site measures for its calibration.
     """
     plain = summary.merged if isinstance(summary, LabelledSummary) else summary
     count, mean = float(max(plain.count, 2)), plain.mean
@@ -94,17 +93,15 @@ def column_moments(
 
 
 def block_moments(blocks: Blocks) -> ColumnMoments:
-    """Moments of all features from what a site sends for a permutation test."""
+    """Moments of all features from the block means that a site sends for a permutation test."""
     rows = blocks.rows * 2 ** np.repeat(np.arange(len(blocks.counts)), blocks.counts)
     count = float(max(rows.sum(), 2))
-    powers = rows @ blocks.means / rows.sum()
-    names, sizes = zip(*blocks.segments, strict=True)
-    ends = dict(zip(names, accumulate(sizes), strict=True))  # of the columns of each segment
+    means = rows @ blocks.means / rows.sum()
     d = len(blocks.centre)
-    variances = np.where(powers[d : 2 * d] > 0, blocks.scale, 0.0) ** 2
+    variances = np.where(means[d : 2 * d] > 0, blocks.scale, 0.0) ** 2
     kurtosis = np.full(d, 3.0)
-    if "fourth" in ends:
-        kurtosis = np.maximum(powers[ends["fourth"] - d : ends["fourth"]], 1.0)
+    if ("fourth", d) in blocks.segments:  # after three segments of d powers each
+        kurtosis = np.maximum(means[3 * d : 4 * d], 1.0)
     return ColumnMoments(
         count=count,
         mean=blocks.centre,
@@ -129,4 +126,4 @@ def _heaviness(calibration: Calibration, std_error: Floats, count: float) -> flo
     expected = 2 * float(std_error.sum()) * count / calibration.size
     if not expected > 0:
         return 1.0
-    return float(np.clip(calibration.scale_noise / expected, 1.0, _HEAVIEST))
+    return float(np.clip(calibration.scale_noise / expected, 1.0, _MAX_HEAVINESS))

@@ -11,15 +11,15 @@ from fedwad.ot._calibration import Calibration
 from fedwad.ot._measure import Floats
 from fedwad.ot._self_distance import SelfDistance
 
-_MIN_RELIABILITY = 0.4  # smaller reliabilities are too inexact to divide by
-_ENTRIES = 1 << 20  # numbers in the covariances that are held in memory at a time
-
 __all__ = ["MomentParts", "Site", "moment_parts"]
+
+_MIN_RELIABILITY = 0.4  # smaller reliabilities are too inexact to divide by
+_BLOCK_ENTRIES = 1 << 20  # numbers in the covariances that are held in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What a server knows of a site besides its cells, for estimates between populations.
+    """Moments and measured noise of a site, for estimates between populations.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Site:
     class_stds : array (k,) or None
         Standard deviations of the class statistics: a dataset distance compares the mean and the
         spread of each row's class besides its features.
-    own : SelfDistance or None
+    self_distance : SelfDistance or None
         Squared distance between two synthetic samples of the site's summary; None where a server
         does not need it.
     """
@@ -46,7 +46,7 @@ class Site:
     calibration: Calibration
     weight_noise: float = 0.0
     class_stds: Floats | None = None
-    own: SelfDistance | None = None
+    self_distance: SelfDistance | None = None
 
     @property
     def variances(self) -> Floats:
@@ -96,7 +96,7 @@ def moment_parts(sites: Sequence[Site]) -> MomentParts:
     )
     count = len(sites)
     shift, scale, shift_variance, null_variance = (np.zeros((count, count)) for _ in range(4))
-    step = max(1, _ENTRIES // mean_covariances[0].size)
+    step = max(1, _BLOCK_ENTRIES // mean_covariances[0].size)
     for i in range(count):
         for start in range(0, i, step):
             others = slice(start, min(i, start + step))

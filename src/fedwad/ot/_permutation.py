@@ -18,11 +18,11 @@ from fedwad.ot._measure import Floats
 __all__ = ["PermutationTest", "holm", "pairwise_pvalues", "permutation_test"]
 
 # A labelling assigns each block to a site.
-_MAX_ENUMERATED = 5000  # up to so many labellings of two sites, all are tried
+_MAX_ENUMERATED = 5000  # labellings of two sites, up to which all are tried
 _CHUNK = 512  # labellings at a time
-_MAX_CACHED = 20_000  # up to so many labellings of two sites are kept for the next pair
+_MAX_CACHED = 20_000  # labellings of two sites, up to which they are kept for the next pair
 _MIN_BLOCKS = 20  # that each site keeps when blocks are merged
-#: Statistics and their weights, by which ranks are divided before the smallest is taken.
+#: Weights of the statistics, by which ranks are divided before the smallest is taken.
 _WEIGHTS = {
     "sum of mean": 6.0,
     "largest mean": 6.0,
@@ -97,18 +97,20 @@ def permutation_test(
     counts = [len(part) for part in parts]
     labellings = _labellings(counts, permutations, seed)
     # In all arrays of statistics, the first entry is that of the true labelling.
-    statistics = _statistics(np.concatenate(parts), counts, labellings, sites[0].segments)
+    statistics = _compute_statistics(np.concatenate(parts), counts, labellings, sites[0].segments)
     ranks = _ranks(np.column_stack(list(statistics.values())))
     combined = (ranks / np.array([_WEIGHTS[name] for name in statistics])).min(axis=1)
     pvalue = float((combined <= combined[0]).mean())
-    smallest = max(_equivalent_labellings(counts) / _all_labellings(counts), 1 / len(combined))
+    # Labellings with the same statistics: two sites with equally many blocks can be swapped.
+    equivalent = 2 if len(counts) == 2 and counts[0] == counts[1] else 1
+    smallest = max(equivalent / _count_labellings(counts), 1 / len(combined))
     true_ranks = dict(zip(statistics, (float(rank) for rank in ranks[0]), strict=True))
     return PermutationTest(
         pvalue, 1 - float(combined[0]), true_ranks, float(smallest), rows, tuple(counts)
     )
 
 
-def _all_labellings(counts: Sequence[int]) -> float:
+def _count_labellings(counts: Sequence[int]) -> float:
     """Number of ways to assign blocks to sites: a multinomial coefficient."""
     unassigned, ways = sum(counts), 1.0
     for count in counts:
@@ -117,14 +119,9 @@ def _all_labellings(counts: Sequence[int]) -> float:
     return ways
 
 
-def _equivalent_labellings(counts: Sequence[int]) -> float:
-    """How many labellings give the same statistics: two sites of equal size can be swapped."""
-    return 2.0 if len(counts) == 2 and counts[0] == counts[1] else 1.0
-
-
 def _labellings(counts: Sequence[int], permutations: int, seed: int) -> Iterator[NDArray[np.int16]]:
     """Arrays (labellings, blocks) with the site of each block; the true labelling comes first."""
-    few = _all_labellings(counts) <= _MAX_ENUMERATED or permutations <= _MAX_CACHED
+    few = _count_labellings(counts) <= _MAX_ENUMERATED or permutations <= _MAX_CACHED
     if len(counts) == 2 and few:  # cached, since pairs of a matrix often have equally many blocks
         return iter(_labellings_of_two(counts[0], counts[1], permutations, seed))
     return _random_labellings(counts, permutations, seed)
@@ -144,7 +141,7 @@ def _random_labellings(
 def _labellings_of_two(
     first: int, second: int, permutations: int, seed: int
 ) -> tuple[NDArray[np.int16], ...]:
-    if _all_labellings((first, second)) > _MAX_ENUMERATED:
+    if _count_labellings((first, second)) > _MAX_ENUMERATED:
         return tuple(_random_labellings((first, second), permutations, seed))
     of_first = np.array(list(combinations(range(first + second), first)))
     labels = np.ones((len(of_first), first + second), dtype=np.int16)
@@ -152,7 +149,7 @@ def _labellings_of_two(
     return (labels,)
 
 
-def _statistics(
+def _compute_statistics(
     values: Floats,
     counts: Sequence[int],
     labellings: Iterator[NDArray[np.int16]],

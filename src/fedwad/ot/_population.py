@@ -21,7 +21,7 @@ from fedwad.ot._measure import Floats
 from fedwad.ot._moment_parts import Site, moment_parts
 from fedwad.ot._self_distance import NullEstimate, SelfDistance
 
-__all__ = ["Populations", "Site", "calibrated_square", "calibrated_value", "noise", "populations"]
+__all__ = ["Populations", "Site", "calibrated_squares", "noise_squares", "populations"]
 
 _Z = 1.959964  # 97.5% quantile of the normal distribution
 #: Part of the estimator's correction that counts as one standard deviation of its error.
@@ -57,31 +57,11 @@ class Populations:
     std: Floats
 
 
-def noise(a: Calibration, b: Calibration, count_a: float, count_b: float) -> float:
-    """Distance that samples of these sizes have when both come from one population.
-
-    Examples
-    --------
-    >>> c = Calibration(100, 4.0, 8.0, 0.1, 4, 200, 2.0, 4.0, 2.0)
-    >>> noise(c, c, 100, 100), noise(c, c, 200, 200) ** 2
-    (2.0, 2.0000000000000004)
-    """
-    return float(np.sqrt(_null([a, b], [count_a, count_b], Calibration.noise_at)[0, 1]))
-
-
-def calibrated_value(
-    value: float, a: Calibration, b: Calibration, count_a: float, count_b: float
-) -> float:
-    """An estimated distance between two samples without the error that both clients measured."""
-    squares = np.array([[0.0, value**2], [value**2, 0.0]])
-    return float(np.sqrt(calibrated_square(squares, [a, b], [count_a, count_b])[0, 1]))
-
-
-def calibrated_square(
+def calibrated_squares(
     squares: Floats,
     calibrations: Sequence[Calibration],
     counts: Sequence[float],
-    own: Sequence[SelfDistance | None] | None = None,
+    self_distances: Sequence[SelfDistance | None] | None = None,
 ) -> Floats:
     """Estimated squared distances T without the error of the estimator, for all pairs, (N, N).
 
@@ -91,13 +71,13 @@ def calibrated_square(
     few rows. Too low a T0 does more harm than too high a one, so a slightly higher T0 is taken in
     the exponent.
     """
-    own = own or [None] * len(calibrations)
-    curves = [NullEstimate(c, distance) for c, distance in zip(calibrations, own, strict=True)]
-    exact = _null(calibrations, counts, Calibration.noise_at)
-    estimated = _geometric(calibrations, counts, [curve.at for curve in curves])
+    self_distances = self_distances or [None] * len(calibrations)
+    curves = [NullEstimate(c, own) for c, own in zip(calibrations, self_distances, strict=True)]
+    exact = noise_squares(calibrations, counts)
+    estimated = _geometric_means(calibrations, counts, [curve.at for curve in curves])
     known = (estimated > 0) & (squares > 0)
     kappa = np.where(known, exact / np.where(known, estimated, 1.0), 1.0)
-    near = np.minimum(squares, _geometric(calibrations, counts, [c.at_most for c in curves]))
+    near = np.minimum(squares, _geometric_means(calibrations, counts, [c.at_most for c in curves]))
     roots = np.sqrt([c.error_decay for c in calibrations])
     # Estimates that are too low are corrected less the further they are, but stay in order.
     decay = np.maximum(np.outer(roots, roots), np.maximum(exact - estimated, 0.0))
@@ -120,13 +100,13 @@ def populations(
         cells. The variance due to means and spreads is used where it is larger.
     """
     calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
-    value2 = calibrated_square(squares, calibrations, counts, [s.own for s in sites])
-    null = _null(calibrations, counts, Calibration.noise_at)
+    value2 = calibrated_squares(squares, calibrations, counts, [s.self_distance for s in sites])
+    null = noise_squares(calibrations, counts)
     parts = moment_parts(sites)
-    noise2 = np.maximum(null * _overlap(calibrations) - parts.mean_noise, 0.0)
+    noise2 = np.maximum(null * _noise_overlap(calibrations) - parts.mean_noise, 0.0)
     rest = value2 - parts.shift - parts.scale - noise2 + parts.scale_noise
-    error = _error_of_rest(squares, value2, sites)
-    # What is left beyond means and spreads is shrunk by its error.
+    error = _error_of_rest(squares, value2, null, calibrations, counts)
+    # What remains besides means and spreads is shrunk by its error.
     weight = np.where(
         rest > 0,
         np.maximum(1 - (_SIGNIFICANT * error / np.where(rest > 0, rest, 1.0)) ** 2, 0.0),
@@ -134,24 +114,24 @@ def populations(
     )
     gain = parts.amplification(noise2)
     moments = parts.shift - parts.mean_noise + parts.scale - parts.scale_noise
-    varied = parts.variance
+    total_variance = parts.variance
     if variance is not None:  # where the distance is more than means and spreads
-        varied = np.maximum(varied, weight * variance)
-    std = np.sqrt(varied + error**2)
+        total_variance = np.maximum(total_variance, weight * variance)
+    std = np.sqrt(total_variance + error**2)
     square = moments + weight * gain * rest
-    known = varied > 0
-    share = np.where(known, parts.null_variance / np.where(known, varied, 1.0), 0.0)
-    skewed = _Z + _SKEWNESS * share
-    low = moments + np.maximum(rest - skewed * error, 0.0) - skewed * np.sqrt(varied)
+    known = total_variance > 0
+    null_share = np.where(known, parts.null_variance / np.where(known, total_variance, 1.0), 0.0)
+    quantile = _Z + _SKEWNESS * null_share
+    low = moments + np.maximum(rest - quantile * error, 0.0) - quantile * np.sqrt(total_variance)
     high = (
         np.maximum(moments, 0.0) + np.maximum(rest, 0.0) * (1 + 2 * weight * (gain - 1)) + _Z * std
     )
-    high += _averaged_out(sites, null, value2)
+    high += _weight_noise_margin(sites, null, value2)
     low, high = np.minimum(low, square), np.maximum(high, square)
-    off = ~np.eye(len(sites), dtype=bool)
+    off_diagonal = ~np.eye(len(sites), dtype=bool)
 
     def symmetric(x: Floats) -> Floats:
-        return np.where(off, (x + x.T) / 2, 0.0)
+        return np.where(off_diagonal, (x + x.T) / 2, 0.0)
 
     def root(x: Floats) -> Floats:
         return np.asarray(np.sqrt(np.maximum(symmetric(x), 0.0)))
@@ -167,43 +147,34 @@ def populations(
     )
 
 
-def _null(
-    calibrations: Sequence[Calibration],
-    counts: Sequence[float],
-    curve: Callable[[Calibration, Floats], Floats],
-) -> Floats:
-    """Squared distances of one population at the sizes of each pair: the geometric mean of the
-    curves of both clients."""
-    return _geometric(calibrations, counts, [partial(curve, c) for c in calibrations])
+def noise_squares(calibrations: Sequence[Calibration], counts: Sequence[float]) -> Floats:
+    """Squared distances of two samples of one population, at the sizes of each pair, (N, N)."""
+    return _geometric_means(calibrations, counts, [c.noise_at for c in calibrations])
 
 
-def _geometric(
+def _geometric_means(
     calibrations: Sequence[Calibration],
     counts: Sequence[float],
     curves: Sequence[Callable[[Floats], Floats]],
 ) -> Floats:
     """Geometric means of the curves of both clients, at the sizes of each pair."""
-    table = _at_pairs(calibrations, counts, curves)
+    table = _at_pair_sizes(calibrations, counts, curves)
     return np.asarray(np.sqrt(table * table.T))
 
 
-def _at_pairs(
+def _at_pair_sizes(
     calibrations: Sequence[Calibration],
     counts: Sequence[float],
     curves: Sequence[Callable[[Floats], Floats]],
 ) -> Floats:
-    """The curve of each client at the sizes of its pairs; row i is the curve of i."""
+    """The curve of each client at the sizes of its pairs; row i has the values of client i."""
     sizes = np.array(counts, dtype=float)
-    return np.array(
-        [
-            curve(c.common_size(n, sizes))
-            for c, n, curve in zip(calibrations, counts, curves, strict=True)
-        ]
-    )
+    pairs = zip(calibrations, counts, curves, strict=True)
+    return np.array([curve(c.common_size(n, sizes)) for c, n, curve in pairs])
 
 
-def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
-    """How far an interval must reach up because noise of cell weights may average out.
+def _weight_noise_margin(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats:
+    """What is added to the upper end of an interval because noise of cell weights may average out.
 
     If cells are separate clusters, their weights fluctuate by chance and make self-distances large.
     Far from equality an optimal transport depends on weights linearly, so these fluctuations
@@ -215,25 +186,30 @@ def _averaged_out(sites: Sequence[Site], null: Floats, value2: Floats) -> Floats
     return np.asarray(np.minimum(np.outer(roots, roots), null) * (1 - near))
 
 
-def _overlap(calibrations: Sequence[Calibration]) -> Floats:
-    """Sum over features of the geometric mean of both sites' shares of noise; 1 if all are
-    equal."""
+def _noise_overlap(calibrations: Sequence[Calibration]) -> Floats:
+    """Sum over features of the geometric mean of two sites' shares of noise; 1 for equal shares."""
     if any(c.features is None for c in calibrations):
         return np.ones((len(calibrations), len(calibrations)))
     roots = np.sqrt(np.array([c.features for c in calibrations]))
     return np.asarray(np.minimum(roots @ roots.T, 1.0))
 
 
-def _error_of_rest(squares: Floats, value2: Floats, sites: Sequence[Site]) -> Floats:
-    """Standard deviation of the squared distance beyond means and spreads."""
-    calibrations, counts = [s.calibration for s in sites], [float(s.count) for s in sites]
-    fluctuation = _null(calibrations, counts, _fluctuation)
+def _error_of_rest(
+    squares: Floats,
+    value2: Floats,
+    null: Floats,
+    calibrations: Sequence[Calibration],
+    counts: Sequence[float],
+) -> Floats:
+    """Standard deviation of what remains of squared distances besides means and spreads."""
+    fluctuations = [partial(_fluctuation, c) for c in calibrations]
+    sampling_error = _geometric_means(calibrations, counts, fluctuations)
     # Noise is a geometric mean of what two sites measured, whose errors are independent.
-    null = _null(calibrations, counts, Calibration.noise_at)
-    own = _at_pairs(calibrations, counts, [partial(_noise_error, c) for c in calibrations])
-    measured = null * np.hypot(own, own.T) / 2
-    wrong = _CALIBRATION_ERROR * np.abs(squares - value2) + _RELATIVE_ERROR * value2
-    return np.asarray(np.sqrt(fluctuation**2 + measured**2 + wrong**2))
+    errors = [partial(_relative_noise_error, c) for c in calibrations]
+    relative = _at_pair_sizes(calibrations, counts, errors)
+    noise_error = null * np.hypot(relative, relative.T) / 2
+    estimator_error = _CALIBRATION_ERROR * np.abs(squares - value2) + _RELATIVE_ERROR * value2
+    return np.asarray(np.sqrt(sampling_error**2 + noise_error**2 + estimator_error**2))
 
 
 def _fluctuation(c: Calibration, n: Floats) -> Floats:
@@ -241,8 +217,8 @@ def _fluctuation(c: Calibration, n: Floats) -> Floats:
     return np.asarray(c.noise_std * (n / c.size) ** -max(c.exponent, 0.5))
 
 
-def _noise_error(c: Calibration, n: Floats) -> Floats:
-    """Relative standard error of noise_at(n), which grows away from `size` with the exponent's."""
+def _relative_noise_error(c: Calibration, n: Floats) -> Floats:
+    """Relative standard error of noise_at(n); the exponent's error adds to it away from `size`."""
     if not c.noise > 0:
         return np.zeros_like(n)
     doublings = np.abs(np.log2(n / c.size))

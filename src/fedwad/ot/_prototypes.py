@@ -30,7 +30,7 @@ Masses = Literal["equal", "free"]
 #: Whether classes are distilled one by one, or all samples together.
 AtomsPer = Literal["class", "site"]
 
-_ROUNDS = 100  # at most
+_MAX_ROUNDS = 100
 _CONVERGED = 1e-4  # relative gain of a round in squared distance
 _ROUNDING = 1e-9  # of numbers of samples
 
@@ -96,16 +96,16 @@ def distil(
     [0.5, 10.5]
     """
     if masses == "free":
-        return _by_means(measure, kmeans_cells(measure, size, min_size, seed))
+        return _atoms_of_cells(measure, kmeans_cells(measure, size, min_size, seed))
     # Entries of a cell of mass 1/S are at most the largest weight w, so it averages at least
     # 1 / (S w) samples.
-    most = int(1 / (min_size * float(measure.weights.max())) + _ROUNDING)
-    size = max(1, min(size, most))
+    max_size = int(1 / (min_size * float(measure.weights.max())) + _ROUNDING)
+    size = max(1, min(size, max_size))
     if size == 1:
-        return _by_means(measure, np.zeros(len(measure), dtype=np.int64))
-    start = _by_means(measure, kmeans_cells(measure, size, 1, seed))
+        return _atoms_of_cells(measure, np.zeros(len(measure), dtype=np.int64))
+    start = _atoms_of_cells(measure, kmeans_cells(measure, size, 1, seed))
     plan = solve(measure, Measure(start.measure.points))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         better = solve(measure, Measure(plan.target_means()), start=plan.g)
         gain = plan.distance**2 - better.distance**2
         if gain <= 0:
@@ -116,7 +116,8 @@ def distil(
     return Atoms(plan.target, plan.distance, min_cell_size(plan.cols, plan.mass))
 
 
-def _by_means(measure: Measure, labels: NDArray[np.int64]) -> Atoms:
+def _atoms_of_cells(measure: Measure, labels: NDArray[np.int64]) -> Atoms:
+    """The mean of each cell as an atom; `labels` are the cells of the samples."""
     groups = int(labels.max()) + 1
     origin = measure.points[0]  # so that a large common offset costs no digits
     weights = np.asarray(np.bincount(labels, measure.weights, groups), dtype=np.float64)
@@ -162,15 +163,15 @@ def distil_labelled(
     parts = [
         distil(
             Measure(measure.points[codes == code], measure.weights[codes == code]),
-            int(share),
+            int(atoms),
             masses,
             min_size,
             seed,
         )
-        for code, share in zip(known, _shares(size, mass), strict=True)
+        for code, atoms in zip(known, _shares(size, mass), strict=True)
     ]
     weights = np.concatenate(
-        [part.measure.weights * own for part, own in zip(parts, mass, strict=True)]
+        [part.measure.weights * share for part, share in zip(parts, mass, strict=True)]
     )
     return LabelledAtoms(
         points=np.concatenate([part.measure.points for part in parts]),
