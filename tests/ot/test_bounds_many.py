@@ -35,7 +35,7 @@ NONE = {1: 0, 2: 0}
 @pytest.fixture
 def shared_directions(monkeypatch):
     """However few pairs there are, bounds are taken along shared directions."""
-    monkeypatch.setattr(_bounds, "_WORK", NONE)
+    monkeypatch.setattr(_bounds, "_PAIRWISE_WORK", NONE)
 
 
 def random_samples(rng, count, d, n=60):
@@ -136,7 +136,7 @@ class TestLowerBounds:
             summaries = [summarise(one.measure, 4, "full", min_size=2) for one in data]
         with pytest.MonkeyPatch.context() as patch:
             each = lower_bounds(summaries)
-            patch.setattr(_bounds, "_WORK", NONE)
+            patch.setattr(_bounds, "_PAIRWISE_WORK", NONE)
             shared = lower_bounds(summaries)
         for i, j in itertools.combinations(range(len(found)), 2):
             exact = found[i].exact(found[j], covariance if with_labels else None)
