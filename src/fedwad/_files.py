@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -9,12 +10,16 @@ from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from fedwad._checks import check_path
 from fedwad.errors import InputError
 
-__all__ = ["SavedResult", "to_toml", "write_atomically"]
+__all__ = ["SavedResult", "read_arrays", "to_toml", "write_arrays", "write_atomically"]
 
 _ENGINE_ENTRIES = ("kind", "agreed_schema")  # entries that a job of an engine adds to a result
+#: What reading damaged content can raise.
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError)
 
 
 class SavedResult:
@@ -55,7 +60,7 @@ class SavedResult:
             )
         try:
             return cls._from_content(entries)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except _DAMAGED:
             raise InputError(
                 f"This is not the content of a fedwad {cls._noun}; parts are missing or were"
                 " changed."
@@ -162,6 +167,24 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid name"
         raise InputError(f"{path} cannot be written ({reason}); choose a different path.") from None
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays to a .npz file without pickled objects, all of it or nothing."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    write_atomically(path, content.getvalue())
+
+
+def read_arrays(path: str | Path) -> dict[str, Any]:
+    """Return the arrays of a .npz file by name; none if it is another kind of file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"There is no file at {path}; check the path.") from None
+    except Exception:  # NumPy raises many types of errors for files of other kinds
+        return {}
 
 
 def _write_and_rename(path: Path, data: bytes) -> None:

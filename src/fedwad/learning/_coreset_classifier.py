@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_choice, check_integer
-from fedwad._files import write_atomically
 from fedwad.errors import InputError
 from fedwad.federation import (
     Federation,
     LabelName,
     MeteredFederation,
-    PrivateReply,
-    PrivateRequest,
     Prototypes,
     PrototypesRequest,
     agreed_names,
@@ -31,15 +26,14 @@ from fedwad.federation import (
     completed_guarantee,
     local,
 )
+from fedwad.learning._prototypes import ask_private_prototypes, ask_prototypes
 from fedwad.ot import Floats, ground_cost
-from fedwad.privacy import DP, class_means
+from fedwad.privacy import DP
 from fedwad.tables import Schema, is_frame
 
 __all__ = ["CoresetClassifier"]
 
-_FORMAT = "fedwad coreset classifier 3"
 _BLOCK_ENTRIES = 1 << 22  # of a cost matrix that is computed at once
-_ARRAYS = ("points_", "weights_", "labels_", "owners_", "classes_")
 
 
 class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,84 +109,56 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> CoresetClassifier:
         """Learn from a federation or a mapping from names to (X, y), or from samples X (n, d) with
         labels y (n,)."""
+        is_federation = hasattr(type(X), "ask")
         # Some sparse matrices are mappings too; they are samples.
-        is_mapping = isinstance(X, Mapping) and not hasattr(X, "toarray")
-        if hasattr(type(X), "ask") or is_mapping:
+        if is_federation or (isinstance(X, Mapping) and not hasattr(X, "toarray")):
             if y is not None:
                 raise InputError(
                     "y came beside a federation; its clients hold the labels, so leave y out."
                 )
-            federation = X if hasattr(type(X), "ask") else local(X)
-            replies = self._ask(federation)
-            names = agreed_names({name: reply.names for name, reply in replies.items()})
-            self.classes_ = np.array(names)
-            self._keep_atoms(replies, names)
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
-            self.schema_ = getattr(federation, "schema", None)
-            features = getattr(federation, "features", None)
-            if self.schema_ is None and features is not None:
-                # Then scikit-learn notices a table with columns in a different order.
-                self.feature_names_in_ = np.array(features, dtype=object)
-            return self
-        self.schema_ = None
-        samples, labels = self._validated(X, y)
+            return self._fit_federation(X if is_federation else local(X))
+        self.schema_: Schema | None = None
+        samples, labels = self._validate(X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         replies = self._ask(local({"data": (samples, codes)}))
         self._keep_atoms(replies, tuple(range(len(self.classes_))))
         return self
 
+    def _fit_federation(self, federation: Federation) -> CoresetClassifier:
+        replies = self._ask(federation)
+        names = agreed_names({name: reply.names for name, reply in replies.items()})
+        self.classes_ = np.array(names)
+        self._keep_atoms(replies, names)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
+        self.schema_ = getattr(federation, "schema", None)
+        features = getattr(federation, "features", None)
+        if self.schema_ is None and features is not None:
+            # Then scikit-learn notices a table with columns in a different order.
+            self.feature_names_in_ = np.array(features, dtype=object)
+        return self
+
     def _ask(self, federation: Federation) -> dict[str, Prototypes]:
-        """The atoms of each site that answers as most sites do."""
-        check_choice(self.atoms_per, "atoms_per", ("class", "site"))
-        check_choice(self.masses, "masses", ("equal", "free"))
+        """Ask all sites for their atoms."""
+        atoms_per: Any = check_choice(self.atoms_per, "atoms_per", ("class", "site"))
+        masses: Any = check_choice(self.masses, "masses", ("equal", "free"))
         check_integer(self.n_neighbors, "n_neighbors")
         size, seed = check_integer(self.size, "size"), check_integer(self.seed, "seed", 0)
-        if self.privacy is not None:
-            return self._ask_private(federation, DP.of(self.privacy))
-        atoms_per: Any = self.atoms_per
-        masses: Any = self.masses  # both were checked above
-        request = PrototypesRequest(size, atoms_per, masses, seed)
         metered = MeteredFederation(federation)
-        names = sorted(federation.names)  # the order in which sites are listed has no effect
-        answers = metered.ask(dict.fromkeys(names, request), Prototypes, allow_failures=True)
-        label_names = {name: answer.names for name, answer in answers.items()}
-        of_one_type, _ = metered.label_names(answers, label_names)  # numbers, or words
-        dimensions = {name: reply.points.shape[1] for name, reply in of_one_type.items()}
-        replies = metered.agreeing(of_one_type, dimensions)
+        if self.privacy is None:
+            request = PrototypesRequest(size, atoms_per, masses, seed)
+            replies = ask_prototypes(metered, federation.names, request)
+        else:
+            guarantee = DP.of(self.privacy)
+            if not guarantee.class_names:
+                raise InputError(
+                    "privacy came without labels; give fedwad.DP(..., labels=[the public names of"
+                    " classes])."
+                )
+            guarantee = completed_guarantee(federation, guarantee)
+            replies = ask_private_prototypes(metered, federation.names, guarantee)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         return replies
-
-    def _ask_private(self, federation: Federation, guarantee: DP) -> dict[str, Prototypes]:
-        """The class means of each site's release, as one atom for each class."""
-        names = guarantee.class_names
-        if not names:
-            raise InputError(
-                "privacy came without labels; give fedwad.DP(..., labels=[the public names of"
-                " classes])."
-            )
-        metered = MeteredFederation(federation)
-        request = PrivateRequest.of(completed_guarantee(federation, guarantee))
-        answers = metered.ask(
-            dict.fromkeys(federation.names, request), PrivateReply, allow_failures=True
-        )
-        dimensions = {name: len(answer.mean) for name, answer in answers.items()}
-        replies = metered.agreeing(answers, dimensions)
-        self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
-        atoms = {}
-        for client, reply in sorted(replies.items()):
-            present, weights, points = class_means(reply)
-            if len(present):
-                present_names = [names[index] for index in present]
-                ordered = sorted(present_names)
-                labels = np.array([ordered.index(name) for name in present_names], dtype=np.int64)
-                atoms[client] = Prototypes(points, weights, labels, tuple(ordered), complete=True)
-        if not atoms:
-            raise InputError(
-                "No class stands out of the noise at any site; take a larger epsilon, or fewer"
-                " features."
-            )
-        return atoms
 
     def _keep_atoms(self, replies: Mapping[str, Prototypes], names: tuple[LabelName, ...]) -> None:
         """Set the fitted attributes to the atoms of all sites together."""
@@ -228,25 +194,21 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, classes: Sequence[Any] | None = None) -> Floats:
         """Fraction of the votes of the nearest atoms for each class, (n, number of classes)."""
         check_is_fitted(self, "points_")
-        samples = self._validated(X)
+        samples = self._validate(X)
         chosen = np.arange(len(self.points_)) if classes is None else self._atoms_of(classes)
         points, labels = self.points_[chosen], self.labels_[chosen]
         neighbors = min(check_integer(self.n_neighbors, "n_neighbors"), len(points))
         votes = np.zeros((len(samples), len(self.classes_)))
-        rows = max(1, _BLOCK_ENTRIES // len(points))
+        n_rows = max(1, _BLOCK_ENTRIES // len(points))
         with single_threaded_blas():
-            for start in range(0, len(samples), rows):
-                cost = ground_cost(samples[start : start + rows], points)
-                nearest = (
-                    cost.argmin(axis=1)[:, None]
-                    if neighbors == 1
-                    else np.argpartition(cost, neighbors - 1)[:, :neighbors]
-                )
-                np.add.at(
-                    votes,
-                    (np.arange(start, start + len(cost))[:, None], labels[nearest]),
-                    1 / neighbors,
-                )
+            for start in range(0, len(samples), n_rows):
+                cost = ground_cost(samples[start : start + n_rows], points)
+                if neighbors == 1:
+                    nearest = cost.argmin(axis=1)[:, None]
+                else:
+                    nearest = np.argpartition(cost, neighbors - 1)[:, :neighbors]
+                rows = np.arange(start, start + len(cost))[:, None]
+                np.add.at(votes, (rows, labels[nearest]), 1 / neighbors)
         return votes
 
     def _atoms_of(self, classes: Sequence[Any]) -> NDArray[np.int64]:
@@ -260,7 +222,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return chosen
 
-    def _validated(self, X: Any, *y: Any) -> Any:
+    def _validate(self, X: Any, *y: Any) -> Any:
         """Samples X, with labels if y is given, checked by scikit-learn.
 
         Its errors, which may have several lines, become an InputError of one sentence.
@@ -287,19 +249,14 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _column_differences(self, X: Any) -> str:
         """The end of a sentence: how the columns of X differ from those of the fit."""
-        given, wanted = (
-            [str(name) for name in X.columns],
-            [str(name) for name in self.feature_names_in_],
-        )
-        missing, unknown = (
-            [name for name in names if name not in others]
-            for names, others in ((wanted, given), (given, wanted))
-        )
+        given, fitted = (list(map(str, names)) for names in (X.columns, self.feature_names_in_))
+        missing = [name for name in fitted if name not in given]
+        unknown = [name for name in given if name not in fitted]
         if not missing and not unknown:
             return " in their order; give X[list(model.feature_names_in_)]"
         differences = (
-            (f"{words} {', '.join(names[:4])}")
-            for words, names in (("without", missing), ("beside", unknown))
+            f"{word} {', '.join(names[:4])}"
+            for word, names in (("without", missing), ("beside", unknown))
             if names
         )
         return f": X came {' and '.join(differences)}"
@@ -314,87 +271,14 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         If writing fails, no partial file is left.
         """
+        from fedwad.learning._classifier_file import save
+
         check_is_fitted(self, "points_")
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        if arrays["classes_"].dtype.kind == "O":  # strings in an array of objects
-            arrays["classes_"] = np.array(arrays["classes_"].tolist())
-        if arrays["classes_"].dtype.kind == "O":
-            raise InputError(
-                "The labels are of a type that cannot be saved; give strings or numbers."
-            )
-        about = {
-            "format": _FORMAT,
-            "options": {name: _plain(value) for name, value in self.get_params().items()},
-            "sites": list(self.sites_),
-            "failed": self.failed_,
-            "notes": self.notes_,
-            "traffic": [self.traffic_.up, self.traffic_.down, self.traffic_.messages],
-            "schema": "" if self.schema_ is None else self.schema_.to_toml(),
-            "features": np.asarray(getattr(self, "feature_names_in_", [])).tolist(),
-        }
-        content = io.BytesIO()
-        np.savez_compressed(content, about=np.array(json.dumps(about)), **arrays)
-        write_atomically(path, content.getvalue())
+        save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> CoresetClassifier:
         """Read a classifier that `save` wrote; it predicts the same, bit for bit."""
-        from fedwad.federation import Traffic
+        from fedwad.learning._classifier_file import load
 
-        arrays, about = _read_saved(path)
-        try:
-            model = cls(**about["options"])
-            for name in _ARRAYS:
-                setattr(model, name, arrays[name])
-            model.sites_, model.failed_, model.notes_ = (
-                tuple(about["sites"]),
-                about["failed"],
-                about["notes"],
-            )
-            model.traffic_ = Traffic(*about["traffic"])
-            model.n_features_in_ = model.points_.shape[1]
-            text = about.get("schema", "")
-            model.schema_ = Schema.from_toml(text) if text else None
-            if about["features"]:
-                model.feature_names_in_ = np.array(about["features"], dtype=object)
-            if not model._is_consistent():
-                raise ValueError("inconsistent arrays")
-        except (KeyError, TypeError, ValueError, IndexError):
-            raise InputError(
-                f"{path} is damaged: parts of the classifier are missing or were changed."
-            ) from None
-        return model
-
-    def _is_consistent(self) -> bool:
-        """Whether the shapes, types and indices of the arrays fit each other."""
-        count = len(self.points_)
-        return bool(
-            count > 0
-            and self.points_.dtype == self.weights_.dtype == np.float64
-            and np.isfinite(self.points_).all()
-            and self.weights_.shape == self.labels_.shape == self.owners_.shape == (count,)
-            and 0 <= self.labels_.min() <= self.labels_.max() < len(self.classes_)
-            and 0 <= self.owners_.min() <= self.owners_.max() < len(self.sites_)
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy number as a Python number, and a privacy guarantee as a dictionary, for JSON."""
-    if isinstance(value, DP):
-        return value.to_dict()
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _read_saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arrays of a saved classifier, and the dictionary `about` that `save` wrote."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        about = json.loads(str(arrays.pop("about")))
-    except FileNotFoundError:
-        raise InputError(f"There is no file at {path}; check the path.") from None
-    except Exception:  # NumPy raises many types of errors for files of other kinds
-        about = None
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise InputError(f"{path} is not a saved classifier; give a file written by `save`.")
-    return arrays, about
+        return load(cls, path)

@@ -100,10 +100,10 @@ def train_with(
     described = metered.ask(
         dict.fromkeys(names, DescribeRequest()), Description, allow_failures=True
     )
-    described = _comparable(metered, described)
+    described = _usable(metered, described)
     features = next(iter(described.values())).features
     classes = _class_names(metered, described) if classes is None else tuple(classes)
-    network = _network(options, features, len(classes))
+    network = _build_network(options, features, len(classes))
     personal = tuple(name for name in network.names if name in network.personal_names)
     server = Server(
         metered,
@@ -176,22 +176,19 @@ def _check_labels(labels: NDArray[Any], names: tuple[str, ...]) -> dict[str, int
     return {name: int(label) for name, label in zip(names, labels, strict=True)}
 
 
-def _comparable(
+def _usable(
     metered: MeteredFederation, described: Mapping[str, Description]
 ) -> dict[str, Description]:
     """The sites with labels and with the same number of features."""
     dimensions = {name: reply.features for name, reply in described.items()}
     agreed = metered.agreeing(described, dimensions)
-    for name, reply in agreed.items():
-        if not reply.labelled:
-            problem = (
-                f"The data of {name} have no labels; training needs them, as (X, y) or a column."
-            )
-            metered.leave_out(name, InputError(problem))
-    found = {name: reply for name, reply in agreed.items() if reply.labelled}
-    if not found:
+    for name in [name for name, reply in agreed.items() if not reply.labelled]:
+        problem = f"The data of {name} have no labels; training needs them, as (X, y) or a column."
+        metered.leave_out(name, InputError(problem))
+        del agreed[name]
+    if not agreed:
         raise InputError("No site has labels; training needs them.")
-    return found
+    return agreed
 
 
 def _class_names(
@@ -201,7 +198,7 @@ def _class_names(
     return metered.label_names(replies, {name: one.names for name, one in replies.items()})[1]
 
 
-def _network(options: TrainingOptions, features: int, classes: int) -> Network:
+def _build_network(options: TrainingOptions, features: int, classes: int) -> Network:
     try:
         from fedwad.learning.local.networks import build
     except ImportError:

@@ -14,7 +14,6 @@ same number, ratios of distances between samples stay the same.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedwad._checks import check_integer
-from fedwad._files import write_atomically
+from fedwad._checks import check_integer, check_number
+from fedwad._files import read_arrays, write_arrays
 from fedwad.errors import InputError
 from fedwad.learning.local._threads import single_threaded_torch
 
@@ -73,45 +72,32 @@ class Autoencoder:
 
     def encode(self, X: Any) -> Float32s:
         """The codes (n, dimension) of samples (n, d), in float32."""
-        return _in_chunks(
-            lambda chunk: _apply(self.down, (chunk - self.mean) / np.float32(self.scale)),
+        return _apply_in_chunks(
+            lambda chunk: _run_layers(self.down, (chunk - self.mean) / np.float32(self.scale)),
             X,
             self.features,
         )
 
     def decode(self, Z: Any) -> Float32s:
         """The samples (n, d) that codes (n, dimension) stand for, in float32."""
-        return _in_chunks(
-            lambda chunk: self.mean + np.float32(self.scale) * _apply(self.up, chunk),
+        return _apply_in_chunks(
+            lambda chunk: self.mean + np.float32(self.scale) * _run_layers(self.up, chunk),
             Z,
             self.dimension,
         )
 
     def save(self, path: str | Path) -> None:
         """Write a .npz file atomically: the whole file, or none of it."""
-        content = io.BytesIO()
-        layers = {f"down{k}": part for k, part in enumerate(self.down)} | {
-            f"up{k}": part for k, part in enumerate(self.up)
-        }
-        other_fields = {
-            "format": np.array(_FORMAT),
-            "mean": self.mean,
-            "scale": np.array(self.scale),
-            "losses": self.losses,
-        }
-        np.savez(content, allow_pickle=False, **other_fields, **layers)
-        write_atomically(path, content.getvalue())
+        arrays: dict[str, Any] = {"format": _FORMAT, "scale": self.scale}
+        arrays |= {"mean": self.mean, "losses": self.losses}
+        for name, layers in (("down", self.down), ("up", self.up)):
+            arrays |= {f"{name}{k}": part for k, part in enumerate(layers)}
+        write_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Autoencoder:
         """Read what `save` wrote; the loaded autoencoder gives exactly the same codes."""
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files}
-        except FileNotFoundError:
-            raise InputError(f"There is no file at {path}; check the path.") from None
-        except Exception:  # NumPy raises many kinds of error for files that it cannot read
-            found = {}
+        found = read_arrays(path)
         if str(found.get("format")) != _FORMAT:
             raise InputError(f"{path} is not a saved autoencoder; give a file written by `save`.")
         try:
@@ -128,16 +114,8 @@ class Autoencoder:
     def _is_valid(self) -> bool:
         """Whether all arrays have the right shapes and finite numbers in float32."""
         d, code, hidden = self.features, self.dimension, len(self.down[1])
-        shapes = [
-            (d, hidden),
-            (hidden,),
-            (hidden, code),
-            (code,),
-            (code, hidden),
-            (hidden,),
-            (hidden, d),
-            (d,),
-        ]
+        widths = (d, hidden, code, hidden, d)
+        shapes = [shape for ins, outs in pairwise(widths) for shape in ((ins, outs), (outs,))]
         arrays = [self.mean, *self.down, *self.up]
         finite = all(part.dtype == np.float32 and bool(np.isfinite(part).all()) for part in arrays)
         return finite and self.scale > 0 and [part.shape for part in arrays] == [(d,), *shapes]
@@ -176,51 +154,34 @@ def fit(
     >>> fit(X, dimension=1, hidden=8, epochs=2).encode(X).shape  # doctest: +SKIP
     (200, 1)
     """
-    samples = _samples(X, None)
-    d, dimension, hidden = (
-        samples.shape[1],
-        check_integer(dimension, "dimension"),
-        check_integer(hidden, "hidden"),
-    )
-    epochs, batch_size, seed = (
-        check_integer(epochs, "epochs"),
-        check_integer(batch_size, "batch_size"),
-        check_integer(seed, "seed", 0),
-    )
-    if (
-        isinstance(learning_rate, bool)
-        or not isinstance(learning_rate, int | float)
-        or not 0 < learning_rate < 1
-    ):
+    samples = _check_samples(X, None)
+    d, dimension = samples.shape[1], check_integer(dimension, "dimension")
+    hidden, epochs = check_integer(hidden, "hidden"), check_integer(epochs, "epochs")
+    batch_size, seed = check_integer(batch_size, "batch_size"), check_integer(seed, "seed", 0)
+    if not 0 < check_number(learning_rate, "learning_rate") < 1:
         raise InputError(f"learning_rate is {learning_rate!r}; give a number between 0 and 1.")
     mean = samples.mean(axis=0, dtype=np.float64)
     scale = float(np.sqrt(np.mean((samples - mean) ** 2))) or 1.0
     centred = ((samples - mean) / scale).astype(np.float32)
     rng = np.random.default_rng(seed)
     widths = (d, hidden, dimension, hidden, d)
-    initial = [part for ins, outs in pairwise(widths) for part in _layer(rng, ins, outs)]
+    initial = [part for ins, outs in pairwise(widths) for part in _new_layer(rng, ins, outs)]
+    report = callback or (lambda *_: None)
     trained, losses = _train(
-        centred,
-        initial,
-        epochs,
-        batch_size,
-        float(learning_rate),
-        rng,
-        callback or (lambda *_: None),
+        centred, initial, epochs, batch_size, float(learning_rate), rng, report
     )
     return Autoencoder(
         mean.astype(np.float32), scale, tuple(trained[:4]), tuple(trained[4:]), np.array(losses)
     )
 
 
-def _layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Float32s]:
+def _new_layer(rng: np.random.Generator, ins: int, outs: int) -> tuple[Float32s, Float32s]:
     """Matrix and offset of a new layer, by He initialisation.
 
     With variance 2 / ins of its entries, the scale of samples is the same after the ReLU.
     """
-    return (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32), np.zeros(
-        outs, dtype=np.float32
-    )
+    matrix = (rng.standard_normal((ins, outs)) * np.sqrt(2 / ins)).astype(np.float32)
+    return matrix, np.zeros(outs, dtype=np.float32)
 
 
 def _train(
@@ -264,16 +225,16 @@ def _train(
         return [part.detach().numpy().copy() for part in parts], losses
 
 
-def _apply(layers: tuple[Float32s, ...], samples: Float32s) -> Float32s:
+def _run_layers(layers: tuple[Float32s, ...], samples: Float32s) -> Float32s:
     """The output of two layers, with a ReLU between them."""
     matrix1, offset1, matrix2, offset2 = layers
     hidden = np.maximum(samples @ matrix1 + offset1, 0)
     return np.asarray(hidden @ matrix2 + offset2, dtype=np.float32)
 
 
-def _in_chunks(function: Callable[[Float32s], Float32s], X: Any, width: int) -> Float32s:
+def _apply_in_chunks(function: Callable[[Float32s], Float32s], X: Any, width: int) -> Float32s:
     """Apply the function to a few thousand samples at a time."""
-    samples = _samples(X, width)
+    samples = _check_samples(X, width)
     parts = [
         function(samples[start : start + _CHUNK].astype(np.float32))
         for start in range(0, len(samples), _CHUNK)
@@ -281,7 +242,7 @@ def _in_chunks(function: Callable[[Float32s], Float32s], X: Any, width: int) -> 
     return np.concatenate(parts)
 
 
-def _samples(X: Any, width: int | None) -> NDArray[Any]:
+def _check_samples(X: Any, width: int | None) -> NDArray[Any]:
     """X as an array; InputError unless it has finite numbers, and `width` columns if given."""
     samples = np.asarray(X)
     if samples.ndim != 2 or 0 in samples.shape or samples.dtype.kind not in "biuf":

@@ -1,0 +1,55 @@
+"""The labelled atoms that sites send to the coreset classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedwad.errors import InputError
+from fedwad.federation import (
+    MeteredFederation,
+    PrivateReply,
+    PrivateRequest,
+    Prototypes,
+    PrototypesRequest,
+)
+from fedwad.privacy import DP, class_means
+
+__all__ = ["ask_private_prototypes", "ask_prototypes"]
+
+
+def ask_prototypes(
+    metered: MeteredFederation, names: Sequence[str], request: PrototypesRequest
+) -> dict[str, Prototypes]:
+    """The atoms of each site whose labels and features are of the kind that most sites have."""
+    # The order in which sites are listed has no effect.
+    requests = dict.fromkeys(sorted(names), request)
+    replies = metered.ask(requests, Prototypes, allow_failures=True)
+    label_names = {name: reply.names for name, reply in replies.items()}
+    replies, _ = metered.label_names(replies, label_names)
+    dimensions = {name: reply.points.shape[1] for name, reply in replies.items()}
+    return metered.agreeing(replies, dimensions)
+
+
+def ask_private_prototypes(
+    metered: MeteredFederation, names: Sequence[str], guarantee: DP
+) -> dict[str, Prototypes]:
+    """The noisy class means of each site, as one atom for each class."""
+    requests = dict.fromkeys(names, PrivateRequest.of(guarantee))
+    replies = metered.ask(requests, PrivateReply, allow_failures=True)
+    dimensions = {name: len(reply.mean) for name, reply in replies.items()}
+    atoms = {}
+    for site, reply in sorted(metered.agreeing(replies, dimensions).items()):
+        present, weights, points = class_means(reply)
+        if len(present):
+            class_names = [guarantee.class_names[index] for index in present]
+            ordered = sorted(class_names)
+            labels = np.array([ordered.index(name) for name in class_names], dtype=np.int64)
+            atoms[site] = Prototypes(points, weights, labels, tuple(ordered), complete=True)
+    if not atoms:
+        raise InputError(
+            "No class stands out of the noise at any site; take a larger epsilon, or fewer"
+            " features."
+        )
+    return atoms
