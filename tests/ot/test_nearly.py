@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedwad.ot import Measure, labelled, solve
-from fedwad.ot._nearly import near_squares
+from fedwad.ot._labelled import LabelledMeasure
+from fedwad.ot._nearly import near_squares, squares_with_halves
 
 
 def square(x, y, compiled=True, on_columns=None):
@@ -71,3 +72,22 @@ def test_many_pairs_in_threads_give_the_same_bits():
     sides = {k: Measure(rng.standard_normal((70, 6)) + 0.1 * k) for k in range(12)}
     pairs = [(i, j) for i in sides for j in range(i)]
     assert list(near_squares(sides, pairs, 1)) == list(near_squares(sides, pairs, 3))
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-7])  # single precision does not resolve the second
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_sample_and_its_halves(spread, classes):
+    rng = np.random.default_rng(0)
+    codes = np.arange(40) % 2
+    points = [spread * rng.normal(size=(40, 3)) + codes[:, None] for _ in range(4)]
+    table = rng.normal(size=(2, 4))
+
+    def measure(*some):
+        x = np.concatenate([points[k] for k in some])
+        return LabelledMeasure(x, np.tile(codes, len(some)), table) if classes else Measure(x)
+
+    found = squares_with_halves((measure(0), measure(2)), (measure(1), measure(3)))
+    pairs = [((0, 2), (1, 3)), ((0,), (1,)), ((0,), (3,)), ((2,), (1,)), ((2,), (3,))]
+    exact = np.array([solve(measure(*one), measure(*two)).cost for one, two in pairs])
+    assert (found >= exact * (1 - 1e-5)).all()
+    assert (found <= exact * 1.008).all()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedwad.ot._measure import Floats, Indices
 from fedwad.ot._small.compiled import entry, inner
 
-__all__ = ["Integers", "assign_nearly", "new_tables"]
+__all__ = ["Integers", "assign_nearly", "new_tables", "quarter_tables"]
 
 NONE = -1  # a column that no row has yet
 _LARGEST_INTEGER = np.int32(2**31 - 1)
@@ -114,6 +114,15 @@ def new_tables(count: int, n: int, columns: int) -> Integers:
     fill vectors."""
     tables = np.empty((count, n, -(-columns // _LANES) * _LANES), np.int32)
     tables[:, :, columns:] = _PADDING
+    return tables
+
+
+def quarter_tables(table: Integers, half: int) -> Integers:
+    """The four blocks of a table of 2 x `half` rows and columns, as tables."""
+    tables = new_tables(4, half, half)
+    for k in range(4):
+        row, col = half * (k // 2), half * (k % 2)
+        tables[k, :, :half] = table[row : row + half, col : col + half]
     return tables
 
 

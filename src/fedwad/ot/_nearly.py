@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from fedwad.ot._measure import Floats, Indices, Measure, max_abs
 from fedwad.ot._plan_columns import pair_columns, plan_columns
 from fedwad.ot._solve import solve
 
-__all__ = ["near_squares"]
+__all__ = ["near_squares", "squares_with_halves"]
 
 if TYPE_CHECKING:
     from fedwad.ot._bidding import Integers
@@ -66,6 +66,35 @@ def near_squares(
     batches = list(_batches(pairs, samples, compiled))
     for batch, found in zip(batches, in_threads(squares, batches, n_jobs), strict=True):
         yield from zip(batch, found, strict=True)
+
+
+def squares_with_halves(one: tuple[Measure, Measure], two: tuple[Measure, Measure]) -> list[float]:
+    """Squared distance of two samples, and those of either half of one to either half of the other.
+
+    The samples are given by their halves, all of equal size. All costs come from one table. They
+    are solved exactly if single precision does not resolve them.
+    """
+    whole = _join(*one), _join(*two)
+    n = len(one[0])
+    costs = _Costs.of(*([_ScaledSample.of(measure)] for measure in whole))
+    unit = _integer_units(costs)
+    from fedwad.ot._bidding import assign_nearly, quarter_tables
+
+    table = costs.integers(unit)
+    found = [assign_nearly(tables)[1] for tables in (table, quarter_tables(table[0], n))]
+    mean_costs = np.concatenate(found)
+    least = max(float(_MIN_UNITS), _RESOLVED * float(costs.magnitudes[0] / unit[0]))
+    if costs.largest[0] > 0 and mean_costs.min() >= least:
+        return list((mean_costs * (unit[0] * costs.lengths[0] ** 2)).tolist())
+    return [solve(a, b).cost for a, b in (whole, *product(one, two))]
+
+
+def _join(a: Measure, b: Measure) -> Measure:
+    """Both halves of a sample as one."""
+    if isinstance(a, LabelledMeasure) and isinstance(b, LabelledMeasure):
+        features = np.concatenate([a.features, b.features])
+        return LabelledMeasure(features, np.concatenate([a.codes, b.codes]), a.table)
+    return Measure(np.concatenate([a.points, b.points]))
 
 
 def _batches(
@@ -162,9 +191,9 @@ class _Costs:
         (left, right), gaps = own / lengths, gaps / lengths[:, None]
         points = [(a.points, b.points) for a, b in zip(firsts, others, strict=True)]
         along = np.empty((len(firsts), 2, len(firsts[0])), np.float32)
-        for products, pair, gap in zip(along, points, gaps.astype(np.float32), strict=True):
-            for product, some in zip(products, pair, strict=True):
-                np.matmul(some, gap, out=product)
+        for out, pair, gap in zip(along, points, gaps.astype(np.float32), strict=True):
+            for product_with_gap, some in zip(out, pair, strict=True):
+                np.matmul(some, gap, out=product_with_gap)
         # |x - y + gap|^2 for x and y about their own means
         norms = np.array([[one.norms for one in side] for side in sides]).transpose(1, 0, 2)
         crosses = 2 * left * right
@@ -177,10 +206,16 @@ class _Costs:
         largest += norms.max(axis=2).sum(axis=1) + classes.max(axis=(1, 2), initial=0.0)
         return cls(points, lengths, largest, crosses, norms, classes, codes)
 
+    @property
+    def magnitudes(self) -> Floats:
+        """Mean sizes of the terms that are added up to a cost, (k,)."""
+        return np.asarray(2 * np.abs(self.norms).mean(axis=(1, 2)))
+
     def integers(self, unit: Floats) -> Integers:
         """Costs in these units, rounded, for `assign_nearly`.
 
-        They are made some rows at a time: memory takes longer than arithmetic.
+        They are made for some pairs at a time, and if these have many points for some rows, since
+        memory takes longer than arithmetic.
         """
         from fedwad.ot._bidding import new_tables
 
@@ -189,20 +224,19 @@ class _Costs:
         crosses = (self.crosses / -unit).astype(np.float32)[:, None, None]
         classes = (self.classes / unit[:, None, None]).astype(np.float32)
         tables = new_tables(count, n, n)
-        step = max(1, _BLOCK // (count * n))
-        block = np.empty((count, min(step, n), n), np.float32)
-        for start in range(0, n, step):
-            some = slice(start, start + step)
-            costs = block[:, : n - start]
-            for cost, (x, y) in zip(costs, self.points, strict=True):
-                np.matmul(x[some], y.T, out=cost)
-            costs *= crosses
-            costs += rows[:, some, None]
-            costs += cols[:, None, :]
+        together, step = max(1, _BLOCK // n**2), max(1, _BLOCK // n)
+        for first, start in product(range(0, count, together), range(0, n, step)):
+            some, block = slice(first, first + together), slice(start, start + step)
+            costs = np.empty((len(rows[some]), len(rows[0, block]), n), np.float32)
+            for cost, (x, y) in zip(costs, self.points[some], strict=True):
+                np.matmul(x[block], y.T, out=cost)
+            costs *= crosses[some]
+            costs += rows[some, block, None]
+            costs += cols[some, None, :]
             if classes.size:
-                for cost, codes, table in zip(costs, self.codes, classes, strict=True):
-                    cost += table[:, codes[1]][codes[0, some]]
-            np.maximum(costs, 0.0, out=tables[:, some, :n], casting="unsafe")
+                for cost, codes, table in zip(costs, self.codes[some], classes[some], strict=True):
+                    cost += table[:, codes[1]][codes[0, block]]
+            np.maximum(costs, 0.0, out=tables[some, block, :n], casting="unsafe")
         return tables
 
 
@@ -239,8 +273,7 @@ def _assign(
     resolve the costs."""
     costs = _Costs.of(firsts, others)
     columns, mean_costs = assign(costs)
-    sizes = 2 * np.abs(costs.norms).mean(axis=(1, 2))  # of the terms that are added up
-    resolved = (mean_costs > 0) & (mean_costs >= _RESOLVED * sizes)
+    resolved = (mean_costs > 0) & (mean_costs >= _RESOLVED * costs.magnitudes)
     squares = mean_costs * costs.lengths**2
     return [
         (cols, square) if known else None
@@ -251,10 +284,15 @@ def _assign(
 def _assign_by_auctions(costs: _Costs) -> _Assignments:
     from fedwad.ot._bidding import assign_nearly
 
-    unit = np.where(costs.largest > 0, costs.largest, 1.0) / _UNITS
+    unit = _integer_units(costs)
     columns, mean_costs = assign_nearly(costs.integers(unit))
     resolved = (costs.largest > 0) & (mean_costs >= _MIN_UNITS)
     return columns, np.where(resolved, mean_costs * unit, -1.0)
+
+
+def _integer_units(costs: _Costs) -> Floats:
+    """Units in which the largest costs are the largest integers, (k,)."""
+    return np.asarray(np.where(costs.largest > 0, costs.largest, 1.0) / _UNITS)
 
 
 def _assign_by_scipy(costs: _Costs) -> _Assignments:

@@ -91,7 +91,7 @@ def _sites(known: Sequence[tuple[AnySummary, Calibration | None]], n_jobs: int) 
     work = len(known) * (len(known) - 1) / 2 * known[0][0].dimension ** 2
     if work > _LARGEST_WORK or min(one.ndim for one in covariances) == 1:
         covariances = [np.diag(one) if one.ndim == 2 else one for one in covariances]
-    noises = weight_noises([summary for summary, _ in known])
+    noises = weight_noises([summary for summary, _ in known], n_jobs)
     own = in_threads(lambda site: self_distance(*site), known, n_jobs)
     return [
         Site(
@@ -158,7 +158,7 @@ def weight_noise(summary: AnySummary) -> float:
     return weight_noises([summary])[0]
 
 
-def weight_noises(summaries: Sequence[AnySummary]) -> list[float]:
+def weight_noises(summaries: Sequence[AnySummary], n_jobs: int = 1) -> list[float]:
     """`weight_noise` of each summary."""
     drawn: dict[int, Measure] = {}
     for index, summary in enumerate(summaries):
@@ -172,7 +172,7 @@ def weight_noises(summaries: Sequence[AnySummary]) -> list[float]:
             drawn[2 * _DRAWS * index + number] = _reweighted(cells, weights)
     pairs = [(number, number + 1) for number in drawn if number % 2 == 0]
     found = [0.0] * len(summaries)
-    for (number, _), distance in pair_distances(drawn, pairs):
+    for (number, _), distance in pair_distances(drawn, pairs, n_jobs=n_jobs):
         found[number // (2 * _DRAWS)] += distance**2 / _DRAWS
     return found
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from fedwad.ot._calibration import Calibration
 from fedwad.ot._classes import LabelledSummary
-from fedwad.ot._labelled import LabelledMeasure
-from fedwad.ot._measure import Floats, Measure
-from fedwad.ot._nearly import near_squares
+from fedwad.ot._measure import Floats
+from fedwad.ot._nearly import squares_with_halves
 from fedwad.ot._summary import Summary
 from fedwad.ot._synthetic_samples import LabelledSyntheticSample, SyntheticSample
 
@@ -59,24 +58,14 @@ def self_distance(
     )
     half = min(_LARGEST, int(summary.count)) // 2
     rng = np.random.default_rng([half, 1])
-    drawn = {k: drawing.draw(half, rng) for k in range(4)}
-    halves = [square for _, square in near_squares(drawn, [(0, 1), (2, 3), (0, 3), (2, 1)])]
+    drawn = [drawing.draw(half, rng) for _ in range(4)]
     # Samples of the smaller size are parts of the larger ones, so that chance hardly changes their
     # ratio.
-    both = {k: _union(drawn[k], drawn[k + 2]) for k in range(2)}
-    ((_, whole),) = near_squares(both, [(0, 1)])
+    whole, *halves = squares_with_halves((drawn[0], drawn[2]), (drawn[1], drawn[3]))
     if not min(whole, *halves) > 0:
         return None
     exponent = float(np.log2(np.mean(halves) / whole))
     return SelfDistance(whole, 2 * half, float(np.clip(exponent, 0.0, 1.1)))
-
-
-def _union(a: Measure, b: Measure) -> Measure:
-    """Both samples as one."""
-    if isinstance(a, LabelledMeasure) and isinstance(b, LabelledMeasure):
-        features = np.concatenate([a.features, b.features])
-        return LabelledMeasure(features, np.concatenate([a.codes, b.codes]), a.table)
-    return Measure(np.concatenate([a.points, b.points]))
 
 
 @dataclass(frozen=True)

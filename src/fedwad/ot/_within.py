@@ -144,11 +144,19 @@ def principal_factors(covariance: Floats) -> Floats:
 
 
 def principal_factors_of_few(deviations: Floats) -> Floats:
-    """The same for deviations^T deviations, from the smaller matrix deviations deviations^T."""
+    """The same for deviations^T deviations, from the smaller matrix deviations deviations^T.
+
+    Single precision is enough for directions: what they leave of the diagonal is exact, see
+    `split_diagonal`.
+    """
     from scipy.linalg import eigh
 
     n = len(deviations)
-    values, vectors = eigh(deviations @ deviations.T, subset_by_index=(n - min(RANK, n), n - 1))
+    products = deviations @ deviations.T
+    values, vectors = eigh(
+        (products / (np.trace(products) or 1.0)).astype(np.float32),
+        subset_by_index=(n - min(RANK, n), n - 1),
+    )
     # An eigenvector u of value v maps to the factor u^T deviations, of length sqrt(v).
     found: Floats = np.ascontiguousarray(vectors[:, values > 0].T @ deviations)
     return found
