@@ -49,6 +49,23 @@ def classifier(sites: int = 20, size: int = 50) -> Found:
     return {"s": fitted - began, "predict s": time.perf_counter() - fitted, "accuracy": accuracy}
 
 
+def predictions(samples: int = 2_000_000, atoms: int = 1000, features: int = 32) -> Found:
+    """The nearest of 1000 atoms for each of two million samples; 20,000 are compared with NumPy."""
+    from fedwad.learning import _nearest
+
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((atoms, features))
+    rows = rng.standard_normal((samples, features))
+    _nearest.GPU_FROM = 1  # loads what is loaded once
+    few = _nearest.nearest_atoms(rows[:20_000], points, 1)
+    _nearest.GPU_FROM = 1 << 62
+    agree = (few == _nearest.nearest_atoms(rows[:20_000], points, 1)).all()
+    _nearest.GPU_FROM = 1
+    began = time.perf_counter()
+    _nearest.nearest_atoms(rows, points, 1)
+    return {"s": time.perf_counter() - began, "same atoms": bool(agree)}
+
+
 def embedding(sites: int = 10_000) -> Found:
     """Points of many small sites, and the part of the time that the sites take."""
     rng = np.random.default_rng(0)
@@ -94,6 +111,7 @@ CALLS: dict[str, Callable[[], Found]] = {
     "training, 20 sites of 500": lambda: training(20, 500),
     "training, 200 sites of 200": lambda: training(200, 200),
     "classifier, 20 sites of 2000": classifier,
+    "nearest of 1000 atoms for 2,000,000 samples": predictions,
     "embedding, 10,000 sites of 60 x 8": embedding,
 }
 

@@ -391,3 +391,15 @@ def test_a_classifier_of_raw_tables_encodes_what_it_predicts(tmp_path):
     model.save(tmp_path / "model.npz")
     again = fedwad.CoresetClassifier.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(again.predict(table), found)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 5])
+def test_pytorch_finds_the_same_atoms(n_neighbors):
+    pytest.importorskip("torch")
+    from fedwad.learning import _nearest
+
+    rng = np.random.default_rng(0)
+    samples, atoms = rng.normal(size=(300, 6)) + 1e3, rng.normal(size=(40, 6)) + 1e3
+    by_numpy = _nearest.nearest_atoms(samples, atoms, n_neighbors)
+    by_torch = _nearest._nearest_on("cpu", samples, atoms, n_neighbors)  # no GPU in tests
+    np.testing.assert_array_equal(np.sort(by_numpy, axis=1), np.sort(by_torch, axis=1))

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fedwad._blas import single_threaded_blas
 from fedwad._checks import check_choice, check_integer
 from fedwad.errors import InputError
 from fedwad.federation import (
@@ -26,14 +25,13 @@ from fedwad.federation import (
     completed_guarantee,
     local,
 )
+from fedwad.learning._nearest import nearest_atoms
 from fedwad.learning._prototypes import ask_private_prototypes, ask_prototypes
-from fedwad.ot import Floats, ground_cost
+from fedwad.ot import Floats
 from fedwad.privacy import DP
 from fedwad.tables import Schema, is_frame
 
 __all__ = ["CoresetClassifier"]
-
-_BLOCK_ENTRIES = 1 << 22  # of a cost matrix that is computed at once
 
 
 class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -199,16 +197,8 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points, labels = self.points_[chosen], self.labels_[chosen]
         neighbors = min(check_integer(self.n_neighbors, "n_neighbors"), len(points))
         votes = np.zeros((len(samples), len(self.classes_)))
-        n_rows = max(1, _BLOCK_ENTRIES // len(points))
-        with single_threaded_blas():
-            for start in range(0, len(samples), n_rows):
-                cost = ground_cost(samples[start : start + n_rows], points)
-                if neighbors == 1:
-                    nearest = cost.argmin(axis=1)[:, None]
-                else:
-                    nearest = np.argpartition(cost, neighbors - 1)[:, :neighbors]
-                rows = np.arange(start, start + len(cost))[:, None]
-                np.add.at(votes, (rows, labels[nearest]), 1 / neighbors)
+        nearest = nearest_atoms(samples, points, neighbors)
+        np.add.at(votes, (np.arange(len(samples))[:, None], labels[nearest]), 1 / neighbors)
         return votes
 
     def _atoms_of(self, classes: Sequence[Any]) -> NDArray[np.int64]:
