@@ -47,16 +47,25 @@ def _gpu() -> str | None:
 
 
 def _nearest_on(device: str, samples: Floats, atoms: Floats, n_neighbors: int) -> NDArray[np.int64]:
-    """`nearest_atoms` by PyTorch, in double precision from differences."""
+    """`nearest_atoms` by PyTorch, in double precision.
+
+    |x - y|^2 - |x|^2 = |y|^2 - 2 x.y has the same order over atoms y. Both are taken relative to
+    the mean of the atoms, so that a common offset costs no digits.
+    """
     import torch
 
-    targets = torch.as_tensor(atoms, dtype=torch.float64, device=device)
+    middle = atoms.mean(axis=0)
+    centred = torch.as_tensor(atoms - middle, device=device)
+    norms = (centred**2).sum(dim=1)
     found = np.empty((len(samples), n_neighbors), dtype=np.int64)
     step = max(1, _GPU_BLOCK_ENTRIES // len(atoms))
     for start in range(0, len(samples), step):
         block = slice(start, start + step)
-        points = torch.as_tensor(samples[block], dtype=torch.float64, device=device)
-        distances = torch.cdist(points, targets, compute_mode="donot_use_mm_for_euclid_dist")
-        nearest = distances.topk(n_neighbors, dim=1, largest=False, sorted=False).indices
+        points = torch.as_tensor(samples[block] - middle, device=device)
+        costs = torch.addmm(norms, points, centred.T, alpha=-2.0)
+        if n_neighbors == 1:
+            nearest = costs.argmin(dim=1, keepdim=True)
+        else:
+            nearest = costs.topk(n_neighbors, dim=1, largest=False, sorted=False).indices
         found[block] = nearest.cpu().numpy()
     return found
