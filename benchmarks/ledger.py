@@ -57,7 +57,7 @@ def _query(ledger: FileLedger, number: int) -> tuple[float, float]:
     """All that a client asks of its ledger for one new query, and its line on disk."""
     started, used = time.perf_counter(), time.process_time()
     with ledger.lock():
-        ledger.known(f"never asked {number}")
-        ledger.released_digests("summary")
+        ledger.first_entry(f"never asked {number}")
+        ledger.sent_digests("summary")
         ledger.record("summary", "answered", digest=f"{number}", request=f"n{number}")
     return time.perf_counter() - started, time.process_time() - used

@@ -53,8 +53,8 @@ from fedwad.federation import (
     describe_message,
     open_client,
     read_ledger,
-    site_description,
     unpack,
+    unpack_description,
 )
 
 needs_flare = pytest.mark.skipif(
@@ -88,7 +88,7 @@ def test_a_site_reads_its_own_file(tmp_path):
         'data = "paris.npy"\npolicy = "paris.policy.toml"\nledger = "l.jsonl"\n'
     )
     client = site_config.read_config(tmp_path / "fedwad.toml").open()
-    assert site_description(client.respond(describe_message())).name == "paris"
+    assert unpack_description(client.respond(describe_message())).name == "paris"
     assert (tmp_path / "l.jsonl").exists()
 
 
@@ -444,7 +444,7 @@ def test_a_node_answers_its_server_and_nobody_else(tmp_path, node_of):
     node = node_of()
     code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
-    assert site_description(answer).name == "paris"
+    assert unpack_description(answer).name == "paris"
     asked = len(read_ledger(tmp_path / "paris.policy.ledger.jsonl"))
     for stranger in ("oslo", "oslo.job-1", "server.job-2", "", None):
         for topic in (MESSAGE, READY):
@@ -469,7 +469,7 @@ def test_a_node_that_cannot_open_its_data_says_so_without_a_path(node_of, text):
     code, answer = node.ask(MESSAGE, describe_message())
     assert code == "ok"
     with pytest.raises(FederationError, match="could not open its data"):
-        site_description(answer)
+        unpack_description(answer)
     assert b"secret" not in answer
 
 
@@ -479,7 +479,7 @@ def test_a_node_survives_messages_of_any_kind(node_of, payload):
     node = node_of()
     _, answer = node.ask(MESSAGE, payload)
     assert b"Traceback" not in (answer or b"")
-    assert site_description(node.ask(MESSAGE, describe_message())[1]).name == "paris"
+    assert unpack_description(node.ask(MESSAGE, describe_message())[1]).name == "paris"
 
 
 @needs_flare

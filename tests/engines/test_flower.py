@@ -44,8 +44,8 @@ from fedwad.federation import (
     describe_message,
     open_client,
     read_ledger,
-    site_description,
     unpack,
+    unpack_description,
 )
 
 DISTANCE = Job("distance", ("paris", "oslo"), {"method": "fedwad", "support": 5, "rounds": 3})
@@ -455,7 +455,7 @@ def simulation(monkeypatch, sites, tmp_path):
 
 def test_the_simulated_app_opens_nothing_outside_a_simulation(simulation, monkeypatch):
     ((_, reply),) = simulation(_asking())
-    assert site_description(reply.content["fedwad"]["payload"]).name == "oslo"
+    assert unpack_description(reply.content["fedwad"]["payload"]).name == "oslo"
     monkeypatch.delenv(VARIABLE)
     ((_, reply),) = simulation(_asking())
     assert isinstance(unpack(reply.content["fedwad"]["payload"]).content, Failure)

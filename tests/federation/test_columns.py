@@ -360,8 +360,8 @@ def test_nothing_of_dropped_columns_travels(tmp_path):
         pack(Envelope(MomentsRequest()))
     )
     rules = Policy.open()
-    full = Client(read(data, columns=Columns("kind", OTHERS)).by_name(), rules)
-    less = Client(read(TABLE, columns=Columns("kind")).by_name(), rules)
+    full = Client(read(data, columns=Columns("kind", OTHERS)).sort_features(), rules)
+    less = Client(read(TABLE, columns=Columns("kind")).sort_features(), rules)
     for question in _questions():
         message = pack(Envelope(question, "request_id"))
         reply = full.respond(message)
@@ -373,7 +373,7 @@ def test_nothing_of_dropped_columns_travels(tmp_path):
         assert b"P1" not in reply
         assert np.float64(9_876_544.0).tobytes() not in reply
     assert full.respond(pack(Envelope(DescribeRequest()))) != Client(
-        read(FULL.drop(columns=["patient_id", "visit", "kind"]).fillna(0.0)).by_name(), rules
+        read(FULL.drop(columns=["patient_id", "visit", "kind"]).fillna(0.0)).sort_features(), rules
     ).respond(pack(Envelope(DescribeRequest())))
 
 

@@ -49,13 +49,13 @@ def test_it_counts_what_a_policy_asks(ledger):
     answer(ledger, 4, kind="moments")
     answer(ledger, 5, outcome="refused", request="", digest="")
     assert (len(ledger), ledger.queries) == (6, 3)
-    assert ledger.released_digests("summary") == {f"{1:064x}"}
-    assert ledger.released_digests("moments") == {f"{4:064x}"}
-    assert ledger.released_digests("atoms") == set()
-    assert ledger.known("r1").outcome == "answered"
-    assert ledger.known("r2").reason == "a cell is too small"
-    assert ledger.known("r5") is None
-    assert ledger.known("") is None
+    assert ledger.sent_digests("summary") == {f"{1:064x}"}
+    assert ledger.sent_digests("moments") == {f"{4:064x}"}
+    assert ledger.sent_digests("atoms") == set()
+    assert ledger.first_entry("r1").outcome == "answered"
+    assert ledger.first_entry("r2").reason == "a cell is too small"
+    assert ledger.first_entry("r5") is None
+    assert ledger.first_entry("") is None
     assert ledger.spent == math.inf
     assert [entry.kind for entry in ledger.entries][3] == "describe"
 
@@ -116,8 +116,8 @@ def test_no_changed_byte_goes_unseen(tmp_path):
             found = reopened(other)
             assert found.unreadable >= 1
             assert found.queries >= 3  # also where two lines became one
-            assert len(found.released_digests("summary")) >= 3
-            assert len(found.released_digests("moments")) >= 1
+            assert len(found.sent_digests("summary")) >= 3
+            assert len(found.sent_digests("moments")) >= 1
             assert found.spent == math.inf
 
 
@@ -130,7 +130,7 @@ def test_a_line_left_out_shows(tmp_path):
     other.write_bytes(b"".join(lines[:2] + lines[3:]))
     assert FileLedger(other).queries == 5
     assert FileLedger(other).unreadable == 1
-    assert len(FileLedger(other).released_digests("anything")) == 1
+    assert len(FileLedger(other).sent_digests("anything")) == 1
 
 
 WRONG = [
@@ -448,8 +448,8 @@ def _query_seconds(ledger: FileLedger) -> float:
         started = time.process_time()
         with ledger.lock():
             assert ledger.queries >= number
-            assert ledger.known("never asked") is None
-            assert len(ledger.released_digests("summary")) >= number
+            assert ledger.first_entry("never asked") is None
+            assert len(ledger.sent_digests("summary")) >= number
             ledger.record("summary", "answered", digest=str(number), request=f"n{number}")
         seconds.append(time.process_time() - started)
     return sorted(seconds)[25]

@@ -168,7 +168,7 @@ def node(epsilon=1.0, **options):
     policy = Policy(allow=["describe", "private"], epsilon=epsilon, **options)
     held = read_raw(table(500), "paris")
     assert isinstance(held, RawTable)
-    return Client(held.encoded(DRAFT, policy.min_level_size), policy)
+    return Client(held.encode(DRAFT, policy.min_level_size), policy)
 
 
 def test_the_ledger_pays_and_repeats_are_free():

@@ -86,7 +86,7 @@ def audit(
     rules, name = _policy(policy)
     columns = Columns.of(label_column, drop, missing, schema)
     source = read_raw(data, columns=columns)
-    dataset = read(source, columns=columns).by_name()
+    dataset = read(source, columns=columns).sort_features()
     everything = Dataset(Measure(dataset.measure.points), dataset.labels)  # without weights
     part = _random_part(everything, seed)
     points = part.measure.points

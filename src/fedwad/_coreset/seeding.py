@@ -20,7 +20,7 @@ from fedwad.federation import (
     MomentsRequest,
     SummaryReply,
     SummaryRequest,
-    client_key,
+    client_seed,
 )
 from fedwad.ot import Atoms, Floats, Masses, Measure, Summary, SyntheticSample, distil, ground_cost
 
@@ -78,7 +78,7 @@ def _from_summaries(
     metered: MeteredFederation, names: Sequence[str], size: int, masses: Masses, seed: int
 ) -> Seed | None:
     try:
-        summaries = ask_summaries(metered, names, size, seed, record=False)
+        summaries = ask_summaries(metered, names, size, seed, record_failures=False)
     except (PolicyError, FederationError):  # all sites refuse
         return None
     best, sample = distilled(summaries, size, masses, seed)
@@ -92,17 +92,24 @@ def _from_summaries(
 
 
 def ask_summaries(
-    metered: MeteredFederation, names: Sequence[str], size: int, seed: int, record: bool = True
+    metered: MeteredFederation,
+    names: Sequence[str],
+    size: int,
+    seed: int,
+    record_failures: bool = True,
 ) -> dict[str, Summary]:
     """Return one summary of each site that does not refuse."""
     request = SummaryRequest(min(size, _CELLS), "diag", 2.0, seed, calibration=False)
     replies = metered.ask(
-        dict.fromkeys(names, request), SummaryReply, allow_failures=True, record=record
+        dict.fromkeys(names, request),
+        SummaryReply,
+        allow_failures=True,
+        record_failures=record_failures,
     )
     summaries = {
         name: reply.summary for name, reply in replies.items() if isinstance(reply.summary, Summary)
     }
-    return metered.agreeing(
+    return metered.keep_majority(
         summaries, {name: summary.dimension for name, summary in summaries.items()}
     )
 
@@ -150,7 +157,7 @@ def synthetic_union(summaries: dict[str, Summary], size: int, seed: int) -> Meas
     for (name, summary), count in zip(summaries.items(), counts, strict=True):
         share = count / counts.sum()
         drawn = max(1, round(share * total))
-        rng = np.random.default_rng([seed, client_key(name)])
+        rng = np.random.default_rng([seed, client_seed(name)])
         points.append(SyntheticSample.of(summary).draw(drawn, rng).points)
         weights.append(np.full(drawn, share / drawn))
     all_weights = np.concatenate(weights)
@@ -168,10 +175,12 @@ def ask_moments(metered: MeteredFederation, names: Sequence[str]) -> list[Moment
     """Return count, mean and scale of all sites that do not refuse."""
     requests = dict.fromkeys(names, MomentsRequest())
     try:
-        replies = metered.ask(requests, Moments, allow_failures=True, record=False)
+        replies = metered.ask(requests, Moments, allow_failures=True, record_failures=False)
     except PolicyError as error:
         raise PolicyError(
             f"All sites refuse their moments ({error}); give the first atoms as init."
         ) from None
-    agreed = metered.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    agreed = metered.keep_majority(
+        replies, {name: len(reply.mean) for name, reply in replies.items()}
+    )
     return list(agreed.values())

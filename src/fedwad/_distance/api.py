@@ -15,7 +15,7 @@ from fedwad._distance.task import DistanceTask
 from fedwad._explain.dominant import warn_dominant
 from fedwad._options import Method, resolve
 from fedwad.errors import InputError
-from fedwad.federation import ClassStatistics, MeteredFederation, Site, completed_guarantee, local
+from fedwad.federation import ClassStatistics, MeteredFederation, Site, fill_clipping, local
 from fedwad.methods import DISTANCE_METHODS, FedWaD, Summary
 from fedwad.ot import ClassCovariance, check_order
 from fedwad.privacy import DP
@@ -101,7 +101,7 @@ def distance(
     metered = MeteredFederation(first.federation)
     with single_threaded_blas():
         if guarantee is not None:
-            guarantee = completed_guarantee(first.federation, guarantee)
+            guarantee = fill_clipping(first.federation, guarantee)
             result = estimate_from_releases(metered, task, guarantee)
         elif isinstance(chosen_method, FedWaD):
             result = run_fedwad(metered, task, chosen_method, callback)

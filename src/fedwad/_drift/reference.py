@@ -24,14 +24,14 @@ from fedwad.federation import (
     AgreedFederation,
     BlocksReply,
     BlocksRequest,
-    Kept,
     KeptFederation,
+    KeptReply,
     MeteredFederation,
     Policy,
     Site,
     SummaryReply,
     SummaryRequest,
-    check_kept,
+    check_may_keep,
     check_same_features,
     local,
 )
@@ -55,7 +55,7 @@ class Reference(SavedResult):
     ----------
     site : str
         Name of the site.
-    summary, blocks : Kept
+    summary, blocks : KeptReply
         The requests that the site answered, and its replies.
     features : tuple of str or None
         Names of the features.
@@ -79,8 +79,8 @@ class Reference(SavedResult):
     _noun: ClassVar[str] = "reference"
 
     site: str
-    summary: Kept
-    blocks: Kept
+    summary: KeptReply
+    blocks: KeptReply
     features: tuple[str, ...] | None = None
     schema: Schema | None = None
 
@@ -123,13 +123,13 @@ class Reference(SavedResult):
         request = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
         with single_threaded_blas():
             reply = metered.ask({site.name: request}, SummaryReply)[site.name]
-            check_kept(site.name, reply)
+            check_may_keep(site.name, reply)
             blocks = metered.ask({site.name: BlocksRequest()}, BlocksReply)[site.name]
-        check_kept(site.name, blocks)
+        check_may_keep(site.name, blocks)
         return cls(
             site.name,
-            Kept(request.validate(), reply),
-            Kept(BlocksRequest(), blocks),
+            KeptReply(request.validate(), reply),
+            KeptReply(BlocksRequest(), blocks),
             metered.features,
             metered.schema,
         )
@@ -239,7 +239,7 @@ class Reference(SavedResult):
         request = self.summary.request
         assert isinstance(request, SummaryRequest)  # noqa: S101
         before = self.site if self.site != name else f"{self.site} (reference)"
-        kept = {before: [self.summary], name: [Kept(request, summary)]}
+        kept = {before: [self.summary], name: [KeptReply(request, summary)]}
         fed = KeptFederation(kept, None, self.features, self.schema)
         return distance(fed[before], fed[name], cells=request.cells, seed=request.seed)
 
@@ -258,8 +258,8 @@ class Reference(SavedResult):
             features, schema = content["features"], content["schema"]
             reference = cls(
                 site=str(content["site"]),
-                summary=Kept.from_dict(content["summary"]),
-                blocks=Kept.from_dict(content["blocks"]),
+                summary=KeptReply.from_dict(content["summary"]),
+                blocks=KeptReply.from_dict(content["blocks"]),
                 features=None if features is None else tuple(map(str, features)),
                 schema=None if schema is None else Schema.from_toml(schema),
             )

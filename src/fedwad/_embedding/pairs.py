@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedwad._distance.result import DistanceResult
 from fedwad._distance.run import estimate_from_cells
 from fedwad._distance.task import ColumnNames, DistanceTask
-from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_key
+from fedwad.federation import ClassStatistics, SummaryReply, Traffic, client_seed
 from fedwad.methods import FedWaD
 from fedwad.ot import Floats, same, synthetic_distances
 
@@ -53,7 +53,7 @@ def pair_values(
     different = [
         (index[i], index[j]) for i, j in pairs if not same(replies[i].summary, replies[j].summary)
     ]
-    keys = [client_key(names[site]) for site in used]
+    keys = [client_seed(names[site]) for site in used]
     found = synthetic_distances(
         summaries, different, 2.0, seed, keys, total_pairs=_PAIRS_FOR_ONE_DRAW
     )

@@ -65,7 +65,7 @@ def ask_cells(metered: MeteredFederation, task: EmbeddingTask) -> SentCells:
         at_least=1,
     )
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    replies = metered.agreeing(replies, dimensions, task.class_statistics)
+    replies = metered.keep_majority(replies, dimensions, task.class_statistics)
     support = draw_support(list(replies.values()), task.support, np.random.default_rng(task.seed))
     shaped = shape_support(
         metered,

@@ -29,8 +29,8 @@ from fedwad.federation import (
     MeteredFederation,
     as_federation,
     choose_sites,
-    completed_guarantee,
     feature_count,
+    fill_clipping,
 )
 from fedwad.methods import MATRIX_METHODS, Hub, Pairs, Summary
 from fedwad.ot import (
@@ -121,7 +121,7 @@ def matrix(
     metered = MeteredFederation(federation, on_reply=kept.add)
     with single_threaded_blas():
         if guarantee is not None:
-            guarantee = completed_guarantee(federation, guarantee)
+            guarantee = fill_clipping(federation, guarantee)
             found = estimate_from_releases(metered, task, guarantee)
         else:
             found = _run(metered, task, chosen_method)

@@ -13,7 +13,7 @@ from fedwad._checks import check_integer
 from fedwad._matrix.health import Health
 from fedwad._matrix.resampling import kept_summaries, resample_by_intervals, resample_rows
 from fedwad._matrix.significance import any_difference, distances_for_clusters, too_small
-from fedwad.federation import Kept
+from fedwad.federation import KeptReply
 from fedwad.ot import Floats
 
 __all__ = ["ClusteredMatrix"]
@@ -31,7 +31,7 @@ class ClusteredMatrix:
     pvalue: Floats | None
     rows: tuple[int, ...]
     health: Health | None
-    kept: Mapping[str, list[Kept]]
+    kept: Mapping[str, list[KeptReply]]
 
     @property
     def calibrated(self) -> bool:

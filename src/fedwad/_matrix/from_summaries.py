@@ -11,7 +11,7 @@ from fedwad.federation import (
     PrivateRequest,
     SummaryReply,
     SummaryRequest,
-    client_key,
+    client_seed,
 )
 from fedwad.methods import Summary
 from fedwad.ot import (
@@ -40,7 +40,7 @@ def estimate_from_summaries(
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
     dimensions = {name: reply.summary.dimension for name, reply in replies.items()}
-    replies = metered.agreeing(replies, dimensions)
+    replies = metered.keep_majority(replies, dimensions)
     sites = tuple(replies)
     summaries = [reply.summary for reply in replies.values()]
     pairs = all_pairs(len(sites))
@@ -56,7 +56,7 @@ def estimate_from_summaries(
     total = synthetic_transports([summary.count for summary in summaries], different, task.seed)
     if different:
         count = step_counter("estimating distances", total, task)
-        keys = [client_key(name) for name in sites]
+        keys = [client_seed(name) for name in sites]
         synthetic = synthetic_distances(
             summaries, different, task.p, task.seed, keys, task.n_jobs, count, columns=columns
         )
@@ -81,13 +81,15 @@ def estimate_from_releases(
         at_least=2,
     )
     task.report(Progress("asking sites", len(task.names), len(task.names)))
-    replies = metered.agreeing(replies, {name: len(reply.mean) for name, reply in replies.items()})
+    replies = metered.keep_majority(
+        replies, {name: len(reply.mean) for name, reply in replies.items()}
+    )
     denoised = [denoise(reply) for reply in replies.values()]
     summaries = [one.summary for one in denoised]
     pairs = all_pairs(len(replies))
     total = synthetic_transports([summary.count for summary in summaries], pairs, task.seed)
     count = step_counter("estimating distances", total, task)
-    keys = [client_key(name) for name in replies]
+    keys = [client_seed(name) for name in replies]
     columns: dict[Pair, Floats] = {}
     synthetic = synthetic_distances(
         summaries, pairs, 2.0, task.seed, keys, task.n_jobs, count, columns=columns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedwad.errors import InputError
-from fedwad.federation import Kept, KeptFederation, Site, local
+from fedwad.federation import KeptFederation, KeptReply, Site, local
 from fedwad.tables import Schema
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["add_replies", "add_site", "join_options", "kept_from_dict", "kept_to
 
 _MOST_NUMBERS = 2_000_000  # of kept replies in a saved matrix
 
-KeptReplies = Mapping[str, list[Kept]]
+KeptReplies = Mapping[str, list[KeptReply]]
 
 
 def add_site(matrix: MatrixResult, source: Any, name: str) -> MatrixResult:
@@ -66,7 +66,7 @@ def add_replies(
 ) -> MatrixResult:
     """Return the matrix with one site more, which an engine has asked with `join_options`."""
     try:
-        found = [Kept.from_dict(one) for one in replies]
+        found = [KeptReply.from_dict(one) for one in replies]
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise InputError(f"The engine returned no replies of {name}.") from None
     return add_site(matrix, KeptFederation({name: found}, None, *_column_names(matrix))[name], name)
@@ -94,9 +94,11 @@ def kept_to_dict(kept: KeptReplies) -> dict[str, Any]:
     return {name: [one.to_dict() for one in replies] for name, replies in kept.items()}
 
 
-def kept_from_dict(content: Mapping[str, Any]) -> dict[str, list[Kept]]:
+def kept_from_dict(content: Mapping[str, Any]) -> dict[str, list[KeptReply]]:
     """Read what `kept_to_dict` wrote."""
-    return {str(name): [Kept.from_dict(one) for one in found] for name, found in content.items()}
+    return {
+        str(name): [KeptReply.from_dict(one) for one in found] for name, found in content.items()
+    }
 
 
 def _count_numbers(reply: Any) -> int:

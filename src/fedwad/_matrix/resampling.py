@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fedwad.federation import Kept, SummaryReply
+from fedwad.federation import KeptReply, SummaryReply
 from fedwad.ot import Floats, Summary, SyntheticSample, solve
 
 __all__ = ["kept_summaries", "resample_by_intervals", "resample_rows"]
@@ -17,7 +17,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 
 def kept_summaries(
-    kept: Mapping[str, Sequence[Kept]], sites: Sequence[str]
+    kept: Mapping[str, Sequence[KeptReply]], sites: Sequence[str]
 ) -> list[Summary] | None:
     """Return the summary of each site; None unless all sites allowed theirs to be kept."""
     summaries = []

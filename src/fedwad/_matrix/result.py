@@ -26,7 +26,7 @@ from fedwad._matrix.saved import (
 )
 from fedwad._matrix.significance import distances_for_clusters
 from fedwad.errors import InputError
-from fedwad.federation import Kept, Traffic
+from fedwad.federation import KeptReply, Traffic
 from fedwad.ot import Floats
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class MatrixResult(ClusteredMatrix, ExplainedMatrix, SavedResult):
     rows: tuple[int, ...] = ()
     health: Health | None = None
     evidence: Evidence | None = None
-    kept: Mapping[str, list[Kept]] = field(default_factory=dict)
+    kept: Mapping[str, list[KeptReply]] = field(default_factory=dict)
 
     def _compared_content(self) -> dict[str, Any]:
         return replace(self, kept={}).to_dict()  # without copies of what sites sent

@@ -77,7 +77,7 @@ def ask_moments(metered: MeteredFederation, task: MatrixTask) -> dict[str, Momen
     requests = dict.fromkeys(task.names, MomentsRequest(task.class_statistics))
     replies = metered.ask(requests, Moments, allow_failures=True, at_least=2)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
-    return metered.agreeing(replies, dimensions, task.class_statistics)
+    return metered.keep_majority(replies, dimensions, task.class_statistics)
 
 
 def all_pairs(count: int) -> list[Pair]:

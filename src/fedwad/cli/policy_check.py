@@ -67,7 +67,7 @@ def try_requests(client: Client) -> list[Trial]:
     if client.table is not None:  # as if the other sites had the same table
         schema = agree({"this site": client.table.profile(client.policy.min_cell_size)})
         trials.append(_try(client, "encode", AdoptSchemaRequest(schema.to_toml())))
-        client = Client(client.table.encoded(schema, client.policy.min_level_size), client.policy)
+        client = Client(client.table.encode(schema, client.policy.min_level_size), client.policy)
     features = client.data.measure.dimension
     requests = [*_requests_for_summaries(client.policy), *_requests_for_rounds(client, features)]
     return trials + [_try(client, name, request) for name, request in requests]

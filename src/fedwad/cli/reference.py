@@ -13,7 +13,7 @@ from fedwad.cli.console import exit_on_error, print_json, print_text
 from fedwad.cli.groups import Json, Seed, check_ending, expand_groups
 from fedwad.cli.sites import find_one_file, show_conflicts
 from fedwad.errors import InputError
-from fedwad.federation import AgreedFederation, LocalFederation, Site, open_client, prepare
+from fedwad.federation import AgreedFederation, LocalFederation, Site, ensure_schema, open_client
 
 __all__ = ["reference"]
 
@@ -69,7 +69,7 @@ def _site(path: Path, policy: Path, ledger: Path | None, tables: TableOptions) -
     client = open_client(path, policy, ledger, **tables.columns.to_options())
     name = client.policy.name or path.stem
     alone = LocalFederation({name: client})
-    agreed = prepare(alone)
+    agreed = ensure_schema(alone)
     if isinstance(agreed, AgreedFederation):
         return AgreedFederation(alone, agreed.schema.for_new_data(), [name])[name]
     return LocalFederation({name: client}, client.data.features, client.data.schema)[name]

@@ -15,7 +15,7 @@ from fedwad.cli.engine import Deployment
 from fedwad.cli.groups import Json, Sources, check_ending, expand_groups
 from fedwad.cli.sites import find_files, show_conflicts
 from fedwad.errors import InputError
-from fedwad.federation import Columns, agreed_between, private_between, read_raw
+from fedwad.federation import Columns, private_schema_of_tables, read_raw, schema_of_tables
 from fedwad.privacy import check_draft
 from fedwad.tables import Schema
 
@@ -98,8 +98,8 @@ def _in_process(
     paths: Mapping[str, Path], columns: Columns, epsilon: float | None, delta: float
 ) -> Schema:
     if epsilon is not None:
-        return private_between(paths, columns, epsilon, delta)
-    return agreed_between({n: read_raw(p, columns=columns) for n, p in paths.items()}, columns)
+        return private_schema_of_tables(paths, columns, epsilon, delta)
+    return schema_of_tables({n: read_raw(p, columns=columns) for n, p in paths.items()}, columns)
 
 
 def _on_engine(

@@ -15,12 +15,12 @@ from fedwad.federation import (
     Columns,
     Dataset,
     RawTable,
-    agreed_between,
     align_columns,
     as_dataset,
-    checked_schema,
     is_readable,
     read_raw,
+    schema_of_tables,
+    schema_with_conflicts,
 )
 from fedwad.tables import Schema, check_file
 
@@ -117,7 +117,7 @@ def read_files(files: Mapping[str, str | Path], columns: Columns) -> dict[str, D
     if schema == "auto":
         schema = _agree_on_schema(held, columns)
     elif schema is not None:
-        schema = checked_schema(schema, tables)
+        schema = schema_with_conflicts(schema, tables)
         show_conflicts(schema)
     return align_columns({name: as_dataset(data, schema) for name, data in held.items()})
 
@@ -127,7 +127,7 @@ def _agree_on_schema(held: Mapping[str, Dataset | RawTable], columns: Columns) -
     tables = {name: data for name, data in held.items() if isinstance(data, RawTable)}
     if len(tables) < len(held) or not tables:
         return None
-    schema = agreed_between(tables, columns)
+    schema = schema_of_tables(tables, columns)
     show_schema(schema)
     return schema
 

@@ -22,8 +22,8 @@ from fedwad.federation import (
     Journal,
     Site,
     agreed_schema,
-    ask_kept,
-    prepare,
+    ask_to_keep,
+    ensure_schema,
     private_schema,
     with_schema,
 )
@@ -100,7 +100,7 @@ def run(
         if checkpoint is not None:
             federation = stack.enter_context(Journal(federation, checkpoint, resume))
         if job.algorithm not in ("schema", "join"):
-            federation = prepare(federation, job.clients or None)
+            federation = ensure_schema(federation, job.clients or None)
         result = {"kind": job.algorithm, **_ALGORITHMS[job.algorithm](federation, job)}
         if isinstance(federation, AgreedFederation):
             result["agreed_schema"] = federation.schema.to_dict()
@@ -126,7 +126,7 @@ def _join(federation: Federation, job: Job) -> dict[str, Any]:
     text = job.options.get("schema")
     if text is not None:
         federation = with_schema(federation, Schema.from_toml(text), name)
-    found = ask_kept(federation, name, job.options.get("requests", ()))
+    found = ask_to_keep(federation, name, job.options.get("requests", ()))
     return {"replies": [one.to_dict() for one in found]}
 
 

@@ -2,7 +2,7 @@
 
 from fedwad.federation._ledger_file import FileLedger
 from fedwad.federation.accountant import guarantee_warning
-from fedwad.federation.agreement import check_same_features, client_key, feature_count
+from fedwad.federation.agreement import check_same_features, client_seed, feature_count
 from fedwad.federation.bundle import MAX_BUNDLE, Bundle, BundleReply
 from fedwad.federation.client import Client
 from fedwad.federation.codec import Envelope, pack, unpack
@@ -12,26 +12,32 @@ from fedwad.federation.failures import Failure, error_of, failure_of
 from fedwad.federation.federation import Federation, MeteredFederation, Site, Traffic, choose_sites
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
-from fedwad.federation.kept import Kept, KeptFederation, KeptReplies, ask_kept, check_kept
+from fedwad.federation.kept import (
+    KeptFederation,
+    KeptReplies,
+    KeptReply,
+    ask_to_keep,
+    check_may_keep,
+)
 from fedwad.federation.ledger import Entry, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, ClassStatistics
 from fedwad.federation.node import accept_data, load_site_data, open_client
 from fedwad.federation.policy import Policy
-from fedwad.federation.proposal import agreed_between, private_between, schema
-from fedwad.federation.raw import RawTable, as_dataset, checked_schema
+from fedwad.federation.proposal import private_schema_of_tables, schema, schema_of_tables
+from fedwad.federation.raw import RawTable, as_dataset, schema_with_conflicts
 from fedwad.federation.reading import FORMATS, is_readable, read, read_raw
 from fedwad.federation.remote import (
     RemoteFederation,
     describe_message,
-    encode_failure,
-    site_description,
+    pack_failure,
+    unpack_description,
 )
 from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.atoms import AtomsRequest, CellSums
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.describe import DescribeRequest, Description
-from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, agreed_names
+from fedwad.federation.requests.labels import LabelName, Labels, LabelsRequest, all_label_names
 from fedwad.federation.requests.moments import Moments, MomentsRequest
 from fedwad.federation.requests.private import PrivateReply, PrivateRequest
 from fedwad.federation.requests.private_schema import PrivateSchemaReply, PrivateSchemaRequest
@@ -43,8 +49,8 @@ from fedwad.federation.requests.transport import CellsRequest, TransportReply, T
 from fedwad.federation.schemas import (
     AgreedFederation,
     agreed_schema,
-    completed_guarantee,
-    prepare,
+    ensure_schema,
+    fill_clipping,
     private_schema,
     with_schema,
 )
@@ -76,9 +82,9 @@ __all__ = [
     "Federation",
     "FileLedger",
     "Journal",
-    "Kept",
     "KeptFederation",
     "KeptReplies",
+    "KeptReply",
     "LabelName",
     "Labels",
     "LabelsRequest",
@@ -109,39 +115,39 @@ __all__ = [
     "TransportReply",
     "TransportRequest",
     "accept_data",
-    "agreed_between",
-    "agreed_names",
     "agreed_schema",
     "align_columns",
+    "all_label_names",
     "as_dataset",
     "as_federation",
-    "ask_kept",
-    "check_kept",
+    "ask_to_keep",
+    "check_may_keep",
     "check_same_features",
-    "checked_schema",
     "choose_sites",
-    "client_key",
-    "completed_guarantee",
+    "client_seed",
     "describe_message",
-    "encode_failure",
+    "ensure_schema",
     "error_of",
     "failure_of",
     "feature_count",
+    "fill_clipping",
     "guarantee_warning",
     "is_readable",
     "load_site_data",
     "local",
     "open_client",
     "pack",
+    "pack_failure",
     "payload_bytes",
-    "prepare",
-    "private_between",
     "private_schema",
+    "private_schema_of_tables",
     "read",
     "read_ledger",
     "read_raw",
     "schema",
-    "site_description",
+    "schema_of_tables",
+    "schema_with_conflicts",
     "unpack",
+    "unpack_description",
     "with_schema",
 ]

@@ -1,4 +1,4 @@
-"""Counts over the lines of a ledger, and the rate at which refusals and repeats get lines."""
+"""Counts over the lines of a ledger, and a limit on the rate of lines for refusals and repeats."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["LedgerCounts", "RateLimit"]
 
 _EXECUTED = ("answered", "withheld")
 
-#: For each outcome that counts for no limit: how many lines may be written at once, and the seconds
-#: until one more may.
+#: For outcomes that no rule of a policy limits: how many lines may be written at once, and the
+#: seconds until one more may.
 _RATES: dict[str, tuple[int, float]] = {
     "unreadable": (10, 60.0),
     "refused": (100, 60.0),
@@ -22,15 +22,15 @@ _RATES: dict[str, tuple[int, float]] = {
 
 
 class LedgerCounts:
-    """What the lines of a ledger add up to, brought up to date line by line.
+    """Counts over the lines of a ledger, brought up to date line by line.
 
     Attributes
     ----------
-    queries : how many replies a server could learn from, over the life of the data
-    unreadable : how many lines cannot be read
-    private_releases : how many private releases were paid for
-    data_version : digest of the data that may be asked about: those of the first query, or those
-        accepted last; empty before
+    queries : number of queries so far
+    unreadable : number of lines that cannot be read
+    private_releases : number of private releases that were paid for
+    data_version : digest of the data that may be asked about: those that the operator accepted
+        last, otherwise those of the first query; empty before either
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class LedgerCounts:
         self.data_version = ""
         self._lines = 0
         self._requests = 0
-        self._without_privacy = False
-        self._squares = 0.0
-        self._released: dict[str, set[str]] = {}
-        self._known: dict[str, Content] = {}
+        self._has_queries_without_noise = False
+        self._sum_of_squared_mu = 0.0
+        self._sent_digests: dict[str, set[str]] = {}
+        self._first_lines: dict[str, Content] = {}
         self._queries_of: dict[str, int] = {}
 
     def _count_line(self, content: Content) -> None:
@@ -52,52 +52,53 @@ class LedgerCounts:
         self._lines += 1
         self._requests += count
         if outcome == "answered":
-            self.released_digests(kind).add(content.get("digest", ""))
+            self.sent_digests(kind).add(content.get("digest", ""))
         elif outcome == "torn":
             self._count_unreadable(count)
         elif outcome == "accepted":
             self.data_version = data
         elif outcome == "spent":
             self.private_releases += 1
-            self._squares += content.get("mu", 0.0) ** 2
+            self._sum_of_squared_mu += content.get("mu", 0.0) ** 2
         if is_query(kind, outcome):
             self.queries += count
             self._queries_of[kind] = self._queries_of.get(kind, 0) + count
-            self._without_privacy |= kind != "private"
+            self._has_queries_without_noise |= kind != "private"
             self.data_version = self.data_version or data
         if outcome in _EXECUTED and content.get("request"):
-            self._known.setdefault(content["request"], content)
+            self._first_lines.setdefault(content["request"], content)
 
     def _count_unreadable(self, count: int) -> None:
-        """They may have been replies of any kind, so they count as replies of every kind."""
+        """Count unreadable lines as replies of every kind, since they may have been of any."""
         before, self.unreadable = self.unreadable, self.unreadable + count
-        for digests in self._released.values():
+        for digests in self._sent_digests.values():
             digests |= _placeholders(before, self.unreadable)
 
-    def released_digests(self, kind: str) -> set[str]:
-        """Digests of the replies of a kind that left, and a placeholder for each unreadable
+    def sent_digests(self, kind: str) -> set[str]:
+        """Digests of the replies of this kind that were sent, and a placeholder for each unreadable
         line."""
-        if kind not in self._released:
-            self._released[kind] = _placeholders(0, self.unreadable)
-        return self._released[kind]
+        if kind not in self._sent_digests:
+            self._sent_digests[kind] = _placeholders(0, self.unreadable)
+        return self._sent_digests[kind]
 
     def queries_of(self, kind: str) -> int:
-        """How many queries were of this kind; a line that cannot be read may have been one."""
+        """How many queries were of this kind; a line that cannot be read counts as one."""
         return self._queries_of.get(kind, 0) + self.unreadable
 
-    def known(self, request: str) -> Entry | None:
-        """The line of the first time that this request was answered or withheld, if it was."""
-        return Entry.of(self._known[request]) if request and request in self._known else None
+    def first_entry(self, request: str) -> Entry | None:
+        """The entry of the first time that the request of this digest was answered or withheld."""
+        content = self._first_lines.get(request)
+        return None if content is None else Entry.of(content)
 
     @property
     def spent(self) -> float:
-        """Cost of all private releases together, mu^2 = sum of mu_i^2, whichever version of the
-        data they were about.
+        """The mu of all private releases together: the root of the sum of their squared mu,
+        whichever version of the data they were about.
 
-        Infinite if any other reply about the data left, or if a line cannot be read, for it may
-        have been one.
+        Infinite if a reply without noise left, or if a line cannot be read, because it may have
+        been for such a reply.
         """
-        return math.inf if self._without_privacy else math.sqrt(self._squares)
+        return math.inf if self._has_queries_without_noise else math.sqrt(self._sum_of_squared_mu)
 
 
 def _placeholders(start: int, end: int) -> set[str]:
@@ -105,23 +106,24 @@ def _placeholders(start: int, end: int) -> set[str]:
 
 
 class RateLimit:
-    """A limit on the lines for refusals and repeats (a token bucket).
+    """A limit on the rate of lines for refusals and repeats (a token bucket).
 
-    Entries beyond the rate are only counted, and the next line has their number.
+    Entries beyond the rate are only counted, and the next line of that kind and outcome has their
+    number.
     """
 
     def __init__(self) -> None:
-        self._tokens: dict[str, tuple[float, float]] = {}  # how many are left, and since when
-        self._waiting: dict[tuple[str, str], int] = {}
+        self._tokens: dict[str, tuple[float, float]] = {}  # how many were left, and at what time
+        self._unlisted: dict[tuple[str, str], int] = {}
 
     @property
-    def waiting(self) -> int:
+    def unlisted(self) -> int:
         """How many entries were counted and are in no line yet."""
-        return sum(self._waiting.values())
+        return sum(self._unlisted.values())
 
     def admit(self, entry: Entry) -> Entry | None:
-        """The entry to write, with the number of those that were only counted before it; None if
-        this one is only counted."""
+        """The entry to write, its `count` raised by the entries that were only counted before it;
+        None if this one is only counted."""
         rule = "unreadable" if entry.kind == "unreadable" else entry.outcome
         if rule not in _RATES:
             return entry
@@ -129,10 +131,10 @@ class RateLimit:
         now = time.monotonic()
         left, since = self._tokens.get(rule, (float(burst), now))
         left = min(float(burst), left + (now - since) / pause)
-        count = self._waiting.pop((entry.kind, entry.outcome), 0) + entry.count
+        count = self._unlisted.pop((entry.kind, entry.outcome), 0) + entry.count
         if left < 1:
             self._tokens[rule] = left, now
-            self._waiting[entry.kind, entry.outcome] = count
+            self._unlisted[entry.kind, entry.outcome] = count
             return None
         self._tokens[rule] = left - 1, now
         return replace(entry, count=count)

@@ -1,10 +1,10 @@
 """A ledger in a file that several processes share and that counts across restarts.
 
-A line is on disk before its reply leaves. `LEDGER.head` beside it holds the length of the file and
-the seal (chained hash, see `_ledger_lines`) of its last line. An unfinished line beyond it is
-removed, since no reply left for it; complete lines count. A ledger that is shorter than its head,
-or has a different seal there, was cut, exchanged or restored from a copy. Then nothing is answered
-until the operator has put it right.
+A line is on disk before its reply leaves. A file beside the ledger, its head (`LEDGER.head`), holds
+the length of the ledger and the seal (chained hash, see `_ledger_lines`) of its last line. An
+unfinished line beyond that length is removed, since no reply left for it; complete lines count. A
+ledger that is shorter than its head says, or has a different seal at that place, was cut, exchanged
+or restored from a copy. Then nothing is answered until the operator has put back the newest one.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class FileLedger(Ledger):
 
     A process has one object for each file, however often it is opened.
 
-    A line that cannot be read stays and counts as a reply of every kind. A ledger that cannot be
-    written means that nothing is answered; a write that failed is taken back, so that it costs no
-    query and no budget.
+    A line that cannot be read stays and counts as a reply of every kind. If the file cannot be
+    written, nothing is answered. A write that failed is undone, so that it costs no query and no
+    budget.
     """
 
     path: Path
     _identity: Identity
-    _ready: bool
+    _initialised: bool
 
     def __new__(cls, path: str | Path) -> FileLedger:
         path = Path(path)
@@ -63,32 +63,32 @@ class FileLedger(Ledger):
         descriptor = _open_or_create(path)
         state = os.fstat(descriptor)
         identity = state.st_dev, state.st_ino
-        with _registry:
+        with _ledgers_lock:
             ledger = _ledgers.get(identity)
             if ledger is not None:
                 os.close(descriptor)
                 return ledger
             ledger = _ledgers[identity] = super().__new__(cls)
             ledger.path, ledger._identity = path, identity
-            ledger._ready, ledger._lock = False, RLock()
+            ledger._initialised, ledger._lock = False, RLock()
             finalize(ledger, os.close, descriptor)  # while open, no new file has this identity
         return ledger
 
     def __init__(self, path: str | Path) -> None:  # noqa: ARG002
         with self._lock:
-            if self._ready:
+            if self._initialised:
                 return
             lock = self._lock
             super().__init__()
             self._lock = lock
             self._end, self._seal, self._replaced = 0, FIRST_SEAL, False
             self._descriptor: int | None = None
-            with self.lock():  # says at the start what would otherwise fail at the first reply
+            with self.lock():  # an unwritable ledger fails now, not at the first reply
                 try:
                     self._write_head()
                 except OSError as error:
                     raise _unwritable(error) from None
-            self._ready = True
+            self._initialised = True
 
     @property
     def lock_order(self) -> str:
@@ -145,9 +145,9 @@ class FileLedger(Ledger):
         return descriptor
 
     def _catch_up(self, descriptor: int) -> None:
-        """Count lines that any process has appended since the last lock.
+        """Count the lines that any process has appended since the last lock.
 
-        FederationError, now and ever after, if the file was replaced or cut.
+        FederationError if the file was replaced or cut, now and at every later lock.
         """
         state = os.fstat(descriptor)
         head = self._read_head()
@@ -155,7 +155,7 @@ class FileLedger(Ledger):
         if self._replaced or not same or state.st_size < max(self._end, head[0] if head else 0):
             self._replaced = True
             raise FederationError(_REPLACED)
-        if state.st_size > self._end or not self._ready:
+        if state.st_size > self._end or not self._initialised:
             text = _read(descriptor, self._end, state.st_size)
             if not self._end:
                 refuse_unchained(text, self.path.name)
@@ -180,7 +180,7 @@ class FileLedger(Ledger):
         return text
 
     def _count(self, text: bytes, head: tuple[int, str] | None) -> None:
-        """Count complete lines; FederationError unless one of them is the line of the head."""
+        """Count complete lines; FederationError unless the head fits the place that it names."""
         start, end, seal = self._end, self._end, self._seal
         matches = head is None or head[0] < start or head == (start, seal)
         for content, line_end, seal in read_lines(text, self._seal):
@@ -211,9 +211,9 @@ class FileLedger(Ledger):
         self._count_line(entry.content)
 
     def _write_head(self) -> None:
-        """Overwrite the head in place.
+        """Overwrite the head in place, without waiting for the disk.
 
-        Not synced to disk: an older head after a power cut is also valid.
+        After a power cut the head may be older than the ledger, which is valid too.
         """
         content = f"{self._end} {self._seal}".ljust(_HEAD_BYTES - 1).encode() + b"\n"
         descriptor = os.open(self.head_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -260,7 +260,7 @@ class FileLedger(Ledger):
         return self.releases_folder / f"{key}.space"
 
 
-_registry = Lock()
+_ledgers_lock = Lock()
 _ledgers: WeakValueDictionary[Identity, FileLedger] = WeakValueDictionary()
 
 

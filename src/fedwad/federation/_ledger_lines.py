@@ -1,9 +1,9 @@
 """Lines of a ledger: one JSON object each, sealed by a hash of itself and of the line before.
 
-A line ends with its seal, the first half of SHA-256 over the previous seal and the line without its
-own. A changed, inserted or removed line shows, because it, or the one after it, no longer fits its
-seal. The seal is no signature: it finds accidents and careless edits, not an operator who writes
-the whole file anew.
+A line ends with its seal, the first half of SHA-256 over the seal of the line before and this line
+without its own seal. A changed, inserted or removed line shows, because this line or the next one
+no longer fits its seal. A seal is no signature: it finds accidents and careless edits, not an
+operator who writes the whole file anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, get_args
 
 from fedwad.errors import InputError
-from fedwad.federation.needs import NO_QUERY
+from fedwad.federation.needs import KINDS_WITHOUT_QUERY
 
 __all__ = [
     "FIRST_SEAL",
@@ -32,10 +32,10 @@ __all__ = [
     "sealed_line",
 ]
 
-#: "refused" before the data were read, "withheld" after, or "answered"; "repeated" when the same
-#: request got the same reply as before; "spent" when a private release is paid for, before its
-#: noise is drawn; "accepted" when the operator lets a new version of the data be asked about;
-#: "torn" for a line that cannot be read.
+#: "answered"; "refused" if no reply left and the data were not read, "withheld" if they were;
+#: "repeated" if the same request got the same reply as before; "spent" for the payment of a private
+#: release, before its noise is drawn; "accepted" if the operator let a new version of the data be
+#: asked about; "torn" for a line that cannot be read.
 Outcome = Literal["answered", "repeated", "refused", "withheld", "spent", "accepted", "torn"]
 
 #: The fields of a line by name, those at their default left out.
@@ -45,11 +45,11 @@ Content = dict[str, Any]
 FIRST_SEAL = "0" * 32
 
 _SEAL_BYTES = len(FIRST_SEAL) // 2
-_UNCOUNTED = ("refused", "repeated", "accepted")  # outcomes that are no query
-_LONGEST_LINE = 1 << 14  # bytes; no line that was written here is longer
+_OUTCOMES_WITHOUT_QUERY = ("refused", "repeated", "accepted")
+_MAX_LINE_BYTES = 1 << 14  # no entry makes a longer line
 _BEFORE_SEAL, _AFTER_SEAL = b',"seal":"', b'"}'
-_CHUNK = 4096  # number of lines that are decoded together
-_TAIL = len(_BEFORE_SEAL) + len(FIRST_SEAL) + len(_AFTER_SEAL)
+_CHUNK_LINES = 4096  # number of lines that are decoded together
+_TAIL_BYTES = len(_BEFORE_SEAL) + len(FIRST_SEAL) + len(_AFTER_SEAL)
 _SEALED = re.compile(rb',"seal":"([0-9a-f]{32})"\}\Z')
 
 
@@ -68,12 +68,12 @@ class Entry:
     bytes : int
         Size of the reply.
     min_cell_size : int
-        Number of samples that the least protected number of the reply averages.
+        Smallest number of samples that one number of the reply averages.
     digest, data, request : str
         SHA-256 of the reply, of the data, and of the request. The last is empty where the same
         request can have a different reply the next time.
     mu : float
-        Cost of a private release.
+        Privacy loss of a private release.
     reason : str
         Why no reply left.
     count : int
@@ -94,32 +94,32 @@ class Entry:
 
     @property
     def is_query(self) -> bool:
-        """Whether the server could learn something about the data from what became of this."""
+        """Whether this counts as a query, see the function `is_query`."""
         return is_query(self.kind, self.outcome)
 
     @classmethod
     def of(cls, content: Content) -> Entry:
         """The entry with these fields; fields that an entry does not have are ignored."""
-        return cls(**{name: content[name] for name in _TYPES if name in content})
+        return cls(**{name: content[name] for name in _FIELD_TYPES if name in content})
 
     @property
     def content(self) -> Content:
         """The fields by name, without those at their default."""
-        named = ((name, getattr(self, name)) for name in _TYPES)
+        named = ((name, getattr(self, name)) for name in _FIELD_TYPES)
         return {name: value for name, value in named if _DEFAULTS.get(name) != value}
 
 
-_TYPES: dict[str, type] = {
+_FIELD_TYPES: dict[str, type] = {
     field.name: {"int": int, "float": float}.get(str(field.type), str) for field in fields(Entry)
 }
 _DEFAULTS: Content = {field.name: field.default for field in fields(Entry)[3:]}
-_NEEDED = frozenset(("when", "kind", "outcome"))
+_REQUIRED_FIELDS = frozenset(("when", "kind", "outcome"))
 _OUTCOMES = frozenset(get_args(Outcome)) - {"torn"}
 
 
 class LedgerLine(NamedTuple):
-    """A line as it was found: its fields, where it ends in the text, and the seal that the next
-    line is chained to."""
+    """A line that was read: its fields, where it ends in the text, and the seal that the next line
+    is chained to."""
 
     content: Content
     end: int
@@ -127,14 +127,14 @@ class LedgerLine(NamedTuple):
 
 
 def is_query(kind: str, outcome: str) -> bool:
-    """Whether a server could learn something about the data from such a line.
+    """Whether a request of this kind and outcome counts as a query.
 
-    A withheld reply counts, because its absence says something. A repeated one does not. Of a
-    private release the line "spent" counts, which comes before the reply.
+    A withheld reply counts, because its absence says something about the data. A repeated one does
+    not. A private release counts once, by its line "spent" and not by the line "answered".
     """
     if kind == "private" and outcome == "answered":
         return False
-    return outcome not in _UNCOUNTED and kind not in NO_QUERY
+    return outcome not in _OUTCOMES_WITHOUT_QUERY and kind not in KINDS_WITHOUT_QUERY
 
 
 def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:
@@ -147,21 +147,21 @@ def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:
 def read_lines(text: bytes, previous: str) -> Iterator[LedgerLine]:
     """The lines of a text, whose first one is chained to `previous`.
 
-    A line that is not what was written there is "torn". It counts as often as it holds seals, for
-    a newline may be what was damaged. The next line is chained to the last seal in it, so that the
+    A line that does not fit its seal is "torn". It counts as often as it holds seals, since a
+    damaged newline joins two lines. The next line is chained to the last seal in it, so that the
     damage does not spread to all lines after it.
     """
     lines = text.split(b"\n")
     if not lines[-1]:
         del lines[-1]
     end, seal = 0, previous.encode()
-    for start in range(0, len(lines), _CHUNK):
-        chunk = lines[start : start + _CHUNK]
-        seals = _check_seals(chunk, seal)
+    for start in range(0, len(lines), _CHUNK_LINES):
+        chunk = lines[start : start + _CHUNK_LINES]
+        checked = _check_seals(chunk, seal)
         contents = iter(
-            _decode([line for line, found in zip(chunk, seals, strict=True) if found[0]])
+            _decode([line for line, (intact, _) in zip(chunk, checked, strict=True) if intact])
         )
-        for line, (intact, seal) in zip(chunk, seals, strict=True):
+        for line, (intact, seal) in zip(chunk, checked, strict=True):
             end += len(line) + 1
             content = next(contents) if intact else None
             yield LedgerLine(content or _torn_content(line), end, seal.decode())
@@ -173,7 +173,7 @@ def refuse_unchained(text: bytes, name: str) -> None:
     Earlier versions wrote such ledgers. They are not continued, because nobody can say whether a
     line is missing.
     """
-    first = text[: _LONGEST_LINE + 1].split(b"\n", 1)[0]
+    first = text[: _MAX_LINE_BYTES + 1].split(b"\n", 1)[0]
     if first.startswith(b'{"when": ') and b'"outcome": ' in first and b'"seal"' not in first:
         raise InputError(
             f"The ledger {name} is of an earlier version, whose lines are not chained; keep it in"
@@ -183,14 +183,14 @@ def refuse_unchained(text: bytes, name: str) -> None:
 
 def _check_seals(lines: list[bytes], seal: bytes) -> list[tuple[bool, bytes]]:
     """Whether each line fits its seal, and the seal that the next line is chained to."""
-    found, tail = [], -_TAIL
+    checked, tail = [], -_TAIL_BYTES
     for line in lines:
         expected = _seal(seal, line[:tail])
         intact = line[tail:] == b"".join((_BEFORE_SEAL, expected, _AFTER_SEAL))
-        intact = intact and len(line) <= _LONGEST_LINE
+        intact = intact and len(line) <= _MAX_LINE_BYTES
         seal = expected if intact else _last_seal(line)
-        found.append((intact, seal))
-    return found
+        checked.append((intact, seal))
+    return checked
 
 
 def _seal(previous: bytes, body: bytes) -> bytes:
@@ -198,7 +198,8 @@ def _seal(previous: bytes, body: bytes) -> bytes:
 
 
 def _last_seal(line: bytes) -> bytes:
-    found = _SEALED.search(line[-_TAIL:])
+    """The seal at the end of a torn line, or a hash of the line if there is none."""
+    found = _SEALED.search(line[-_TAIL_BYTES:])
     return found[1] if found else _seal(b"", line)
 
 
@@ -232,7 +233,7 @@ def _is_entry(content: Any) -> bool:
     if type(content) is not dict or content.pop("seal", None) is None:
         return False
     names = tuple(content)
-    types = _known_types.get(names) or _check_types(names, tuple(map(type, content.values())))
+    types = _types_cache.get(names) or _valid_types(names, tuple(map(type, content.values())))
     if [*map(type, content.values())] != types or content["outcome"] not in _OUTCOMES:
         return False
     get = content.get
@@ -240,17 +241,19 @@ def _is_entry(content: Any) -> bool:
     return bool(sizes and 0.0 <= get("mu", 0.0) < math.inf)
 
 
-#: Types of fields by the names of the fields: a cache, because most lines have the same fields.
-_known_types: dict[tuple[str, ...], list[type]] = {}
-_MOST_KNOWN_TYPES = 256
+#: Valid types of fields by the names of the fields: most lines have the same fields.
+_types_cache: dict[tuple[str, ...], list[type]] = {}
+_MAX_CACHED_TYPES = 256
 
 
-def _check_types(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
-    """Return the types, and remember them; None unless they are those of an entry's fields."""
-    if not set(names) >= _NEEDED:
+def _valid_types(names: tuple[str, ...], types: tuple[type, ...]) -> list[type] | None:
+    """The types as a list, which is cached; None unless they are those of an entry's fields."""
+    if not set(names) >= _REQUIRED_FIELDS:
         return None
-    if any(_TYPES.get(name, kind) is not kind for name, kind in zip(names, types, strict=True)):
+    if any(
+        _FIELD_TYPES.get(name, kind) is not kind for name, kind in zip(names, types, strict=True)
+    ):
         return None
-    if len(_known_types) < _MOST_KNOWN_TYPES and set(names) <= set(_TYPES):
-        _known_types[names] = list(types)
+    if len(_types_cache) < _MAX_CACHED_TYPES and set(names) <= set(_FIELD_TYPES):
+        _types_cache[names] = list(types)
     return list(types)

@@ -12,21 +12,21 @@ from fedwad.federation.needs import KINDS
 from fedwad.ot import CovarianceType, check_order
 from fedwad.tables import label_text
 
-__all__ = ["CHECKS", "COVARIANCE_TYPES", "NO_AVERAGE", "LabelName"]
+__all__ = ["CHECKS", "COVARIANCE_TYPES", "KINDS_WITHOUT_AVERAGES", "LabelName"]
 
-_MAX_CHARACTERS = 200
-_MAX_LABEL = 10**15
+_MAX_LINE_CHARS = 200
+_MAX_LABEL_NUMBER = 10**15
 #: The name of a label: a string, an integer or a boolean.
 LabelName = str | int | bool
-#: Kinds whose replies average no samples: who a client is, and noise that has its own budget.
-NO_AVERAGE = ("describe", "private")
-_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in NO_AVERAGE)
-#: From the most that a covariance can reveal to the least.
+#: Kinds whose replies average no samples, or, under noise, have a privacy budget instead.
+KINDS_WITHOUT_AVERAGES = ("describe", "private")
+_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in KINDS_WITHOUT_AVERAGES)
+#: All but "auto", from the one that reveals most to the one that reveals least.
 COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 
 
 class _FrozenCounts(dict[str, int]):
-    """Numbers by kind, which nobody can change."""
+    """Numbers by kind of request, in a dict that cannot be changed."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -43,6 +43,7 @@ class _FrozenCounts(dict[str, int]):
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
+    """A collection as a tuple; (None,), which every check refuses, for anything else."""
     return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (None,)
 
 
@@ -66,7 +67,7 @@ def _check_label_names(label_names: Any, _: str) -> tuple[LabelName, ...]:
     names = tuple(label_names) if isinstance(label_names, list | tuple) else (None,)
     texts = [label_text(name) for name in names]
     types = {type(name) for name in names}
-    small = all(type(name) is not int or abs(name) < _MAX_LABEL for name in names)
+    small = all(type(name) is not int or abs(name) < _MAX_LABEL_NUMBER for name in names)
     if types - {str, int, bool} or len(types) > 1 or len(set(texts)) < len(texts) or not small:
         raise InputError(
             "label_names must be a list of different strings, or of different integers."
@@ -83,15 +84,15 @@ def _check_orders(orders: Any, _: str) -> tuple[float, ...] | None:
     return tuple(sorted({check_order(order) for order in orders}))
 
 
-def _check_switch(value: Any, rule: str) -> bool:
+def _check_bool(value: Any, rule: str) -> bool:
     if type(value) is not bool:
         raise InputError(f"{rule} is {value!r}; give true or false.")
     return value
 
 
 def _check_line(value: Any, rule: str) -> str:
-    if type(value) is not str or len(value) > _MAX_CHARACTERS or not value.isprintable():
-        raise InputError(f"{rule} must be a line of at most {_MAX_CHARACTERS} characters.")
+    if type(value) is not str or len(value) > _MAX_LINE_CHARS or not value.isprintable():
+        raise InputError(f"{rule} must be a line of at most {_MAX_LINE_CHARS} characters.")
     return value
 
 
@@ -118,11 +119,11 @@ def _check_distinct(value: Any, rule: str) -> int | Mapping[str, int] | None:
 CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "allow": _check_kinds,
     "models": _check_models,
-    "exact_interpolant": _check_switch,
-    "uniform_support": _check_switch,
-    "classes": _check_switch,
-    "calibration": _check_switch,
-    "keep": _check_switch,
+    "exact_interpolant": _check_bool,
+    "uniform_support": _check_bool,
+    "classes": _check_bool,
+    "calibration": _check_bool,
+    "keep": _check_bool,
     "name": _check_line,
     "contact": _check_line,
     "covariance_type": lambda value, rule: check_choice(value, rule, COVARIANCE_TYPES),

@@ -11,15 +11,15 @@ from fedwad.privacy import composed, epsilon_of, mu_of
 
 __all__ = ["BudgetAccountant", "guarantee_warning"]
 
-_ROUNDING = 1e-9  # n releases of mu / sqrt(n) must fit into a budget of mu
+_ROUNDING = 1e-9  # relative; n releases of mu / sqrt(n) must fit into a budget of mu
 
 
 def guarantee_warning(ledger: Ledger, policy: Policy) -> str:
     """A warning if the policy allows replies without noise after private releases; else empty."""
-    made = ledger.private_releases
-    if not made or not set(policy.allow) - {"describe", "private"}:
+    count = ledger.private_releases
+    if not count or not set(policy.allow) - {"describe", "private"}:
         return ""
-    releases = f"{made} private release{'s' if made > 1 else ''}"
+    releases = f"{count} private release{'s' if count > 1 else ''}"
     when = (
         "has ended, because replies without noise were sent too"
         if math.isinf(ledger.spent)
@@ -37,10 +37,11 @@ class BudgetAccountant:
     A privacy loss is the mu of Gaussian differential privacy; losses compose as the root of the
     sum of their squares. The budget is never reset. All entries count, whichever process wrote
     them, and also those about earlier versions of the data, since a record may be in all versions.
+    New entries name the data by `data_digest`.
     """
 
-    def __init__(self, ledger: Ledger, policy: Policy, data: str) -> None:
-        self._ledger, self._policy, self._data = ledger, policy, data
+    def __init__(self, ledger: Ledger, policy: Policy, data_digest: str) -> None:
+        self._ledger, self._policy, self._data_digest = ledger, policy, data_digest
 
     @property
     def granted(self) -> float:
@@ -76,4 +77,4 @@ class BudgetAccountant:
     def spend(self, mu: float) -> None:
         """Charge a release. Noise may be drawn only after this has written the entry to disk."""
         self.check(mu)
-        self._ledger.record("private", "spent", data=self._data, mu=mu)
+        self._ledger.record("private", "spent", data=self._data_digest, mu=mu)

@@ -1,4 +1,4 @@
-"""What sites must agree on, and keys that depend on nothing but a site's name."""
+"""The number of features, on which sites must agree, and a seed from the name of a site."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from fedwad.errors import InputError
 from fedwad.federation.needs import ClassStatistics
 
-__all__ = ["check_same_features", "client_key", "feature_count"]
+__all__ = ["check_same_features", "client_seed", "feature_count"]
 
 
 def check_same_features(
     dimensions: Mapping[str, int], class_statistics: ClassStatistics = "ignored"
 ) -> int:
-    """Return the number of coordinates that all sites' samples have; InputError if they differ.
+    """Return the number of coordinates of all sites' samples; InputError if sites differ.
 
-    With classes the samples carry statistics of their class, and the message counts features.
+    Unless `class_statistics` is "ignored", coordinates include the statistics of a sample's class;
+    the error names the number of features without them.
     """
     first, expected = next(iter(dimensions.items()))
     for name, dimension in dimensions.items():
@@ -30,15 +31,16 @@ def check_same_features(
 
 
 def feature_count(dimension: int, class_statistics: ClassStatistics) -> int:
-    """Return the number of features d of samples that carry the statistics of their class.
+    """Return the number of features d of samples with `dimension` coordinates.
 
-    They have 3 d coordinates with class_statistics "diag", and 2 d + d^2 with "full".
+    There are d coordinates if class statistics are "ignored", 3 d with "diag" and 2 d + d^2 with
+    "full".
     """
     if class_statistics == "ignored":
         return dimension
     return dimension // 3 if class_statistics == "diag" else math.isqrt(dimension + 1) - 1
 
 
-def client_key(name: str) -> int:
-    """Return a seed for a site's random numbers that does not depend on which others take part."""
+def client_seed(name: str) -> int:
+    """Return a seed for the random numbers of a site, whichever other sites take part."""
     return int.from_bytes(hashlib.sha256(name.encode("utf-8")).digest()[:8], "little")

@@ -19,7 +19,7 @@ def answer_batch(
 ) -> dict[str, Reply | Failure]:
     """Answers of several clients of this process to requests of one class, executed together.
 
-    Each client admits, releases and records its own, as in `answer`.
+    Each client checks and records its own request and reply, as in `Client.answer`.
     """
     answers: dict[str, Reply | Failure] = {}
     admitted: dict[str, AdmittedRequest] = {}
@@ -37,7 +37,7 @@ def answer_batch(
                     reply, samples = results.get(name) or type(one.request).execute(
                         one.request, client._context
                     )
-                    answers[name] = client._release(one, reply, samples)
+                    answers[name] = client._check_and_record(one, reply, samples)
             except FedwadError as error:
                 answers[name] = failure_of(error)
     return {name: answers[name] for name in requests}
@@ -46,7 +46,7 @@ def answer_batch(
 def _execute_batch(
     clients: Mapping[str, Client], admitted: Mapping[str, AdmittedRequest]
 ) -> list[tuple[Reply, int | None]]:
-    """The results of these requests; none if one of them fails, so that each is executed alone."""
+    """The results of these requests; an empty list if one fails, so that each is executed alone."""
     if not admitted:
         return []
     requests = [one.request for one in admitted.values()]

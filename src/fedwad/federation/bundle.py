@@ -9,7 +9,7 @@ from fedwad.federation.message import Reply, Request
 
 __all__ = ["MAX_BUNDLE", "Bundle", "BundleReply"]
 
-#: Most requests in one bundle.
+#: Largest number of requests in one bundle.
 MAX_BUNDLE = 256
 
 
@@ -22,6 +22,6 @@ class Bundle:
 
 @dataclass(frozen=True, eq=False)
 class BundleReply:
-    """The replies to a Bundle, in its order."""
+    """One reply or failure per request of a Bundle, in the order of the requests."""
 
     replies: tuple[Reply | Failure, ...]

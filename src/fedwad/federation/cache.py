@@ -1,4 +1,4 @@
-"""What a client keeps between the rounds of a run. None of it leaves the client by itself."""
+"""State of a client between the rounds of a run. It stays with the client."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class RunCache:
     """The last transport and the personal layers of each run; the oldest runs are removed.
 
     The next round's transport starts from the last one, which saves time and changes no number.
-    Personal layers are needed to go on with a training, so a client with a ledger in a file
-    writes them to a folder beside it.
+    Without its personal layers a client cannot go on with a training, so a client with a ledger in
+    a file also writes them to a folder beside the ledger.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -33,11 +33,11 @@ class RunCache:
         self._layers: OrderedDict[str, tuple[int, NDArray[np.float32]]] = OrderedDict()
 
     def transport(self, run: str) -> tuple[Floats, Floats] | None:
-        """What was kept of the last transport of this run, if it is known."""
+        """The arguments of the last `keep_transport` of this run; None if there are none."""
         return self._transports.get(run)
 
     def keep_transport(self, run: str, potentials: Floats, means: Floats) -> None:
-        """Keep the potentials of the support and the means of its cells."""
+        """Store the potentials of the support and the means of its cells."""
         self._transports[run] = potentials, means
         self._transports.move_to_end(run)
         size = potentials.nbytes + means.nbytes
@@ -50,14 +50,14 @@ class RunCache:
         trained, layers = self._layers.get(run, (0, None))
         if layers is None and self._folder is not None:
             try:
-                with np.load(self._file(run), allow_pickle=False) as kept:
-                    trained, layers = int(kept["times_trained"]), kept["layers"]
+                with np.load(self._file(run), allow_pickle=False) as stored:
+                    trained, layers = int(stored["times_trained"]), stored["layers"]
             except (OSError, ValueError, KeyError):  # never written, or cut short
                 return None
         return layers if trained == times_trained else None
 
     def keep_layers(self, run: str, times_trained: int, layers: NDArray[np.float32]) -> None:
-        """Keep the personal-layer weights after `times_trained` training rounds of `run`."""
+        """Store the personal-layer weights after `times_trained` training rounds of `run`."""
         self._layers[run] = (times_trained, layers)
         self._layers.move_to_end(run)
         while len(self._layers) > _MAX_RUNS:
@@ -81,7 +81,7 @@ class RunCache:
             temporary.write_bytes(content.getvalue())
             temporary.replace(self._file(run))
             others = [path for path in folder.glob("*.npz") if path != self._file(run)]
-            others.sort(key=lambda path: path.stat().st_mtime)  # a clock that jumped harms no run
+            others.sort(key=lambda path: path.stat().st_mtime)  # oldest first
             for old in others[: max(0, len(others) - _MAX_RUNS + 1)]:
                 old.unlink()
         except OSError:

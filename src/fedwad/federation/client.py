@@ -27,7 +27,7 @@ from fedwad.federation.sent_replies import SentReplies
 
 __all__ = ["AdmittedRequest", "Client"]
 
-_BUNDLE_SECONDS = 600.0  # of work on one bundle; as long as a server waits
+_BUNDLE_SECONDS = 600.0  # of work on one bundle; a server waits no longer
 _BUSY = Failure("busy", "the bundle took too long; send the rest again, in smaller bundles.")
 _RELEASE_FAILED = "The site could not make this release; its operator finds why in its log."
 _log = logging.getLogger("fedwad.client")
@@ -37,23 +37,24 @@ _log = logging.getLogger("fedwad.client")
 class AdmittedRequest:
     """A request that may be executed.
 
-    `key` is the digest under which the ledger knows it, `known` its first line there, and `sent`
-    the reply that was sent before, packed.
+    `key` is the digest by which the ledger recognises it, empty if the next reply may differ.
+    `first_entry` is the ledger's entry of the first time that it was executed, and `sent_reply` the
+    packed reply that was sent then, if the site still has it.
     """
 
     request: Request
     kind: str
     key: str
-    known: Entry | None
-    sent: bytes | None
+    first_entry: Entry | None
+    sent_reply: bytes | None
 
 
 class Client:
     """The data of one site behind its policy and its ledger.
 
-    `answer` is the only way to anything computed from the data. It asks the policy before the work
-    and before the reply leaves, and records every request in the ledger, whatever its outcome.
-    `respond` is the same for messages that came over a wire.
+    `answer` is the only way to anything computed from the data. It checks the request against the
+    policy, then the reply, and records every request in the ledger, whatever its outcome. `respond`
+    does the same for packed messages.
     """
 
     def __init__(
@@ -62,22 +63,22 @@ class Client:
         self.ledger = Ledger() if ledger is None else ledger
         self._context = ClientContext(data, Policy() if policy is None else policy, self.ledger)
         self._sent_replies = SentReplies(self._context)
-        self._check_version()
+        self._check_data_version()
 
     @property
     def data(self) -> Dataset:
-        """The data in canonical order, for their holder; a server has `answer` alone."""
+        """The data in canonical order, for the site itself; a server has only `answer`."""
         return self._context.data
 
     @property
     def table(self) -> RawTable | None:
-        """The table that waits for a schema or has one, for its holder; None for other data."""
+        """The table that an agreed schema encodes, for the site itself; None for other data."""
         return self._context.table
 
     @property
-    def _features(self) -> str:
-        """A digest of the names of the features, and of the schema that made them."""
-        data = self._context.data if self._context.has_data else None
+    def _features_digest(self) -> str:
+        """A digest of the schema, or else of the names of the features; empty without names."""
+        data = self._context.data if self._context.is_encoded else None
         if data is None or data.features is None:
             return ""
         names = repr(data.features) if data.schema is None else data.schema.to_toml()
@@ -88,7 +89,7 @@ class Client:
         checks."""
         context = self._context
         copy = Client(context.data if context.table is None else context.table, self.policy)
-        if context.table is not None and context.has_data and context.data.schema is not None:
+        if context.table is not None and context.is_encoded and context.data.schema is not None:
             copy._context.adopt(context.data.schema)
         return copy
 
@@ -100,14 +101,14 @@ class Client:
     def fingerprint(self) -> str:
         """A string that changes when the data or the names of their features change.
 
-        It stays with the client.
+        It never leaves the site.
         """
-        return f"{self._context.digest} {self._features}"
+        return f"{self._context.digest} {self._features_digest}"
 
     def respond(self, message: bytes) -> bytes:
         """The answer to a packed message, packed.
 
-        An error becomes a Failure with our own sentence, never with a traceback or data.
+        An error becomes a Failure whose sentence fedwad wrote; it holds no traceback and no data.
         """
         request_id = ""
         answer: Reply | BundleReply | Failure
@@ -125,7 +126,7 @@ class Client:
         except Exception:
             _log.exception("a request failed")  # this log stays with the client
             answer = Failure("internal", "The site could not execute this request; see its log.")
-        features = "" if isinstance(answer, Failure) else self._features
+        features = "" if isinstance(answer, Failure) else self._features_digest
         return pack(Envelope(answer, request_id, features))
 
     def _unpack(self, message: bytes) -> Envelope:
@@ -139,7 +140,7 @@ class Client:
     def answer_all(self, bundle: Bundle) -> BundleReply:
         """Answer each request of a bundle with a reply or a failure.
 
-        After ten minutes of work the rest is not executed, because no server waits longer.
+        After ten minutes of work the remaining requests are not executed.
         """
         if len(bundle.requests) > MAX_BUNDLE:
             raise FederationError(
@@ -164,16 +165,17 @@ class Client:
         """
         with self.ledger.lock(), single_threaded_blas():
             admitted = self._admit(request)
-            if admitted.sent is not None:
-                return self._repeat(admitted, admitted.sent)
+            if admitted.sent_reply is not None:
+                return self._repeat(admitted, admitted.sent_reply)
             with self._record_if_withheld(admitted):
                 reply, samples = type(admitted.request).execute(admitted.request, self._context)
-                return self._release(admitted, reply, samples)
+                return self._check_and_record(admitted, reply, samples)
 
-    def _check_version(self) -> None:
+    def _check_data_version(self) -> None:
         """Raise FederationError if the ledger is about a different version of the data.
 
-        Replies about two versions differ by the records that joined or left.
+        Whoever compared replies about two versions would learn about the records that joined or
+        left.
         """
         if self.ledger.data_version not in ("", self._context.digest):
             raise FederationError(
@@ -188,33 +190,35 @@ class Client:
         """
         kind, context = kind_of(request), self._context
         try:
-            self._check_version()
+            self._check_data_version()
             request = _validate(request, kind)
             key = self._sent_replies.key(request)
-            known = self.ledger.known(key)
+            first_entry = self.ledger.first_entry(key)
             needs = type(request).needs(request)
-            context.policy.admit(kind, needs, self.ledger.queries if known is None else 0)
+            # A repeat is no query, so it passes whatever the number of earlier ones.
+            context.policy.admit(kind, needs, self.ledger.queries if first_entry is None else 0)
             if kind == "evaluate":
                 context.policy.check_evaluations(self.ledger.queries_of(kind))
-            context.check_ready(type(request).needs_encoding)
+            if type(request).needs_encoding:
+                context.check_encoded()
             type(request).check_shape(request, context)
-            if known is not None and known.outcome == "withheld":
-                raise PolicyError(known.reason)
-            sent = self._sent_replies.find(request, key, known)
-            if needs.mu and sent is None:
+            if first_entry is not None and first_entry.outcome == "withheld":
+                raise PolicyError(first_entry.reason)
+            sent_reply = self._sent_replies.find(request, key, first_entry)
+            if needs.mu and sent_reply is None:
                 context.accountant.check(needs.mu)
                 self._sent_replies.reserve(request)
         except BaseException as error:
             self.ledger.record(kind, "refused", data=context.digest, reason=_reason(error))
             raise
-        return AdmittedRequest(request, kind, key, known, sent)
+        return AdmittedRequest(request, kind, key, first_entry, sent_reply)
 
     def _repeat(self, admitted: AdmittedRequest, packed: bytes) -> Reply:
         """Send a reply again. It reveals nothing new, so it is no query."""
         reply: Reply = unpack(packed).content
-        known = admitted.known
-        outcome: Outcome = "answered" if known is None else "repeated"
-        samples = 0 if known is None else known.min_cell_size
+        first = admitted.first_entry
+        outcome: Outcome = "answered" if first is None else "repeated"
+        samples = 0 if first is None else first.min_cell_size
         self._record_sent(admitted, outcome, reply, packed, samples)
         return reply
 
@@ -233,16 +237,18 @@ class Client:
 
     @contextmanager
     def _record_if_withheld(self, admitted: AdmittedRequest) -> Iterator[None]:
-        """Record an error that keeps a reply from leaving after the data were read. It is a
+        """Record an error that withholds a reply after the data were read; this counts as a
         query."""
         try:
             yield
         except BaseException as error:
-            harmless = isinstance(error, PolicyError | FederationError)  # about budget and ledger
-            if self.policy.is_private and isinstance(error, Exception) and not harmless:
+            # Errors of these two types are about the budget and the ledger, not about the data.
+            without_data = isinstance(error, PolicyError | FederationError)
+            if self.policy.is_private and isinstance(error, Exception) and not without_data:
                 _log.exception("a private release failed")  # this log stays with the client
                 error = FederationError(_RELEASE_FAILED)
-            lasting = admitted.known is None and isinstance(error, PolicyError)
+            # With its key in the ledger, the same request is refused from now on.
+            lasting = admitted.first_entry is None and isinstance(error, PolicyError)
             self.ledger.record(
                 admitted.kind,
                 "withheld",
@@ -252,20 +258,20 @@ class Client:
             )
             raise error from None
 
-    def _release(self, admitted: AdmittedRequest, reply: Reply, samples: int | None) -> Reply:
-        """Check a reply against the policy and record it.
+    def _check_and_record(
+        self, admitted: AdmittedRequest, reply: Reply, samples: int | None
+    ) -> Reply:
+        """Check a reply against the policy, record it and return it.
 
         The same reply to the same request reveals nothing new: it is "repeated" and no query.
         """
-        policy, known, packed = self._context.policy, admitted.known, pack(Envelope(reply))
+        policy, first, packed = self._context.policy, admitted.first_entry, pack(Envelope(reply))
         digest = hashlib.sha256(packed).hexdigest()
         if samples is not None:
             policy.check_cell_size(samples)
-            policy.check_distinct(
-                admitted.kind, digest, self.ledger.released_digests(admitted.kind)
-            )
-        repeated = known is not None and known.digest == digest
-        if known is not None and not repeated:  # it was admitted as a repeat, and is none
+            policy.check_distinct(admitted.kind, digest, self.ledger.sent_digests(admitted.kind))
+        repeated = first is not None and first.digest == digest
+        if first is not None and not repeated:  # it was admitted as a repeat, and is none
             policy.check_queries(self.ledger.queries)
         self._sent_replies.store_release(admitted.request, packed)
         outcome: Outcome = "repeated" if repeated else "answered"
@@ -281,10 +287,10 @@ def _validate(request: Request, kind: str) -> Request:
         return type(request).validate(request)
     except FedwadError:
         raise
-    except Exception:  # attributes that are missing, or no arrays at all
+    except Exception:  # fields that are missing or of a different type
         raise InputError(f"A request of kind '{kind}' has fields that cannot be read.") from None
 
 
 def _reason(error: BaseException) -> str:
-    """Why a reply did not leave, for the ledger: our own sentences, and no text of other errors."""
+    """The sentence of a fedwad error; of others only the type, since their text may hold data."""
     return str(error) if isinstance(error, FedwadError) else type(error).__name__

@@ -3,8 +3,8 @@
 A packed message is `fedwad`, the version, the length of a header, the header in JSON, then the
 arrays one after another as little-endian numbers. The header holds the `request_id` that an answer
 repeats, a digest of the names of features, the content with its numbers and strings, and type and
-shape of each array. Unpacking makes objects of the few types below and of no others, and runs
-nothing that arrived.
+shape of each array. Unpacking makes objects of the few types in `_TYPES` and of no others, and
+executes nothing that arrived.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 WIRE_VERSION = 5
-#: Most bytes of a message that is read.
+#: Longer messages are not read.
 MAX_MESSAGE_BYTES = 1 << 30
 
 _MAGIC = b"fedwad"
-_START = len(_MAGIC) + 2 + 4
-_LARGEST_HEADER = 1 << 24
-_MOST_PARTS = 100_000  # lists and objects in a header, arrays among them
-_PARTS: tuple[type, ...] = (
+_HEADER_START = len(_MAGIC) + 2 + 4  # after the version and the length of the header
+_MAX_HEADER_BYTES = 1 << 24
+_MAX_PARTS = 100_000  # lists and objects in the JSON of a header
+_NESTED_TYPES: tuple[type, ...] = (
     Measure,
     Summary,
     LabelledSummary,
@@ -51,19 +51,19 @@ _PARTS: tuple[type, ...] = (
     Profile,
     ColumnStatistics,
 )
-_MESSAGES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
-_TYPES = {kind.__name__: kind for kind in (*_PARTS, *_MESSAGES)}
-_ARRAYS: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}
-_MOST_AXES = 4
+_MESSAGE_TYPES: tuple[type, ...] = (*REQUESTS, Bundle, *REPLIES, BundleReply, Failure)
+_TYPES = {kind.__name__: kind for kind in (*_NESTED_TYPES, *_MESSAGE_TYPES)}
+_ARRAY_TYPES: dict[str, type[np.generic]] = {"<f8": np.float64, "<f4": np.float32, "<i8": np.int64}
+_MAX_AXES = 4
 
 
 def _fields(kind: type) -> dict[str, bool]:
-    """The fields of a message by name, and whether each is a tuple."""
+    """The names of a type's fields, each with whether it is a tuple, which JSON has as a list."""
     hints = get_type_hints(kind)
     return {field.name: get_origin(hints[field.name]) is tuple for field in fields(kind)}
 
 
-_FIELDS = {kind: _fields(kind) for kind in _TYPES.values()}
+_IS_TUPLE = {kind: _fields(kind) for kind in _TYPES.values()}
 
 
 class VersionError(FederationError):
@@ -75,7 +75,7 @@ class Envelope:
     """A message on its way.
 
     An answer repeats the `request_id` of its request. `features` is a digest of the names of the
-    sender's features, empty if they have none.
+    sender's features, empty if these have no names.
     """
 
     content: Any
@@ -110,7 +110,7 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
         arrays.append(value.astype(_array_type(value), copy=False))
         return {"array": len(arrays) - 1}
     if type(value) in _TYPES.values():
-        named = {name: _plain(getattr(value, name), arrays) for name in _FIELDS[type(value)]}
+        named = {name: _plain(getattr(value, name), arrays) for name in _IS_TUPLE[type(value)]}
         return {"type": type(value).__name__, **named}
     if isinstance(value, tuple):
         return [_plain(item, arrays) for item in value]
@@ -127,13 +127,14 @@ def _array_type(array: NDArray[Any]) -> str:
     return "<f4" if array.dtype == np.float32 else "<f8"
 
 
-def unpack(data: bytes, largest: int = MAX_MESSAGE_BYTES) -> Envelope:
-    """The message in these bytes; VersionError or FederationError, in one sentence, if there is
-    none."""
-    if not isinstance(data, bytes) or data[: len(_MAGIC)] != _MAGIC or len(data) < _START:
+def unpack(data: bytes) -> Envelope:
+    """The message in these bytes; VersionError or FederationError if they are not a message."""
+    if not isinstance(data, bytes) or data[: len(_MAGIC)] != _MAGIC or len(data) < _HEADER_START:
         raise FederationError("What arrived is not a message of fedwad.")
-    if len(data) > largest:
-        raise FederationError(f"A message of {len(data)} bytes arrived; up to {largest} are read.")
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise FederationError(
+            f"A message of {len(data)} bytes arrived; up to {MAX_MESSAGE_BYTES} are read."
+        )
     version = int.from_bytes(data[len(_MAGIC) : len(_MAGIC) + 2], "little")
     if version != WIRE_VERSION:
         raise VersionError(
@@ -141,51 +142,52 @@ def unpack(data: bytes, largest: int = MAX_MESSAGE_BYTES) -> Envelope:
             " update the older installation."
         )
     try:
-        return _read(data)
+        return _unpack_header(data)
     except FedwadError:
         raise
     except Exception:  # whatever the bytes led to, a RecursionError included
         raise FederationError("A damaged message arrived.") from None
 
 
-def _read(data: bytes) -> Envelope:
-    end = _START + int.from_bytes(data[_START - 4 : _START], "little")
-    if end > min(len(data), _LARGEST_HEADER):
+def _unpack_header(data: bytes) -> Envelope:
+    end = _HEADER_START + int.from_bytes(data[_HEADER_START - 4 : _HEADER_START], "little")
+    if end > min(len(data), _MAX_HEADER_BYTES):
         raise FederationError("A message arrived cut short.")
-    header = data[_START:end]
-    if header.count(b"[") + header.count(b"{") > _MOST_PARTS:  # before any of them is made
-        raise FederationError(f"A message arrived with more than {_MOST_PARTS} parts; split it.")
-    head = json.loads(header, parse_constant=_refuse)
+    header = data[_HEADER_START:end]
+    if header.count(b"[") + header.count(b"{") > _MAX_PARTS:  # counted before any is parsed
+        raise FederationError(f"A message arrived with more than {_MAX_PARTS} parts; split it.")
+    head = json.loads(header, parse_constant=_refuse_constant)
     arrays = []
     for kind, shape in head["arrays"]:
-        arrays.append(_array(data, end, kind, shape))
+        arrays.append(_read_array(data, end, kind, shape))
         end += arrays[-1].nbytes
     if end != len(data):
         raise FederationError("A message arrived with more bytes than it declares.")
     request_id, features = head["request_id"], head["features"]
     if type(request_id) is not str or type(features) is not str:
         raise FederationError("A damaged message arrived.")
-    message = _built(head["message"], arrays)
-    if type(message) not in _MESSAGES:
+    message = _build(head["message"], arrays)
+    if type(message) not in _MESSAGE_TYPES:
         raise FederationError("A message arrived without content of a known type.")
     return Envelope(message, request_id, features)
 
 
-def _array(data: bytes, start: int, kind: str, shape: list[Any]) -> NDArray[Any]:
-    if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > _MOST_AXES:
+def _read_array(data: bytes, start: int, kind: str, shape: list[Any]) -> NDArray[Any]:
+    if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > _MAX_AXES:
         raise FederationError("A message arrived with an array of impossible shape.")
-    count, dtype = math.prod(shape), np.dtype(_ARRAYS[kind]).newbyteorder("<")
+    count, dtype = math.prod(shape), np.dtype(_ARRAY_TYPES[kind]).newbyteorder("<")
     if count * dtype.itemsize > len(data) - start:
         raise FederationError("A message arrived cut short.")
     values = np.frombuffer(data, dtype=dtype, count=count, offset=start)
-    return values.reshape(shape).astype(_ARRAYS[kind], copy=False)
+    return values.reshape(shape).astype(_ARRAY_TYPES[kind], copy=False)
 
 
-def _refuse(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise FederationError(f"A message arrived with {word} instead of a number.")
 
 
-def _built(value: Any, arrays: list[NDArray[Any]]) -> Any:
+def _build(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    """The value that `_plain` made this of, with its arrays put back."""
     if not isinstance(value, dict):
         if isinstance(value, list):
             raise FederationError("A message arrived with a list where none belongs.")
@@ -193,15 +195,15 @@ def _built(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if set(value) == {"array"}:
         return arrays[value["array"]]
     kind = _TYPES[value.pop("type")]
-    known = _FIELDS[kind]
-    if set(value) != set(known):
+    is_tuple = _IS_TUPLE[kind]
+    if set(value) != set(is_tuple):
         raise FederationError(f"A {kind.__name__} arrived with different fields than it has.")
-    found = {
-        name: tuple(_built(item, arrays) for item in part)
-        if known[name] and isinstance(part, list)
-        else _built(part, arrays)
+    content = {
+        name: tuple(_build(item, arrays) for item in part)
+        if is_tuple[name] and isinstance(part, list)
+        else _build(part, arrays)
         for name, part in value.items()
     }
     if kind is Measure:
-        return Measure(found["points"], found["weights"], name="what arrived")
-    return kind(**found)
+        return Measure(content["points"], content["weights"], name="what arrived")
+    return kind(**content)

@@ -19,10 +19,10 @@ class Columns:
     """Which column of a table is the label, which are left unread, which texts stand for a missing
     value, and how the others are encoded.
 
-    A text of `missing` stands for a missing value in every column, or in one: "chol=0".
-    `schema` is one that is given, "auto" for one that the sites agree on, or None for columns of
-    numbers as they are; `schema_path` is the file of a given one. With `by_cell` no cell changes
-    how others are read, which differential privacy needs.
+    A text of `missing` stands for a missing value in every column, or, like "chol=0", in one.
+    `schema` is a given schema, "auto" for one that the sites agree on, or None for columns of
+    numbers as they are; `schema_path` is the file of a given schema. With `by_cell` no entry of a
+    table changes how another is read, which differential privacy needs.
     """
 
     label: str | None = None
@@ -40,12 +40,16 @@ class Columns:
         missing: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
         schema: Schema | str | Path | None = None,
     ) -> Columns:
-        """From what a user gives: one string or several, and a schema or the path of one."""
+        """The columns for the options of a user.
+
+        `drop` and `missing` are one string or several, or `missing` a mapping from columns to
+        texts. `schema` is a Schema, the path of one, "auto", or "none" like None.
+        """
         names = _as_strings(
             drop, "drop", "the name of a column", "names of columns, which are strings"
         )
         texts = _as_strings(
-            _flat(missing), "missing", "a text that stands for a missing value", "texts"
+            _flatten(missing), "missing", "a text that stands for a missing value", "texts"
         )
         _check_label(label_column, names)
         if schema is None or isinstance(schema, Schema):
@@ -61,9 +65,9 @@ class Columns:
         return cls(label_column, names, texts, Schema.load(path), str(path.resolve()))
 
     def missing_in(self, column: str) -> tuple[str, ...]:
-        """The values that stand for a missing one in this column alone."""
-        start = f"{column}="
-        return tuple(text.removeprefix(start) for text in self.missing if text.startswith(start))
+        """The texts that stand for a missing value in this column alone."""
+        prefix = f"{column}="
+        return tuple(text.removeprefix(prefix) for text in self.missing if text.startswith(prefix))
 
     def to_options(self) -> dict[str, Any]:
         """The keywords of `open_client` and of a site's file that give these columns."""
@@ -84,8 +88,8 @@ def _check_label(label: Any, dropped: Sequence[str]) -> None:
         raise InputError(f"Column '{label}' is named as the label and to be dropped; choose one.")
 
 
-def _flat(missing: Any) -> Any:
-    """{"chol": ["0"]} as ["chol=0"]."""
+def _flatten(missing: Any) -> Any:
+    """A mapping such as {"chol": ["0"]} as ["chol=0"]; anything else as it is."""
     if not isinstance(missing, Mapping):
         return missing
     pairs = [(c, (v,) if isinstance(v, str) else v) for c, v in missing.items()]
@@ -93,7 +97,7 @@ def _flat(missing: Any) -> Any:
 
 
 def _as_strings(given: Any, option: str, one: str, several: str) -> tuple[str, ...]:
-    """Each string once."""
+    """The strings as a tuple, each once; InputError says to give `one` or `several`."""
     try:
         strings = (given,) if isinstance(given, str) else () if given is None else tuple(given)
     except TypeError:

@@ -20,21 +20,26 @@ __all__ = ["Dataset", "align_columns"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples with their weights, their labels if there are any, and the names of their features if
-    they have some.
+    """Samples with their weights, their labels and the names of their features, if they have any.
 
-    `wrong_labels` says why labels were left out. `names` holds the label that each class number
-    stands for, once `canonical` has numbered the classes. `schema` is the one that encoded a table;
-    `features` are then its encoded columns, and `keys` digests of the rows of the table.
+    Attributes
+    ----------
+    measure : the samples and their weights
+    labels : the label of each sample; after `canonical`, the number of its class
+    features : names of the features; for an encoded table, of the encoded columns
+    label_error : why labels were left out; empty if they were not
+    names : the label that each class number stands for, once classes are numbered
+    schema : the schema that encoded a table
+    row_digests : a digest of each row of an encoded table
     """
 
     measure: Measure
     labels: NDArray[Any] | None = None
     features: tuple[str, ...] | None = None
-    wrong_labels: str = ""
+    label_error: str = ""
     names: tuple[Any, ...] = ()
     schema: Schema | None = None
-    keys: NDArray[np.void] | None = None
+    row_digests: NDArray[np.void] | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.labels.shape != (len(self.measure),):
@@ -47,38 +52,40 @@ class Dataset:
         return f"Dataset({len(self.measure)} samples, {self.measure.dimension} features)"
 
     def canonical(self) -> Dataset:
-        """The same data with their rows sorted, so that no reply depends on the order of rows.
+        """The same data with sorted rows and numbered classes.
 
-        Classes are numbered by a digest of their samples, so no reply depends on the names of
-        labels either. `names` keeps those.
+        So no reply depends on the order of rows. The numbers of classes follow from digests of
+        their samples, so no reply depends on the names of labels either; `names` has these.
         """
         order = row_order(self.measure.points, self.measure.weights)
         measure = self.measure.ordered(order)
-        keys = None if self.keys is None else self.keys[order]
+        digests = None if self.row_digests is None else self.row_digests[order]
         try:
             codes = None if self.labels is None else class_codes(self.labels)[order]
-        except InputError as error:  # raised only if classes are asked for
-            return replace(self, measure=measure, labels=None, wrong_labels=str(error), keys=keys)
+        except InputError as error:  # raised later, if a request needs the classes
+            return replace(
+                self, measure=measure, labels=None, label_error=str(error), row_digests=digests
+            )
         names: tuple[Any, ...] = ()
         if codes is not None:
-            codes = _by_content(codes, measure.points, measure.weights)
+            codes = _renumber_by_content(codes, measure.points, measure.weights)
             names = tuple(
                 as_labels(self.labels)[order][np.unique(codes, return_index=True)[1]].tolist()
             )
             names = tuple(self.names[name] for name in names) if self.names else names
             order = row_order(measure.points, codes, measure.weights)
             measure, codes = measure.ordered(order), codes[order]
-            keys = None if keys is None else keys[order]
-        return replace(self, measure=measure, labels=codes, names=names, keys=keys)
+            digests = None if digests is None else digests[order]
+        return replace(self, measure=measure, labels=codes, names=names, row_digests=digests)
 
-    def classed(self, names: tuple[Any, ...]) -> Dataset:
-        """The same data with labels by public names; all other labels are of one class, None.
+    def with_public_classes(self, names: tuple[Any, ...]) -> Dataset:
+        """The same data with a class for each of these public names, and one for all other labels.
 
-        Each label is read by itself. Without names there are no labels. InputError if there are
-        names and no labels.
+        The class of a sample depends on its own label alone. The name of the last class is None.
+        Without names the labels are removed. InputError if there are names and no labels.
         """
         if not names:
-            return replace(self, labels=None, names=(), wrong_labels="")
+            return replace(self, labels=None, names=(), label_error="")
         if self.labels is None:
             raise InputError(
                 "The policy has label_names and the data have no labels; name their column, or give"
@@ -98,33 +105,26 @@ class Dataset:
         """The class number of each sample; InputError if there are no labels."""
         if self.labels is None:
             raise InputError(
-                self.wrong_labels
+                self.label_error
                 or "The data have no labels; a dataset distance needs them, as (X, y) or a label"
                 " column."
             )
         return class_codes(self.labels)
 
-    def by_name(self) -> Dataset:
+    def sort_features(self) -> Dataset:
         """The same data with named features in alphabetical order.
 
-        Sites can agree on this order without seeing each other's data.
+        All sites have this order without a message. Encoded tables have the order of their schema.
         """
         if self.features is None or self.schema is not None:  # a schema has an order of its own
             return self
-        return self.ordered(tuple(sorted(self.features)))
-
-    def ordered(self, features: tuple[str, ...]) -> Dataset:
-        """The same data with their named features in this order."""
-        order = [(self.features or ()).index(name) for name in features]
-        return replace(
-            self,
-            measure=Measure(self.measure.points[:, order], self.measure.weights),
-            features=features,
-        )
+        features = tuple(sorted(self.features))
+        order = [self.features.index(name) for name in features]
+        measure = Measure(self.measure.points[:, order], self.measure.weights)
+        return replace(self, measure=measure, features=features)
 
     def digest(self) -> str:
-        """SHA-256 of the samples, their weights and their labels. The ledger names the data by
-        it."""
+        """SHA-256 of the samples, their weights and their labels."""
         sha = hashlib.sha256(str(self.measure.points.shape).encode())
         sha.update(self.measure.points.data)
         sha.update(self.measure.weights.data)
@@ -133,19 +133,21 @@ class Dataset:
         return sha.hexdigest()
 
 
-def _by_content(codes: NDArray[np.int64], points: Floats, weights: Floats) -> NDArray[np.int64]:
-    """Classes numbered in the order of a digest of their samples, which are sorted."""
-    keys = []
+def _renumber_by_content(
+    codes: NDArray[np.int64], points: Floats, weights: Floats
+) -> NDArray[np.int64]:
+    """The codes of classes numbered by the digests of their samples; the samples must be sorted."""
+    digests = []
     for code in range(int(codes.max()) + 1):
         own = codes == code
-        keys.append(hashlib.sha256(points[own].tobytes() + weights[own].tobytes()).digest())
-    ranks = np.empty(len(keys), dtype=np.int64)
-    ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        digests.append(hashlib.sha256(points[own].tobytes() + weights[own].tobytes()).digest())
+    ranks = np.empty(len(digests), dtype=np.int64)
+    ranks[sorted(range(len(digests)), key=digests.__getitem__)] = np.arange(len(digests))
     return ranks[codes]
 
 
 def align_columns(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
-    """The same datasets with named features in alphabetical order, as nodes have them.
+    """The same datasets with named features in alphabetical order, as the nodes of engines do.
 
     InputError if the names of features differ between sites.
     """
@@ -160,4 +162,4 @@ def align_columns(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
             raise InputError(
                 f"{first} and {site} differ in the names of features ({where}); make them agree."
             )
-    return {site: data.by_name() for site, data in datasets.items()}
+    return {site: data.sort_features() for site, data in datasets.items()}

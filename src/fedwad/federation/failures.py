@@ -9,6 +9,7 @@ from fedwad.errors import CertificateError, FederationError, FedwadError, InputE
 
 __all__ = ["Failure", "error_of", "failure_of"]
 
+#: Codes with an error of their own; all others stand for a FederationError.
 _CODES: dict[str, type[FedwadError]] = {
     "input": InputError,
     "policy": PolicyError,
@@ -20,10 +21,11 @@ _CODES: dict[str, type[FedwadError]] = {
 class Failure:
     """Why a client did not answer: a code, and one sentence without data.
 
-    Codes are "input", "policy", "certificate" and "federation" for errors of the client, "silent"
-    when nothing came in time, "version" and "invalid_reply" for answers that cannot be used,
-    "invalid_request" for a request that is no message, "internal" for a fault inside the client,
-    and "busy" for one that has no time left.
+    Codes are "input", "policy", "certificate" and "federation" for an error that the client raised,
+    "silent" if no answer of the client came in time or its engine reported an error instead,
+    "version" and "invalid_reply" for an answer that cannot be used, "invalid_request" for a request
+    that is not a message of fedwad, "internal" for a fault inside the client, and "busy" for a
+    client that has no time left.
     """
 
     code: str
@@ -31,15 +33,15 @@ class Failure:
 
 
 def failure_of(error: FedwadError) -> Failure:
-    """An error as it may cross the wire."""
+    """The failure to send for this error."""
     codes = (code for code, kind in _CODES.items() if isinstance(error, kind))
     return Failure(next(codes, "federation"), str(error))
 
 
 def error_of(failure: Failure, site: str = "") -> FedwadError:
-    """The error that a failure stands for, with the name of the site if it is known.
+    """The error that a failure stands for; its message begins with the name of the site, if given.
 
-    Both came from another machine, so control characters are removed.
+    The name and the sentence came from another machine, so control characters are removed.
     """
     where = f"Site '{site}': " if site else ""
     return _CODES.get(failure.code, FederationError)(to_printable(f"{where}{failure.sentence}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,16 @@ from fedwad.federation.failures import failure_of
 from fedwad.federation.federation import Answer, Federation, NamedSites, Question
 from fedwad.federation.ledger import Ledger
 from fedwad.federation.policy import Policy
-from fedwad.federation.raw import RawTable, as_dataset, checked_schema
+from fedwad.federation.raw import RawTable, as_dataset, schema_with_conflicts
 from fedwad.federation.reading import read_raw
-from fedwad.federation.schemas import agreed_schema, hand_out, warn_conflicts
+from fedwad.federation.schemas import agreed_schema, send_schema, warn_conflicts
 from fedwad.tables import Schema
 
 __all__ = ["LocalFederation", "as_federation", "local"]
 
 
 class LocalFederation(NamedSites):
-    """Clients in this process. Those asked in one round work in parallel threads."""
+    """Clients in this process. The clients of one round work in parallel threads."""
 
     in_process = True
 
@@ -67,19 +66,14 @@ class LocalFederation(NamedSites):
             return dict(answer_batch(clients, requests))  # type: ignore[arg-type]
         # One thread for each core: more would only wait for the interpreter.
         with ThreadPoolExecutor(max(1, min(len(clients), os.cpu_count() or 1))) as pool:
-            running: dict[str, Future[Any]] = {}
-            for name, request in requests.items():
-                if isinstance(request, Bundle):
-                    running[name] = pool.submit(clients[name].answer_all, request)
-                else:
-                    running[name] = pool.submit(clients[name].answer, request)
-        return {name: _reply_or_failure(future) for name, future in running.items()}
+            answers = pool.map(_answer, clients.values(), requests.values())
+        return dict(zip(requests, answers, strict=True))
 
 
-def _reply_or_failure(future: Future[Any]) -> Answer:
+def _answer(client: Client, request: Question) -> Answer:
     """The reply of a client, or the failure that its error stands for."""
     try:
-        return future.result()  # type: ignore[no-any-return]
+        return client.answer_all(request) if isinstance(request, Bundle) else client.answer(request)
     except FedwadError as error:
         return failure_of(error)
 
@@ -124,23 +118,23 @@ def local(
     >>> fed.schema["age"].becomes
     '(x - 33.5) / 23.715'
     """
-    shared = Policy.open() if policy is None else policy
-    _check(data, shared)
-    columns = replace(Columns.of(label_column, drop, missing, schema), by_cell=shared.is_private)
-    held = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
-    tables = {name: table for name, table in held.items() if isinstance(table, RawTable)}
-    if columns.schema == "auto" and tables and len(tables) == len(held):
-        federation = _agreeing(tables, shared)
+    policy = Policy.open() if policy is None else policy
+    _check_arguments(data, policy)
+    columns = replace(Columns.of(label_column, drop, missing, schema), by_cell=policy.is_private)
+    site_data = {str(name): read_raw(source, str(name), columns) for name, source in data.items()}
+    tables = {name: table for name, table in site_data.items() if isinstance(table, RawTable)}
+    if columns.schema == "auto" and tables and len(tables) == len(site_data):
+        federation = _with_agreed_schema(tables, policy)
         warn_conflicts(federation.schema or Schema(()))
         return federation
-    chosen = columns.schema if isinstance(columns.schema, Schema) else None
-    if chosen is not None and not shared.is_private:  # conflicts hold counts without noise
-        chosen = checked_schema(chosen, tables)
-        warn_conflicts(chosen)
-    return _encoded(held, chosen, shared)
+    given = columns.schema if isinstance(columns.schema, Schema) else None
+    if given is not None and not policy.is_private:  # conflicts hold counts without noise
+        given = schema_with_conflicts(given, tables)
+        warn_conflicts(given)
+    return _with_given_schema(site_data, given, policy)
 
 
-def _check(data: Any, policy: Any) -> None:
+def _check_arguments(data: Any, policy: Any) -> None:
     if not isinstance(data, Mapping):
         raise InputError(
             f"The sites came as a {type(data).__name__}; give a mapping from names to data."
@@ -153,25 +147,28 @@ def _check(data: Any, policy: Any) -> None:
         )
 
 
-def _agreeing(tables: Mapping[str, RawTable], policy: Policy) -> LocalFederation:
-    """Clients that agree on a schema by messages, as nodes do."""
+def _with_agreed_schema(tables: Mapping[str, RawTable], policy: Policy) -> LocalFederation:
+    """Clients that agree on a schema by messages, as the nodes of engines do."""
     clients = {name: Client(table, policy) for name, table in tables.items()}
     federation = LocalFederation(clients)
     schema = agreed_schema(federation)
-    hand_out(federation, federation.names, schema)
+    send_schema(federation, schema)
     return LocalFederation(clients, schema.feature_names, schema)
 
 
-def _encoded(
-    held: Mapping[str, Dataset | RawTable], schema: Schema | None, policy: Policy
+def _with_given_schema(
+    site_data: Mapping[str, Dataset | RawTable], schema: Schema | None, policy: Policy
 ) -> LocalFederation:
-    """Clients whose tables are encoded by a given schema, or taken as numbers."""
-    least = policy.min_level_size
-    datasets = align_columns({name: as_dataset(data, schema, least) for name, data in held.items()})
-    named = [data for data in datasets.values() if data.features is not None]
-    features, used = (named[0].features, named[0].schema) if named else (None, None)
+    """Clients whose tables are encoded by the schema, or without one are numbers as they are."""
+    min_rows = policy.min_level_size
+    datasets = align_columns(
+        {name: as_dataset(data, schema, min_rows) for name, data in site_data.items()}
+    )
     clients = {name: Client(data, policy) for name, data in datasets.items()}
-    return LocalFederation(clients, features, used)
+    for data in datasets.values():
+        if data.features is not None:
+            return LocalFederation(clients, data.features, data.schema)
+    return LocalFederation(clients)
 
 
 def as_federation(source: Federation | Mapping[str, Any]) -> Federation:

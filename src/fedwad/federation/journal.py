@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from fedwad._checks import check_path
 from fedwad.errors import FederationError, FedwadError, InputError
@@ -18,27 +19,35 @@ from fedwad.federation.message import without_run
 
 __all__ = ["Journal"]
 
-#: Question, answer by site, and length in the file.
-_Kept = tuple[str, dict[str, Answer], int]
-
 _START = b"fedwad journal 2\n"
-_OLD_START = b"fedwad journal "
+_ANY_START = b"fedwad journal "  # of any version
+_LENGTH_BYTES, _HASH_BYTES = 8, 32
+_HEAD_BYTES = _LENGTH_BYTES + _HASH_BYTES
+
+
+class _Record(NamedTuple):
+    """The answer of one site: the digest of its round (`_digest`), and the record's length."""
+
+    round_digest: str
+    site: str
+    answer: Answer
+    size: int
 
 
 class Journal(NamedSites):
     """A wrapper of another federation that writes its answers to a file, round by round.
 
-    An algorithm that starts again from the same seed asks the same requests again. Opened with
+    An algorithm that starts again from the same seed sends the same requests again. Opened with
     `resume=True`, a journal replays the answers that it holds without asking anyone. No site is
     queried twice for one round, and the result is that of an undisturbed run.
 
-    A request that differs from the recorded one is refused. For local clients changed data are
-    refused too; for remote clients the recorded replies are used as they are. A site that failed is
-    left out again in the rounds that went on without it, and is asked again in the last one.
+    A request that differs from the recorded one is refused. For sites in this process changed data
+    are refused too; for remote sites the recorded replies are used as they are. A site that failed
+    is left out again in the rounds that went on without it, and is asked again in the last one.
 
     Parameters
     ----------
-    federation : the clients
+    federation : the sites
     path : the file; only its owner can read it, since it holds what sites sent
     resume : whether to go on with an existing journal; without it, an existing file is an error
 
@@ -46,9 +55,9 @@ class Journal(NamedSites):
     --------
     >>> import fedwad, tempfile, pathlib
     >>> fed = fedwad.local({"paris": [[0.0], [1.0]], "oslo": [[2.0], [3.0]]})
-    >>> with Journal(fed, pathlib.Path(tempfile.mkdtemp()) / "run.journal") as kept:
-    ...     found = fedwad.distance(kept["paris"], kept["oslo"], method="fedwad", support=2)
-    >>> found.lower <= 2.0 <= found.upper
+    >>> with Journal(fed, pathlib.Path(tempfile.mkdtemp()) / "run.journal") as journal:
+    ...     r = fedwad.distance(journal["paris"], journal["oslo"], method="fedwad", support=2)
+    >>> r.lower <= 2.0 <= r.upper
     True
     """
 
@@ -57,15 +66,16 @@ class Journal(NamedSites):
         self.features = getattr(federation, "features", None)
         self.schema = getattr(federation, "schema", None)
         self.path = check_path(path, "path")
-        self._kept = _read(self.path) if resume else []
+        self._records = _read(self.path) if resume else []
+        #: Number of rounds that were answered from the file.
         self.replayed = 0
         if not resume and self.path.exists():
             raise InputError(f"{self.path} exists; resume it, name another file, or remove it.")
         try:
             self._file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600), "r+b")
-            self._file.seek(_length(self._kept))
-            self._file.truncate()  # what a crash cut short is asked for again
-            if not self._kept:
+            self._file.seek(len(_START) + sum(record.size for record in self._records))
+            self._file.truncate()  # a record that a crash cut short is asked for again
+            if not self._records:
                 self._file.seek(0)
                 self._file.write(_START)
         except OSError as error:
@@ -89,38 +99,40 @@ class Journal(NamedSites):
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         """Replay the recorded answers to these requests; ask the other sites and record theirs."""
         fingerprint = getattr(self._federation, "fingerprint", lambda _: "")
-        question = _digest(requests, {name: fingerprint(name) for name in requests})
-        known = self._replay(question)
-        missing = {name: request for name, request in requests.items() if name not in known}
-        fresh = self._federation.ask(missing) if missing else {}
-        self._write(question, fresh)
-        answers = known | fresh
+        round_digest = _digest(requests, {name: fingerprint(name) for name in requests})
+        recorded = self._replay(round_digest)
+        missing = {name: request for name, request in requests.items() if name not in recorded}
+        new = self._federation.ask(missing) if missing else {}
+        self._write(round_digest, new)
+        answers = recorded | new
         return {name: answers[name] for name in requests if name in answers}
 
-    def _replay(self, question: str) -> dict[str, Answer]:
-        """The recorded answers to this question; InputError if a different one was recorded."""
-        known: dict[str, Answer] = {}
-        while self._kept and self._kept[0][0] == question:
-            if _answered(known, self._kept[0][1]):
+    def _replay(self, round_digest: str) -> dict[str, Answer]:
+        """The recorded answers of this round; InputError if a different round was recorded."""
+        answers: dict[str, Answer] = {}
+        while self._records and self._records[0].round_digest == round_digest:
+            # A second reply of a site belongs to a later round with the same requests.
+            if not isinstance(answers.get(self._records[0].site), Failure | None):
                 break
-            known |= self._kept.pop(0)[1]
-        if not self._kept:  # the round in which the run ended
-            known = {
-                name: answer for name, answer in known.items() if not isinstance(answer, Failure)
+            record = self._records.pop(0)
+            answers[record.site] = record.answer
+        if not self._records:  # the round in which the run ended: sites that failed are asked again
+            answers = {
+                name: answer for name, answer in answers.items() if not isinstance(answer, Failure)
             }
-        if known:
+        if answers:
             self.replayed += 1
-        elif self._kept:
+        elif self._records:
             raise InputError(
                 f"{self.path} belongs to another run; give the same data, options and seed, or"
                 " remove it."
             )
-        return known
+        return answers
 
-    def _write(self, question: str, answers: Mapping[str, Answer]) -> None:
-        record = b"".join(_record(question, name, answer) for name, answer in answers.items())
+    def _write(self, round_digest: str, answers: Mapping[str, Answer]) -> None:
+        packed = [_pack_record(round_digest, name, answer) for name, answer in answers.items()]
         try:
-            self._file.write(record)
+            self._file.write(b"".join(packed))
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -129,24 +141,14 @@ class Journal(NamedSites):
             ) from None
 
 
-def _answered(known: Mapping[str, Answer], more: Mapping[str, Answer]) -> bool:
-    """Whether these sites have replied already; then `more` belongs to a later round with the same
-    requests."""
-    return any(name in known and not isinstance(known[name], Failure) for name in more)
-
-
-def _record(question: str, name: str, answer: Answer) -> bytes:
+def _pack_record(round_digest: str, name: str, answer: Answer) -> bytes:
     """Length, SHA-256 and body of a record. The body is a line of JSON and the packed answer."""
-    line = json.dumps({"question": question, "site": name}).encode("utf-8")
+    line = json.dumps({"question": round_digest, "site": name}).encode("utf-8")
     body = line + b"\n" + pack(Envelope(answer))
-    return len(body).to_bytes(8, "little") + hashlib.sha256(body).digest() + body
+    return len(body).to_bytes(_LENGTH_BYTES, "little") + hashlib.sha256(body).digest() + body
 
 
-def _length(kept: list[_Kept]) -> int:
-    return len(_START) + sum(size for _, _, size in kept)
-
-
-def _read(path: Path) -> list[_Kept]:
+def _read(path: Path) -> list[_Record]:
     """The complete records of a journal."""
     try:
         data = path.read_bytes()
@@ -157,35 +159,37 @@ def _read(path: Path) -> list[_Kept]:
     if not data.startswith(_START):
         if _START.startswith(data):  # cut off in its first line
             return []
-        if data.startswith(_OLD_START):
+        if data.startswith(_ANY_START):
             raise InputError(f"{path} is a journal of a different version; start the run again.")
         raise InputError(f"{path} is not a journal of a run; name another file.")
     records = []
     offset = len(_START)
-    while offset + 40 <= len(data):
-        size = int.from_bytes(data[offset : offset + 8], "little")
-        body = data[offset + 40 : offset + 40 + size]
-        if len(body) != size or hashlib.sha256(body).digest() != data[offset + 8 : offset + 40]:
+    while offset + _HEAD_BYTES <= len(data):
+        start = offset + _HEAD_BYTES
+        length = int.from_bytes(data[offset : offset + _LENGTH_BYTES], "little")
+        body = data[start : start + length]
+        sha = data[offset + _LENGTH_BYTES : start]
+        if len(body) != length or hashlib.sha256(body).digest() != sha:
             break
         line, _, packed = body.partition(b"\n")
         try:
             head, answer = json.loads(line), unpack(packed).content
         except (FedwadError, ValueError):
             break
-        records.append((head["question"], {head["site"]: answer}, 40 + size))
-        offset += 40 + size
+        records.append(_Record(head["question"], head["site"], answer, _HEAD_BYTES + length))
+        offset = start + length
     return records
 
 
-def _digest(requests: Mapping[str, Question], data: Mapping[str, str]) -> str:
-    """SHA-256 of who is asked what about which data.
+def _digest(requests: Mapping[str, Question], fingerprints: Mapping[str, str]) -> str:
+    """SHA-256 of a round: its requests, the names of its sites and the fingerprints of their data.
 
     The name of the run is left out, because it is drawn anew at each start.
     """
     sha = hashlib.sha256()
     for name in sorted(requests):
         sha.update(pack(Envelope(_without_runs(requests[name]), name)))
-        sha.update(data[name].encode())
+        sha.update(fingerprints[name].encode())
     return sha.hexdigest()[:32]
 
 

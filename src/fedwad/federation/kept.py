@@ -22,23 +22,22 @@ from fedwad.federation.federation import (
     Traffic,
 )
 from fedwad.federation.message import Request
-from fedwad.federation.replies import payload_bytes
 from fedwad.federation.requests.blocks import BlocksReply, BlocksRequest
 from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.ot import Calibration, Summary
 from fedwad.tables import Schema
 
-__all__ = ["Kept", "KeptFederation", "KeptReplies", "ask_kept", "check_kept"]
+__all__ = ["KeptFederation", "KeptReplies", "KeptReply", "ask_to_keep", "check_may_keep"]
 
 _TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (SummaryRequest, SummaryReply, BlocksRequest, BlocksReply, Summary, Calibration)
 }
-_TUPLES = ("counts",)
+_TUPLE_FIELDS = ("counts",)  # all other sequences are arrays
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptReply:
     """A request and the reply of one site to it, which its policy allows to be kept."""
 
     request: Request
@@ -46,16 +45,16 @@ class Kept:
 
     def to_dict(self) -> dict[str, Any]:
         """Return named numbers and lists."""
-        return {"request": _plain(self.request), "reply": _plain(self.reply)}
+        return {"request": _to_plain(self.request), "reply": _to_plain(self.reply)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Kept:
+    def from_dict(cls, content: Mapping[str, Any]) -> KeptReply:
         """Read what `to_dict` wrote, and check it like a reply that arrives.
 
-        ValueError, KeyError or TypeError for anything else; InputError for numbers that are no
-        reply.
+        ValueError, KeyError or TypeError if `to_dict` did not write it; InputError if the values
+        are not valid or the reply does not fit the request.
         """
-        request, reply = _built(content["request"]), _built(content["reply"])
+        request, reply = _from_plain(content["request"]), _from_plain(content["reply"])
         if not isinstance(request, Request) or not isinstance(reply, SummaryReply | BlocksReply):
             raise TypeError("not a request and its reply")
         request = request.validate()
@@ -64,7 +63,7 @@ class Kept:
         return cls(request, reply)
 
 
-def check_kept(name: str, *replies: SummaryReply | BlocksReply) -> None:
+def check_may_keep(name: str, *replies: SummaryReply | BlocksReply) -> None:
     """Raise InputError unless the site allows these replies to be kept."""
     if not all(reply.keep for reply in replies):
         raise InputError(
@@ -73,30 +72,31 @@ def check_kept(name: str, *replies: SummaryReply | BlocksReply) -> None:
         )
 
 
-def ask_kept(
+def ask_to_keep(
     federation: Federation, name: str, requests: Sequence[Mapping[str, Any]]
-) -> list[Kept]:
-    """Ask a site what other sites were asked before; `requests` are as in `Kept.to_dict`.
+) -> list[KeptReply]:
+    """Send a site the requests that other sites answered before, and keep its replies.
 
-    InputError for other requests, or if the site does not allow its replies to be kept.
+    `requests` are as in `KeptReply.to_dict`. InputError for requests of other kinds, or if the site
+    does not allow its replies to be kept.
     """
     metered = MeteredFederation(federation)
-    found = []
+    replies = []
     for content in requests:
-        request = _asked(content)
+        request = _read_request(content)
         reply: SummaryReply | BlocksReply
         if isinstance(request, SummaryRequest):
             reply = metered.ask({name: request}, SummaryReply)[name]
         else:
             reply = metered.ask({name: request}, BlocksReply)[name]
-        check_kept(name, reply)
-        found.append(Kept(request, reply))
-    return found
+        check_may_keep(name, reply)
+        replies.append(KeptReply(request, reply))
+    return replies
 
 
-def _asked(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
+def _read_request(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
     try:
-        request = _built(content)
+        request = _from_plain(content)
     except (ValueError, LookupError, TypeError, ArithmeticError):
         request = None
     if not isinstance(request, SummaryRequest | BlocksRequest):
@@ -105,24 +105,25 @@ def _asked(content: Mapping[str, Any]) -> SummaryRequest | BlocksRequest:
 
 
 class KeptFederation(NamedSites):
-    """Sites that were asked before, whose kept replies answer again, beside sites to be asked.
+    """Sites whose kept replies answer for them, beside the sites of `live`, which are asked.
 
     A kept site answers only the requests that it has answered before. Nothing is sent to it.
     """
 
     def __init__(
         self,
-        kept: Mapping[str, Sequence[Kept]],
+        kept: Mapping[str, Sequence[KeptReply]],
         live: Federation | None = None,
         features: tuple[str, ...] | None = None,
         schema: Schema | None = None,
     ) -> None:
+        #: Replies by site and digest of the request.
         self._kept = {
             name: {digest(one.request): one.reply for one in replies}
             for name, replies in kept.items()
         }
         self._live = live
-        #: What the sites that were asked sent and received.
+        #: What the sites of `live` sent and received.
         self.traffic = Traffic()
         self.features = features
         self.schema = schema
@@ -135,80 +136,70 @@ class KeptFederation(NamedSites):
         """Answer for kept sites, and ask the others."""
         others = {name: one for name, one in requests.items() if name not in self._kept}
         answers: dict[str, Answer] = {
-            name: self._again(name, request)
+            name: self._kept_answer(name, request)
             for name, request in requests.items()
             if name in self._kept
         }
         if others and self._live is not None:
-            came = self._live.ask(others)
-            self._count(others, came)
-            answers |= came
+            live = self._live.ask(others)
+            replies = {name: one for name, one in live.items() if not isinstance(one, Failure)}
+            self.traffic = self.traffic.plus_round(others, replies)
+            answers |= live
         return answers
 
-    def _count(self, requests: Mapping[str, Question], answers: Mapping[str, Answer]) -> None:
-        sent = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
-        self.traffic = Traffic(
-            up=self.traffic.up + sum(map(payload_bytes, sent.values())),
-            down=self.traffic.down + sum(payload_bytes(requests[name]) for name in sent),
-            messages=self.traffic.messages + len(sent),
-        )
-
-    def _again(self, name: str, request: Question) -> Answer:
-        found = None if isinstance(request, Bundle) else self._kept[name].get(digest(request))
-        if found is None:
-            return Failure("policy", "what was kept of it answers another request.")
-        return found
+    def _kept_answer(self, name: str, request: Question) -> Answer:
+        reply = None if isinstance(request, Bundle) else self._kept[name].get(digest(request))
+        return reply or Failure("policy", "what was kept of it answers another request.")
 
 
-def _plain(value: Any) -> Any:
-    """The value in JSON's types; arrays are lists in a small object."""
+def _to_plain(value: Any) -> Any:
+    """The value in JSON's types; an array is an object {"array": list}."""
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
     if is_dataclass(value):
-        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        named = {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
         return {"type": type(value).__name__, **named}
     if isinstance(value, tuple):
         return list(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("not finite")
-    return value
-
-
-def _built(value: Any) -> Any:
+def _from_plain(value: Any) -> Any:
+    """The value that `_to_plain` made this of; ValueError for a number that is not finite."""
     if not isinstance(value, dict):
-        return _finite(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("not finite")
+        return value
     if set(value) == {"array"}:
         return np.array(value["array"], dtype=np.float64)
     kind = _TYPES[value["type"]]
-    parts = {name: _built(part) for name, part in value.items() if name != "type"}
+    parts = {name: _from_plain(part) for name, part in value.items() if name != "type"}
     if set(parts) != {field.name for field in fields(kind)}:
         raise ValueError("different fields than it has")
-    return kind(**{k: tuple(v) if k in _TUPLES else v for k, v in parts.items()})
+    return kind(**{k: tuple(v) if k in _TUPLE_FIELDS else v for k, v in parts.items()})
 
 
 class KeptReplies:
-    """Replies of sites that allow them to be kept, by site."""
+    """Collects the replies that sites allow to be kept; `add` suits `on_reply` of
+    `MeteredFederation`."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, Kept]] = {}
+        self._kept: dict[str, dict[str, KeptReply]] = {}
 
     def add(self, name: str, request: Question, reply: Answer) -> None:
-        """Remember a reply if it may be kept."""
+        """Store a reply if the site allows it to be kept; only the last one of each kind stays."""
         if isinstance(request, Request) and _keepable(reply):
-            self._kept.setdefault(name, {})[type(request).kind] = Kept(request, reply)
+            self._kept.setdefault(name, {})[type(request).kind] = KeptReply(request, reply)
 
-    def of(self, names: Sequence[str]) -> dict[str, list[Kept]]:
-        """What may be kept of these sites; nothing if one of them does not allow it."""
+    def of(self, names: Sequence[str]) -> dict[str, list[KeptReply]]:
+        """The replies of these sites; empty if one of them has no summary that may be kept."""
         if not all("summary" in self._kept.get(name, {}) for name in names):
             return {}
         return {name: list(self._kept[name].values()) for name in names}
 
 
 def _keepable(reply: Answer) -> TypeGuard[SummaryReply | BlocksReply]:
-    """Whether the site allows this reply, of a kind that is used again, to be kept."""
-    plain = isinstance(reply, SummaryReply) and isinstance(reply.summary, Summary)
-    return (plain or isinstance(reply, BlocksReply)) and getattr(reply, "keep", False) is True
+    """Whether the site allows this summary without classes, or these block means, to be kept."""
+    if isinstance(reply, SummaryReply):
+        return isinstance(reply.summary, Summary) and reply.keep
+    return isinstance(reply, BlocksReply) and reply.keep

@@ -24,13 +24,14 @@ from fedwad.federation._ledger_lines import (
 
 __all__ = ["Entry", "Ledger", "lock_all", "parse_entries", "read_ledger"]
 
-_MAX_REASON = 300  # characters; a sentence can quote what arrived
+_MAX_REASON_CHARS = 300  # a sentence can quote what arrived
 
 
 class Ledger(LedgerCounts):
-    """A ledger in memory: it is written before each reply leaves.
+    """A ledger in memory. Each reply is recorded before it leaves.
 
-    What a policy asks, such as the number of queries, is known in constant time.
+    The counts that a policy limits, such as the number of queries, are kept up to date, so that no
+    check reads the lines again.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -38,7 +39,7 @@ class Ledger(LedgerCounts):
         self._lock = RLock()
         self._rate_limit = RateLimit()
         self._entries: list[Entry] = []
-        self._stored: dict[str, bytes] = {}
+        self._releases: dict[str, bytes] = {}
         for entry in entries:
             self._append(entry)
 
@@ -52,35 +53,36 @@ class Ledger(LedgerCounts):
 
     @property
     def requests(self) -> int:
-        """How many requests came, those included that are counted and not listed yet."""
-        return self._requests + self._rate_limit.waiting
+        """How many requests came, including those that are counted and in no line yet."""
+        return self._requests + self._rate_limit.unlisted
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock: from asking the policy until the reply is recorded, nobody else counts or
-        writes."""
+        """Hold the lock, so that nobody else writes between the check of a request and the record
+        of its reply."""
         with self._lock:
             yield
 
     @property
     def lock_order(self) -> str:
-        """The key by which several ledgers are sorted before they are locked, the same in every
-        process."""
+        """The key by which several ledgers are sorted before they are locked. It is the same in
+        every process that can open the ledger."""
         return f"memory {id(self)}"
 
     def stored_release(self, key: str) -> bytes | None:
-        """The release that was stored under this key, if there is one."""
-        return self._stored.get(key)
+        """The private release that was stored under this key, if there is one."""
+        return self._releases.get(key)
 
     def reserve(self, key: str, size: int) -> None:
-        """Make room for a release of at most so many bytes, before it is paid for.
+        """Reserve `size` bytes for a private release, before it is paid for.
 
-        FederationError if there is no room, because nothing may be spent without a reply.
+        FederationError if there is no room, so that no budget is spent on a release that cannot be
+        stored. In memory there is always room.
         """
 
     def store_release(self, key: str, content: bytes) -> None:
         """Store a private release, so that it can be sent again at no cost."""
-        self._stored[key] = content
+        self._releases[key] = content
 
     def record(
         self,
@@ -94,19 +96,18 @@ class Ledger(LedgerCounts):
         request: str = "",
         reason: str = "",
     ) -> None:
-        """Write a line; it is safe when this returns.
+        """Write a line. A ledger in a file has it on disk when this returns.
 
-        Refusals and repeats beyond a rate are counted, not listed.
+        Refusals and repeats beyond a rate are only counted; the next line has their number.
         """
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        reason = reason[:_MAX_REASON]
+        reason = reason[:_MAX_REASON_CHARS]
         entry = Entry(when, kind, outcome, size, min_cell_size, digest, data, mu, request, reason)
-        admitted = self._rate_limit.admit(entry)
-        if admitted is not None:
-            self._append(admitted)
+        if counted := self._rate_limit.admit(entry):
+            self._append(counted)
 
     def accept_data(self, data: str) -> None:
-        """Let the data of this digest be asked about from now on."""
+        """Record that the data of this digest may be asked about from now on."""
         self.record("data", "accepted", data=data)
 
     def _append(self, entry: Entry) -> None:
@@ -117,9 +118,9 @@ class Ledger(LedgerCounts):
 @contextmanager
 def lock_all(ledgers: Iterable[Ledger]) -> Iterator[None]:
     """Lock several ledgers, each once and always in one order, so that there is no deadlock."""
-    different = {id(ledger): ledger for ledger in ledgers}.values()
+    distinct = {id(ledger): ledger for ledger in ledgers}.values()
     with ExitStack() as stack:
-        for ledger in sorted(different, key=lambda ledger: ledger.lock_order):
+        for ledger in sorted(distinct, key=lambda ledger: ledger.lock_order):
             stack.enter_context(ledger.lock())
         yield
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from fedwad._checks import check_choice
 from fedwad.errors import InputError
-from fedwad.federation.context import MAX_CALIBRATED, ClientContext
+from fedwad.federation.context import ClientContext
 from fedwad.federation.needs import Needs
 from fedwad.ot import Measure
 
-__all__ = ["MAX_ABS", "MAX_CALIBRATED", "MAX_COUNT", "Reply", "Request"]
+__all__ = ["MAX_ABS", "MAX_COUNT", "Reply", "Request"]
 
-_LONGEST_RUN = 64
-_LONGEST_WORD = 1000
-_SUMS_TO_ONE = 1e-9
+_MAX_RUN_CHARS = 64
+_MAX_STRING_CHARS = 1000
+_SUM_TOLERANCE = 1e-9  # by which the sum of weights may differ from one
 #: Largest number of samples that a site can have.
 MAX_COUNT = 10**12
-#: Largest coordinate or distance in a reply; data are at most 1e100.
+#: Largest coordinate or distance in a reply.
 MAX_ABS = 1e95
 
 
@@ -48,19 +48,20 @@ class Request:
     #: Whether the reply depends on nothing but the request, the data and the policy. Such a request
     #: counts as one query, however often it is sent.
     repeatable: ClassVar[bool] = False
-    #: Whether the reply is paid for out of the privacy budget. Such a reply is kept for good, and
+    #: Whether the reply is paid for out of the privacy budget. Such a reply is stored for good, and
     #: the same request gets it again at no cost.
     uses_budget: ClassVar[bool] = False
-    #: Whether it is about encoded data; a table that waits for a schema answers only other ones.
+    #: Whether the request is about encoded data. A site whose table waits for a schema refuses it.
     needs_encoding: ClassVar[bool] = True
-    #: Whether several clients of one process execute such requests together, see
+    #: Whether several clients of one process may execute such requests together, by
     #: `execute_batch`.
     can_batch: ClassVar[bool] = False
 
     def validate(self) -> Request:
         """A copy made of plain values; InputError unless each makes sense by itself.
 
-        Plain means of exactly the expected type, so that no code of an object that arrived is run.
+        A plain value has exactly the expected type, no subclass of it, so that no method of an
+        object that arrived is called.
         """
         raise NotImplementedError
 
@@ -72,9 +73,9 @@ class Request:
         """Raise InputError unless the request fits the shape of the data. No sample is read."""
 
     def execute(self, context: ClientContext) -> tuple[Reply, int | None]:
-        """The reply, and how many samples its least protected number averages.
+        """The reply, and the smallest number of samples that one of its numbers averages.
 
-        None stands for a reply that averages no samples.
+        The second is None if the reply averages no samples.
         """
         raise NotImplementedError
 
@@ -96,13 +97,13 @@ class Request:
         """Raise InputError unless `reply` fits this request. Runs on the server."""
 
 
-def plain_word(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
+def plain_choice(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
     """The element of `choices` that equals `value`."""
     check_choice(value, name, choices)
     return next(choice for choice in choices if choice == str(value))
 
 
-def plain_switch(value: Any, name: str) -> bool:
+def plain_bool(value: Any, name: str) -> bool:
     """True or False; InputError for anything else."""
     if type(value) is not bool:
         raise InputError(f"{name} must be true or false.")
@@ -118,13 +119,13 @@ def plain_support(support: Any) -> Measure:
 
 def plain_run(run: Any) -> str:
     """The name of a run; InputError unless it is a short string."""
-    if type(run) is not str or len(run) > _LONGEST_RUN:
-        raise InputError(f"run must be a string of at most {_LONGEST_RUN} characters.")
+    if type(run) is not str or len(run) > _MAX_RUN_CHARS:
+        raise InputError(f"run must be a string of at most {_MAX_RUN_CHARS} characters.")
     return run
 
 
 def without_run(request: R) -> R:
-    """A request without the name of its run, which is drawn anew at each start."""
+    """The request with an empty name of its run, since that name is drawn anew at each start."""
     return replace(request, run="") if hasattr(request, "run") else request  # type: ignore[type-var]
 
 
@@ -149,7 +150,7 @@ def check_weights(weights: Any, count: int) -> None:
         and bool((weights > 0).all())
     )
     require(
-        proper and abs(float(weights.sum()) - 1) <= _SUMS_TO_ONE,
+        proper and abs(float(weights.sum()) - 1) <= _SUM_TOLERANCE,
         "weights are not positive with sum one.",
     )
 
@@ -160,27 +161,27 @@ def check_distance(distance: Any) -> None:
     require(proper, "a distance is not a finite number.")
 
 
-def check_switch(value: Any) -> None:
-    """Raise InputError unless this is true or false."""
-    require(type(value) is bool, "a switch is neither true nor false.")
+def check_bool(value: Any) -> None:
+    """Raise InputError unless this is True or False."""
+    require(type(value) is bool, "a value is neither true nor false.")
 
 
-def check_words(*words: Any) -> None:
-    """Raise InputError unless these are strings of a reasonable length."""
+def check_strings(*strings: Any) -> None:
+    """Raise InputError unless these are strings of at most 1000 characters."""
     require(
-        all(type(word) is str and len(word) <= _LONGEST_WORD for word in words),
-        "a string is too long, or is none.",
+        all(type(string) is str and len(string) <= _MAX_STRING_CHARS for string in strings),
+        "a text is too long, or is not a string.",
     )
 
 
 def is_count(number: Any) -> bool:
-    """Whether this is a positive integer that a site can have counted to."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return whole and bool(1 <= number <= MAX_COUNT)
+    """Whether this is an integer from 1 to MAX_COUNT."""
+    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return is_integer and bool(1 <= number <= MAX_COUNT)
 
 
 def is_finite(array: Any, ndim: int | None = None, max_abs: float = MAX_ABS) -> bool:
-    """Whether this is an array of float64 numbers up to `max_abs`, with `ndim` axes if given.
+    """Whether this is a float64 array, absolute values up to `max_abs`, with `ndim` axes if given.
 
     Larger numbers would overflow when the server squares them.
     """

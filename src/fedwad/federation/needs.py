@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "NO_QUERY", "ClassStatistics", "Needs"]
+__all__ = ["KINDS", "KINDS_WITHOUT_QUERY", "ClassStatistics", "Needs"]
 
 #: The kinds of requests, by the words that policies and ledgers use.
 KINDS: tuple[str, ...] = (
@@ -25,8 +25,8 @@ KINDS: tuple[str, ...] = (
     "evaluate",
 )
 
-#: Kinds that are no query: their replies say nothing about the data.
-NO_QUERY: tuple[str, ...] = ("describe", "encode")
+#: Kinds of which no request is a query: their replies are not computed from the samples.
+KINDS_WITHOUT_QUERY: tuple[str, ...] = ("describe", "encode")
 
 #: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
 #: and standard deviations ("diag"), or mean and root covariance ("full").
@@ -41,10 +41,10 @@ class Needs:
     ----------
     order : order p of a distance; None if there is none
     size : number of cells, atoms or support points; None if there are none
-    support : whether a support arrives, and whether its points have equal weights
+    support : "none" if no support arrives, otherwise whether its points have equal weights
     exact_interpolant : whether the reply is the exact interpolating measure
     class_statistics : statistics of classes that enter the reply
-    class_covariance : whether the reply compares classes by the covariances of this policy
+    class_covariance : whether the reply holds the covariance of each class
     label_names : whether the names of labels enter the reply
     model : the network that the client would build; empty if there is none
     mu : privacy loss of a private release

@@ -46,20 +46,22 @@ def open_client(
         default a table takes the schema that the sites agree on, if the policy allows "schema" and
         "encode", and is otherwise read as numbers
     """
-    rules = Policy.load(policy)
+    loaded_policy = Policy.load(policy)
     path = Path(policy).with_suffix(".ledger.jsonl") if ledger is None else Path(ledger)
-    held = load_site_data(data, rules, Columns.of(label_column, drop, missing, schema))
-    record = FileLedger(path)
-    if warning := guarantee_warning(record, rules):
+    columns = Columns.of(label_column, drop, missing, schema)
+    site_data = load_site_data(data, loaded_policy, columns)
+    file_ledger = FileLedger(path)
+    if warning := guarantee_warning(file_ledger, loaded_policy):
         logging.getLogger("fedwad.client").warning("%s", warning)
-    return Client(held, rules, record)
+    return Client(site_data, loaded_policy, file_ledger)
 
 
 def accept_data(data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> bool:
     """Let these data be asked about under a ledger with replies about an earlier version.
 
     Return whether they are a new version. Whoever has replies about both versions can subtract
-    them: the sum of the records that joined or left is then known, and a single one exactly.
+    them: the difference reveals the sum of the records that joined or left, and a single such
+    record exactly.
     """
     digest = ClientContext(data, policy, Ledger()).digest
     with ledger.lock():
@@ -70,10 +72,10 @@ def accept_data(data: Dataset | RawTable, policy: Policy, ledger: Ledger) -> boo
 
 
 def load_site_data(source: str | Path, policy: Policy, columns: Columns) -> Dataset | RawTable:
-    """The data of a node: a table that waits for a schema, or what it is compared by."""
-    held = read_raw(source, columns=replace(columns, by_cell=policy.is_private))
-    agreeing = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)
-    if isinstance(held, RawTable) and agreeing:
-        return held
-    own = columns.schema if isinstance(columns.schema, Schema) else None
-    return as_dataset(held, own, policy.min_level_size).by_name()
+    """The data of a node: a table if sites may agree on its schema, otherwise encoded data."""
+    data = read_raw(source, columns=replace(columns, by_cell=policy.is_private))
+    takes_schema = columns.schema == "auto" and {"schema", "encode"} <= set(policy.allow)
+    if isinstance(data, RawTable) and takes_schema:
+        return data
+    own_schema = columns.schema if isinstance(columns.schema, Schema) else None
+    return as_dataset(data, own_schema, policy.min_level_size).sort_features()

@@ -11,8 +11,13 @@ from typing import Literal
 
 from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation._policy_checks import CHECKS, COVARIANCE_TYPES, NO_AVERAGE, LabelName
-from fedwad.federation.needs import KINDS, NO_QUERY, Needs
+from fedwad.federation._policy_checks import (
+    CHECKS,
+    COVARIANCE_TYPES,
+    KINDS_WITHOUT_AVERAGES,
+    LabelName,
+)
+from fedwad.federation.needs import KINDS, KINDS_WITHOUT_QUERY, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
@@ -32,45 +37,47 @@ class Policy:
         profile of a table), "encode" (take the schema that sites agree on), "moments", "summary",
         "blocks", "transport", "cells", "atoms", "labels", "prototypes", "private", "train",
         "evaluate"
-    min_cell_size : least number of samples that a cell mean may average
-    max_support : most points of a support, a summary or a coreset; None, or inf in a file, for no
-        limit
-    max_queries : most queries over the client's life; None for no limit. A request counts once,
-        whether its reply was sent or withheld: sent again, it gets the same reply or the same
-        refusal
-    max_evaluations : most queries of kind "evaluate" over the client's life, besides `max_queries`;
-        None for no limit. Each counts the records that a network of the server's choice
-        classifies correctly; some thirty such counts show where a record lies along a direction
-    max_distinct_replies : most replies of each kind (but "describe" and "private") that differ from
-        each other, over the client's life; or a table with a number for some kinds, {"summary": 1}.
-        A reply that was sent before is sent again; a new one beyond the limit is withheld, because
-        two different summaries can differ by a single record. For "blocks" the limit is 1 unless a
-        number is given or the exact interpolating measure is sent: means over other blocks of the
-        same rows could be solved for the rows
-    min_support : fewest points of a support. Set it equal to `max_support` to leave one size:
-        replies to supports of two sizes can differ by single records
-    exact_interpolant : whether the exact interpolating measure, which reveals every sample, is sent
+    min_cell_size : smallest number of samples that a cell mean may average
+    max_support : largest number of points of a support, cells of a summary or atoms of a coreset;
+        None, or inf in a file, for no limit
+    max_queries : largest number of queries over the client's life; None, or inf in a file, for no
+        limit. A request counts once, whether its reply was sent or withheld: if it comes again, it
+        gets the same reply or the same refusal
+    max_evaluations : largest number of queries of kind "evaluate" over the client's life, besides
+        `max_queries`; None, or inf in a file, for no limit. Each counts the records that a network
+        of the server's choice classifies correctly; some thirty such counts show where a record
+        lies along a direction
+    max_distinct_replies : how many replies of one kind may differ from each other, over the
+        client's life: a number for every kind but "describe" and "private", or a table with numbers
+        for some kinds, {"summary": 1}. A reply that was sent before is sent again; a new one beyond
+        the limit is withheld, because two different summaries can differ by a single record. For
+        "blocks" the limit is 1 unless a number is given or `exact_interpolant` is set: from means
+        over different blocks of the same rows a server could compute the rows
+    min_support : smallest number of points of a support. Set it equal to `max_support` to leave one
+        size: replies to supports of two sizes can differ by single records
+    exact_interpolant : whether the exact interpolating measure, which reveals every sample, may be
+        sent
     uniform_support : whether the points of a support must all have the same weight
     orders : orders p of distances that are answered; None, or "any" in a file, for all. With p = 2
         a distance is a function of cell means and of the mean squared norm. Any other order is one
         more average, over a function that the server chooses and that no `min_cell_size` covers
     classes : whether replies may hold the statistics of each class of labelled data, and the names
         of labels where "labels" or "prototypes" are allowed
-    covariance_type : most that is shared of a covariance: "full", "lowrank", "diag" or "spherical".
-        Asked for more, the client shares this much, and the result says so
+    covariance_type : the most detailed covariance that is shared: "full", "lowrank", "diag" or
+        "spherical". If a request asks for more, the client shares this one, and the result says so
     calibration : whether a summary or cells may come with the numbers that the client measures on
         splits of its own rows, from which a server learns the sampling noise
     keep : whether summaries and block means may be kept in a file after the run: a matrix that
         newcomers join, or a reference for drift. The site says so in its replies; it cannot check
-    label_names : the classes that private releases may be asked by, from public knowledge: strings
-        or integers. Every other label, and a missing one, is of a class of its own, which is
-        never shared. Only for a policy with an epsilon
+    label_names : names of the classes that private releases may have as cells, from public
+        knowledge: strings or integers. All other labels, and missing ones, form one more class,
+        which is never shared. Only for a policy with an epsilon
     epsilon, delta : the budget of differential privacy for all releases of kind "private" over the
         client's life; without epsilon there is no private release. A policy with an epsilon allows
         no other replies about the data, because the guarantee covers everything that leaves
     models : networks that "train" and "evaluate" may build: built-in names, or
         "package.module:function" in the client's own installation, whose code the client thereby
-        agrees to run; "*" for any. No code ever arrives
+        agrees to run; "*" for any. Requests hold names of networks, never code
     name, contact : who the client is, for "describe"
     """
 
@@ -106,7 +113,7 @@ class Policy:
                 raise InputError("label_names belong to a policy with an epsilon; remove them.")
             return
         check_budget(self.epsilon, self.delta)
-        others = [kind for kind in self.allow if kind not in NO_AVERAGE]
+        others = [kind for kind in self.allow if kind not in KINDS_WITHOUT_AVERAGES]
         if others:
             raise InputError(
                 "A policy with an epsilon guarantees it for everything that leaves, so it can"
@@ -171,23 +178,23 @@ class Policy:
 
     def digest(self) -> str:
         """SHA-256 of every rule that can change a reply."""
-        others = ("max_queries", "max_evaluations", "name", "contact")
-        names = [field.name for field in fields(self) if field.name not in others]
+        left_out = ("max_queries", "max_evaluations", "name", "contact")
+        names = [field.name for field in fields(self) if field.name not in left_out]
         return hashlib.sha256(repr([getattr(self, name) for name in names]).encode()).hexdigest()
 
     def allowed_covariance_type(self, covariance_type: CovarianceType) -> CovarianceType:
         """The covariance type that this client shares when it is asked for `covariance_type`."""
         if covariance_type == "auto":
             return "auto" if self.covariance_type == "full" else self.covariance_type
-        asked, most = map(COVARIANCE_TYPES.index, (covariance_type, self.covariance_type))
-        return COVARIANCE_TYPES[max(asked, most)]
+        requested, allowed = map(COVARIANCE_TYPES.index, (covariance_type, self.covariance_type))
+        return COVARIANCE_TYPES[max(requested, allowed)]
 
     def admit(self, kind: str, needs: Needs, queries: int) -> None:
         """Raise PolicyError unless a request of this kind and these needs may be executed after
         `queries` earlier queries."""
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
-        if kind not in NO_QUERY:
+        if kind not in KINDS_WITHOUT_QUERY:
             self.check_queries(queries)
         self._check_classes(needs)
         self._check_order(needs.order)
@@ -256,12 +263,12 @@ class Policy:
 
     @property
     def is_private(self) -> bool:
-        """Whether it guarantees differential privacy for everything that leaves."""
+        """Whether the policy guarantees differential privacy for everything that leaves."""
         return self.epsilon is not None and math.isfinite(self.epsilon)
 
     @property
     def min_level_size(self) -> int:
-        """Fewest rows that a level of a category may have to be encoded under its name.
+        """Smallest number of rows with which a level of a category is encoded under its own name.
 
         It is 1 under an epsilon, where noise hides single rows and an encoding that depends on the
         data would undo the guarantee.
@@ -276,10 +283,10 @@ class Policy:
             return 1
         return allowed
 
-    def check_distinct(self, kind: str, digest: str, released: Collection[str]) -> None:
-        """Raise PolicyError unless a reply of this kind and digest may follow those `released`."""
+    def check_distinct(self, kind: str, digest: str, sent_digests: Collection[str]) -> None:
+        """Raise PolicyError unless a reply of this kind and digest may follow those sent before."""
         allowed = self.distinct_replies(kind)
-        if allowed is not None and digest not in released and len(released) >= allowed:
+        if allowed is not None and digest not in sent_digests and len(sent_digests) >= allowed:
             raise PolicyError(
                 f"This site has sent the {allowed} different replies of this kind that its policy"
                 " allows; ask for one of those again."

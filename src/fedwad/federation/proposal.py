@@ -21,7 +21,7 @@ from fedwad.federation.schemas import agreed_schema, private_schema, warn_confli
 from fedwad.privacy import check_budget, check_draft
 from fedwad.tables import Schema
 
-__all__ = ["agreed_between", "private_between", "schema"]
+__all__ = ["private_schema_of_tables", "schema", "schema_of_tables"]
 
 
 def schema(
@@ -37,8 +37,8 @@ def schema(
 
     Each site sends the names and kinds of its columns, counts, the number of missing values, means
     and sums of squares, and counts of levels; a level with fewer than `min_cell_size` rows at a
-    site leaves it only as "other". A `DataWarning` names each conflict between the sites; they are
-    also in `conflicts` of the result.
+    site is sent only as "other". A `DataWarning` names each conflict between the sites; `conflicts`
+    of the result lists them.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ def schema(
     age     number  (x - 33.5) / 23.715  refuse
     """
     if epsilon is not None or draft is not None:
-        columns = Columns.of(label_column, drop, missing, _required_draft(epsilon, draft))
+        _check_private(epsilon, draft)
+        columns = Columns.of(label_column, drop, missing, draft)
         return _private_schema(data, columns, epsilon, delta)
     columns = Columns.of(label_column, drop, missing, "auto")
     agreed = _with_missing_values(agreed_schema(_federation(data, columns)), columns)
@@ -71,7 +72,7 @@ def schema(
     return agreed
 
 
-def _required_draft(epsilon: Any, draft: Any) -> Any:
+def _check_private(epsilon: Any, draft: Any) -> None:
     if draft is None:
         raise InputError(
             "A private schema cannot find names of levels, kinds and ranges; give a schema file"
@@ -79,46 +80,48 @@ def _required_draft(epsilon: Any, draft: Any) -> Any:
         )
     if epsilon is None:
         raise InputError("draft belongs to a private schema; add epsilon.")
-    return draft
 
 
 def _private_schema(data: Any, columns: Columns, epsilon: Any, delta: float) -> Schema:
     if hasattr(data, "ask"):
         _refuse_settings(columns)
-        found = private_schema(data, _draft_schema(columns), epsilon, delta)
+        agreed = private_schema(data, _draft_of(columns), epsilon, delta)
     else:
         sources = data if isinstance(data, Mapping) else _files(data)
-        found = private_between(sources, columns, epsilon, delta)
-    warn_conflicts(found, stacklevel=4)
-    return found
+        agreed = private_schema_of_tables(sources, columns, epsilon, delta)
+    warn_conflicts(agreed, stacklevel=4)
+    return agreed
 
 
-def private_between(
+def private_schema_of_tables(
     sources: Mapping[str, Any], columns: Columns, epsilon: float, delta: float
 ) -> Schema:
-    """The private schema of tables on this machine; `columns` has its draft."""
-    draft = _draft_schema(columns)
+    """The private schema of tables on this machine; `columns.schema` is its draft."""
+    draft = _draft_of(columns)
     check_draft(draft)
     check_budget(epsilon, delta)
     policy = Policy(("describe", "private"), epsilon=epsilon, delta=delta)
-    with warnings.catch_warnings():  # centres and scales of a draft are no claim about the data
+    with warnings.catch_warnings():  # a draft need not fit the data, so its conflicts are no news
         warnings.simplefilter("ignore", DataWarning)
         federation = local(sources, policy, columns.label, columns.drop, draft, columns.missing)
     return private_schema(federation, draft, epsilon, delta)
 
 
-def _draft_schema(columns: Columns) -> Schema:
+def _draft_of(columns: Columns) -> Schema:
     if not isinstance(columns.schema, Schema):
         raise InputError("draft must be a schema file, or a Schema that was read from one.")
     return columns.schema
 
 
 def _federation(data: Any, columns: Columns) -> Federation:
-    if not hasattr(data, "ask"):
-        return _raw_federation(data if isinstance(data, Mapping) else _files(data), columns)
-    _refuse_settings(columns)
-    federation: Federation = data
-    return federation
+    if hasattr(data, "ask"):
+        _refuse_settings(columns)
+        federation: Federation = data
+        return federation
+    sources = data if isinstance(data, Mapping) else _files(data)
+    return _federation_of_tables(
+        {str(name): read_raw(source, str(name), columns) for name, source in sources.items()}
+    )
 
 
 def _refuse_settings(columns: Columns) -> None:
@@ -130,44 +133,39 @@ def _refuse_settings(columns: Columns) -> None:
 
 
 def _files(data: Any) -> dict[str, Path]:
-    """Files by the names of their sites, folders replaced by what is in them.
+    """Files by the names of their sites; a folder stands for the readable files in it.
 
     A site is named after its file without ending; files of the same name are named by their paths.
     """
     single = isinstance(data, str | Path) or not isinstance(data, Iterable)
     paths = [check_path(path, "data") for path in ([data] if single else data)]
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
-        found += sorted(filter(is_readable, path.iterdir())) if path.is_dir() else [path]
-    stems = [path.name.partition(".")[0] for path in found]
+        files += sorted(filter(is_readable, path.iterdir())) if path.is_dir() else [path]
+    stems = [path.name.partition(".")[0] for path in files]
     return {
         stem if stems.count(stem) == 1 else str(path): path
-        for stem, path in zip(stems, found, strict=True)
+        for stem, path in zip(stems, files, strict=True)
     }
 
 
-def _raw_federation(sources: Mapping[str, Any], columns: Columns) -> LocalFederation:
-    held = {str(name): read_raw(source, str(name), columns) for name, source in sources.items()}
-    return _federation_of_tables(held)
-
-
-def agreed_between(held: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema:
-    """The schema of tables that were read as `columns` says; InputError if one is an array."""
-    return _with_missing_values(agreed_schema(_federation_of_tables(held)), columns)
+def schema_of_tables(tables: Mapping[str, Dataset | RawTable], columns: Columns) -> Schema:
+    """The schema that fits all these tables, which were read by `columns`; InputError if one is an
+    array."""
+    return _with_missing_values(agreed_schema(_federation_of_tables(tables)), columns)
 
 
 def _with_missing_values(schema: Schema, columns: Columns) -> Schema:
-    """The schema with the values that stand for missing ones, so that its file says them too."""
-    marks = {column.name: columns.missing_in(column.name) for column in schema.compared_columns}
-    return schema.edited(
-        {name: {"missing_values": found} for name, found in marks.items() if found}
-    )
+    """The schema with the texts that stand for missing values in one column, so that its file says
+    them too."""
+    texts = {column.name: columns.missing_in(column.name) for column in schema.compared_columns}
+    return schema.edited({name: {"missing_values": own} for name, own in texts.items() if own})
 
 
-def _federation_of_tables(held: Mapping[str, Dataset | RawTable]) -> LocalFederation:
-    for name, data in held.items():
+def _federation_of_tables(tables: Mapping[str, Dataset | RawTable]) -> LocalFederation:
+    for name, data in tables.items():
         if isinstance(data, Dataset):
             raise InputError(
                 f"{name} is an array, without names of columns; a schema is about tables."
             )
-    return LocalFederation({name: Client(data, Policy.open()) for name, data in held.items()})
+    return LocalFederation({name: Client(data, Policy.open()) for name, data in tables.items()})

@@ -28,15 +28,15 @@ from fedwad.tables import (
     profile,
 )
 
-__all__ = ["RawTable", "as_dataset", "checked_schema"]
+__all__ = ["RawTable", "as_dataset", "schema_with_conflicts"]
 
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
     """A table with the name of its label column, or with labels that came beside it.
 
-    With `by_cell`, which is for differential privacy, each cell is encoded without regard to the
-    others, no cell is refused, and labels are texts.
+    With `by_cell`, which is for differential privacy, each entry of the table is encoded without
+    regard to the others, no entry is refused, and labels are texts.
     """
 
     table: Table
@@ -47,21 +47,24 @@ class RawTable:
     def __repr__(self) -> str:  # no values, because it may be printed anywhere
         return f"RawTable({self.table.rows} rows, {len(self.table.columns)} columns)"
 
-    def encoded(self, schema: Schema, least: int = 1) -> Dataset:
+    def encode(self, schema: Schema, min_level_size: int = 1) -> Dataset:
         """The data as the schema encodes them.
 
-        A level that fewer than `least` rows have becomes "other", even if the schema lists it.
+        A level with fewer than `min_level_size` rows becomes "other", even if the schema lists it,
+        unless `by_cell` is set.
         """
-        label = self._label(schema)
+        label = self._label_column(schema)
         if self.by_cell:
             points = encode_by_cell(schema, self.table)
         else:
-            points = schema.encode(hide_rare(self.table, schema, least))
+            points = schema.encode(hide_rare(self.table, schema, min_level_size))
         labels = self.labels if label is None else self._label_values(label)
         measure = Measure(points, name=self.table.name)
-        return Dataset(measure, labels, schema.feature_names, schema=schema, keys=self._keys())
+        return Dataset(
+            measure, labels, schema.feature_names, schema=schema, row_digests=self._row_digests()
+        )
 
-    def _label(self, schema: Schema) -> str | None:
+    def _label_column(self, schema: Schema) -> str | None:
         """The label column that this site or the schema names; None if there is none, or if the
         labels came beside the table."""
         if self.labels is not None or self.label is None:
@@ -78,7 +81,7 @@ class RawTable:
             )
         return self.label
 
-    def _keys(self) -> NDArray[np.void]:
+    def _row_digests(self) -> NDArray[np.void]:
         """A digest of each row, 16 bytes, that depends on neither the schema nor the order of the
         columns."""
         usable = [column for column in self.table.columns if _has_values(column)]
@@ -91,25 +94,25 @@ class RawTable:
         column = self.table[label]
         return label_texts(column) if self.by_cell else label_values(column, self.table.name)
 
-    def plain(self) -> Dataset:
+    def as_numbers(self) -> Dataset:
         """The data of a table in which all features are numbers, without any encoding."""
         if self.by_cell:
-            return self._plain_by_cell()
+            return self._as_numbers_by_cell()
         plain = plain_table(self.table, self.label)
         labels = plain.labels if self.labels is None else self.labels
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
-    def _plain_by_cell(self) -> Dataset:
-        """The same for `by_cell`: a feature that is not a number is refused, but no label is."""
+    def _as_numbers_by_cell(self) -> Dataset:
+        """`as_numbers` for `by_cell`: it refuses features that are not numbers, but no label."""
         table, label = numbers_by_cell(self.table, self.label), self.label
         features = tuple(column for column in table.columns if column.name != label)
         plain = plain_table(replace(table, columns=features))
         labels = self.labels if label is None else self._label_values(label)
         return Dataset(Measure(plain.points, name=self.table.name), labels, plain.features)
 
-    def profile(self, least: int) -> Profile:
-        """What the site sends about the table; the order of rows does not change it."""
-        return profile(_with_sorted_columns(self.table), least, self.label)
+    def profile(self, min_cell_size: int) -> Profile:
+        """The profile of the table; the order of rows does not change it."""
+        return profile(_with_sorted_columns(self.table), min_cell_size, self.label)
 
     def digest(self) -> str:
         """SHA-256 of the table and its labels; the order of rows and columns does not change it."""
@@ -128,10 +131,10 @@ class RawTable:
         return sha.hexdigest()
 
 
-def checked_schema(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
-    """A schema from a file, with the conflicts between it and the tables of these sites.
+def schema_with_conflicts(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
+    """A given schema with the list of conflicts between it and the tables of these sites.
 
-    The conflicts may name levels, so only the holders of the tables may see them.
+    The conflicts may name levels, so only the sites themselves may see them.
     """
     conflicts = tuple(
         conflict
@@ -141,14 +144,14 @@ def checked_schema(schema: Schema, tables: Mapping[str, RawTable]) -> Schema:
     return replace(schema, conflicts=conflicts)
 
 
-def as_dataset(data: Dataset | RawTable, schema: Schema | None, least: int = 1) -> Dataset:
+def as_dataset(data: Dataset | RawTable, schema: Schema | None, min_level_size: int = 1) -> Dataset:
     """A table as the schema encodes it, or without a schema its numbers as they are.
 
     A Dataset is returned unchanged.
     """
     if isinstance(data, Dataset):
         return data
-    return data.plain() if schema is None else data.encoded(schema, least)
+    return data.as_numbers() if schema is None else data.encode(schema, min_level_size)
 
 
 def _has_values(column: Column) -> bool:
@@ -156,7 +159,7 @@ def _has_values(column: Column) -> bool:
 
 
 def _rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """The columns side by side. Adding 0.0 turns -0.0 into 0.0, whose bytes differ."""
+    """The columns side by side, with 0.0 for -0.0, whose bytes differ."""
     return np.column_stack([column.astype(np.float64) + 0.0 for column in columns])
 
 

@@ -24,8 +24,8 @@ FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 
 # The functions that write NumPy's formats, for messages.
 _WRITERS = {".npy": "numpy.save", ".npz": "numpy.savez"}
-_NO_OPTIONS = Columns()  # every column is a feature, taken as it is
-# Names of the arrays in an .npz file; of several the first counts.
+_DEFAULT_COLUMNS = Columns()  # every column is a feature, taken as it is
+# Names of the arrays in an .npz file; the first one that the file has is read.
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
     ("y", "labels"),
@@ -38,7 +38,7 @@ def is_readable(path: Path) -> bool:
     return file_suffix(path) in FORMATS
 
 
-def read(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset:
+def read(source: Any, name: str = "data", columns: Columns = _DEFAULT_COLUMNS) -> Dataset:
     """A Dataset of an array, a pair (X, y), a data frame or the path of a file.
 
     A table is encoded by the schema in `columns`. If that is "auto", the schema is made from this
@@ -48,13 +48,15 @@ def read(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dat
     if isinstance(raw, Dataset):
         return raw
     if isinstance(columns.schema, Schema):
-        return raw.encoded(columns.schema)
+        return raw.encode(columns.schema)
     if columns.schema is None:
-        return raw.plain()
-    return raw.encoded(agree({name: raw.profile(1)}))
+        return raw.as_numbers()
+    return raw.encode(agree({name: raw.profile(1)}))
 
 
-def read_raw(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset | RawTable:
+def read_raw(
+    source: Any, name: str = "data", columns: Columns = _DEFAULT_COLUMNS
+) -> Dataset | RawTable:
     """A RawTable of a data frame or a file with named columns, not encoded; else a Dataset."""
     if isinstance(source, RawTable):
         return source
@@ -82,12 +84,12 @@ def _read_columns(source: Any, name: str | None, columns: Columns) -> Dataset | 
         label=columns.label,
         by_cell=columns.by_cell,
     )
-    with_missing = tuple(
-        column.without(columns.missing_in(column.name)) for column in table.columns
-    )
-    table = replace(table, columns=with_missing) if columns.missing else table
+    if columns.missing:  # texts for all columns are missing already; these are for single columns
+        table = replace(
+            table, columns=tuple(c.without(columns.missing_in(c.name)) for c in table.columns)
+        )
     raw = RawTable(table, columns.label, by_cell=columns.by_cell)
-    return raw if table.named else raw.plain()
+    return raw if table.named else raw.as_numbers()
 
 
 def _is_pair(source: Any) -> bool:
@@ -148,8 +150,7 @@ def _read_npz(path: Path) -> Dataset:
         keys = list(archive.files)
 
         def first_of(names: tuple[str, ...]) -> Any:
-            found = [name for name in names if name in keys]
-            return archive[found[0]] if found else None
+            return next((archive[name] for name in names if name in keys), None)
 
         others = [key for key in keys if key not in _LABEL_KEYS + _WEIGHT_KEYS]
         points = archive[others[0]] if len(others) == 1 else first_of(_POINT_KEYS)
@@ -165,7 +166,7 @@ def _read_npz(path: Path) -> Dataset:
 def _without_zero_weights(
     points: Any, labels: Any, weights: Any, name: str
 ) -> tuple[Measure, NDArray[Any] | None]:
-    """The measure and its labels. A measure drops samples of weight zero, so their labels go."""
+    """The measure and its labels. A Measure drops samples of weight zero; their labels go too."""
     measure = Measure(points, weights, name=name)
     if labels is not None and len(measure) < len(points) and np.shape(labels) == np.shape(weights):
         labels = labels[np.asarray(weights) > 0]

@@ -18,15 +18,15 @@ from fedwad.federation.message import Reply
 from fedwad.federation.requests.describe import DescribeRequest, Description
 from fedwad.federation.requests.schema import AdoptSchemaReply, ProfileReply
 
-__all__ = ["RemoteFederation", "describe_message", "encode_failure", "site_description"]
+__all__ = ["RemoteFederation", "describe_message", "pack_failure", "unpack_description"]
 
 
 R = TypeVar("R", bound=Reply | BundleReply | Failure)
 
 
 class RemoteFederation(NamedSites, ABC):
-    """Clients that answer messages. An engine adds `exchange`, which carries bytes and knows
-    nothing of their content.
+    """Sites that answer messages. An engine adds `exchange`, which carries bytes and knows nothing
+    of their content.
 
     Each round has its own `request_id`, which answers repeat. An answer that comes a round late is
     therefore not taken for an answer to the next request.
@@ -39,7 +39,7 @@ class RemoteFederation(NamedSites, ABC):
         self._timeout = timeout
         #: Digests of the names of each site's features.
         self._feature_digests: dict[str, str] = {}
-        #: What sites have said about themselves before the run; each is used once.
+        #: Descriptions that sites sent before the run. Each answers one DescribeRequest.
         self.descriptions: dict[str, Description] = {}
 
     @property
@@ -50,17 +50,17 @@ class RemoteFederation(NamedSites, ABC):
     def exchange(
         self, messages: Mapping[str, bytes], timeout: float
     ) -> Mapping[str, bytes | Failure]:
-        """Carry a message to each named client, all at once; return what each answers within
+        """Carry a message to each named site, all at once; return what each answers within
         `timeout` seconds."""
 
     def ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
-        known = {
+        described = {
             name: self.descriptions.pop(name)
             for name, request in requests.items()
             if self[name].name in self.descriptions and type(request) is DescribeRequest
         }
-        unknown = {name: request for name, request in requests.items() if name not in known}
-        return {**known, **(self._ask(unknown) if unknown else {})}
+        others = {name: request for name, request in requests.items() if name not in described}
+        return {**described, **(self._ask(others) if others else {})}
 
     def _ask(self, requests: Mapping[str, Question]) -> dict[str, Answer]:
         request_id = os.urandom(8).hex()
@@ -69,22 +69,25 @@ class RemoteFederation(NamedSites, ABC):
             if id(request) not in packed:
                 packed[id(request)] = pack(Envelope(request, request_id))
         messages = {name: packed[id(request)] for name, request in requests.items()}
-        came = self.exchange(messages, self._timeout)
+        packed_answers = self.exchange(messages, self._timeout)
         answers = {
-            name: self._unpack(name, came[name], request_id) for name in requests if name in came
+            name: self._unpack(name, packed_answers[name], request_id)
+            for name in requests
+            if name in packed_answers
         }
         if any(isinstance(answer, AdoptSchemaReply) for answer in answers.values()):
-            # columns have different names from now on, also at sites that were not asked yet
+            # Encoded columns have different names from now on, also at sites that were not asked.
             self._feature_digests = {
                 name: self._feature_digests[name]
                 for name in answers
                 if name in self._feature_digests
             }
-        return {name: self._comparable(name, answer) for name, answer in answers.items()}
+        return {name: self._check_features(name, answer) for name, answer in answers.items()}
 
-    def _unpack(self, name: str, came: bytes | Failure, request_id: str) -> Answer:
-        """What this site answered, if it can be used. The names of its features are noted."""
-        envelope = came if isinstance(came, Failure) else _opened(came)
+    def _unpack(self, name: str, packed: bytes | Failure, request_id: str) -> Answer:
+        """The answer of this site, or a failure if it cannot be used; notes the digest of its
+        features."""
+        envelope = packed if isinstance(packed, Failure) else _open_envelope(packed)
         if isinstance(envelope, Failure):
             return envelope
         message = envelope.content
@@ -97,7 +100,7 @@ class RemoteFederation(NamedSites, ABC):
                 "invalid_reply", "an answer to a different request came; it may be late."
             )
         if isinstance(message, Failure):
-            return _of_one_site(message)
+            return _blame_site(message)
         if not isinstance(message, Description | ProfileReply) and envelope.features:
             if isinstance(message, AdoptSchemaReply):
                 self._feature_digests[name] = envelope.features
@@ -106,14 +109,13 @@ class RemoteFederation(NamedSites, ABC):
                     "invalid_reply", "its features changed during the run; start it again."
                 )
         if isinstance(message, BundleReply):
-            return BundleReply(tuple(_of_one_site(reply) for reply in message.replies))
+            return BundleReply(tuple(_blame_site(reply) for reply in message.replies))
         return message
 
-    def _comparable(self, name: str, answer: Answer) -> Answer:
+    def _check_features(self, name: str, answer: Answer) -> Answer:
         """The answer, or a failure if this site's features have different names than those of most.
 
-        Where as many sites have one set of names as another, nobody can say who is wrong, and the
-        request fails.
+        If there is no majority, the failure blames the request (code "input") and not the site.
         """
         own = self._feature_digests.get(name)
         if own is None or isinstance(
@@ -135,9 +137,9 @@ class RemoteFederation(NamedSites, ABC):
         )
 
 
-def _opened(came: bytes) -> Envelope | Failure:
+def _open_envelope(packed: bytes) -> Envelope | Failure:
     try:
-        return unpack(came)
+        return unpack(packed)
     except VersionError as error:
         return Failure("version", str(error))
     except FederationError as error:
@@ -146,8 +148,11 @@ def _opened(came: bytes) -> Envelope | Failure:
         return Failure("invalid_reply", f"its reply cannot be used: {error}")
 
 
-def _of_one_site(answer: R) -> R | Failure:
-    """The answer; a failure that blames the request is turned into a failure of this site alone."""
+def _blame_site(answer: R) -> R | Failure:
+    """The answer; a failure that blames the request (code "input") becomes one of the site alone.
+
+    Otherwise one site could end the run of all.
+    """
     if isinstance(answer, Failure) and answer.code == "input":
         return Failure("federation", answer.sentence)
     return answer
@@ -158,12 +163,12 @@ def describe_message() -> bytes:
     return pack(Envelope(DescribeRequest()))
 
 
-def encode_failure(failure: Failure) -> bytes:
+def pack_failure(failure: Failure) -> bytes:
     """A packed failure, for a node that could not even open its client."""
     return pack(Envelope(failure))
 
 
-def site_description(answer: bytes) -> Description:
+def unpack_description(answer: bytes) -> Description:
     """The description in the answer to `describe_message`; FederationError if it has no name."""
     message = unpack(answer).content
     if isinstance(message, Failure):

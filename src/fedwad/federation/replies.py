@@ -1,4 +1,4 @@
-"""How a server checks and measures what came back."""
+"""How a server checks replies, and the size of messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from fedwad.errors import InputError
 from fedwad.federation.bundle import Bundle, BundleReply
 from fedwad.federation.failures import Failure
-from fedwad.federation.message import Request, check_words
+from fedwad.federation.message import Request, check_strings
 from fedwad.federation.requests import REPLIES
 
 __all__ = ["check_reply", "payload_bytes"]
@@ -31,13 +31,10 @@ def payload_bytes(message: Any) -> int:
 
 
 def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
-    """Why `reply` cannot be the answer to `request`; None if it can.
-
-    A reply can be wrong in itself, or answer another request.
-    """
+    """The failure to use instead of `reply` if it cannot answer `request`; None if it can."""
     try:
         if isinstance(reply, Failure):
-            check_words(reply.code, reply.sentence)
+            check_strings(reply.code, reply.sentence)
         elif isinstance(request, Bundle):
             _check_bundle(request, reply)
         elif type(reply) not in REPLIES:
@@ -58,7 +55,7 @@ def check_reply(request: Request | Bundle, reply: Any) -> Failure | None:
 def _check_bundle(request: Bundle, reply: Any) -> None:
     if not isinstance(reply, BundleReply) or len(reply.replies) != len(request.requests):
         raise InputError("it does not answer each request of the bundle.")
-    for asked, answer in zip(request.requests, reply.replies, strict=True):
-        wrong = check_reply(asked, answer)
-        if wrong is not None:
-            raise InputError(wrong.sentence)
+    for each, answer in zip(request.requests, reply.replies, strict=True):
+        failure = check_reply(each, answer)
+        if failure is not None:
+            raise InputError(failure.sentence)

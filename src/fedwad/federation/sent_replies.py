@@ -14,22 +14,25 @@ from fedwad.federation.message import Request, without_run
 __all__ = ["ReplyCache", "SentReplies"]
 
 _CACHE_BYTES = 1 << 23
-_MAX_CELLS = 64  # of a private release that names no number
+_MAX_CELLS = 64  # assumed for a request that lets the site choose the number of cells
 
 
 class ReplyCache:
-    """The last replies as they were sent, by the key of the request; the oldest are removed."""
+    """The last replies as they were sent, by the key of the request.
+
+    The oldest are removed as soon as all together have more than `limit` bytes.
+    """
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit, self._size = limit, 0
         self._replies: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, key: str) -> bytes | None:
-        """The reply to this request, if it is kept."""
+        """The reply to the request of this key, if it is still here."""
         return self._replies.get(key)
 
     def put(self, key: str, reply: bytes) -> None:
-        """Keep a reply, unless it is larger than the whole cache."""
+        """Store a reply, unless it is larger than the whole cache."""
         if len(reply) > self._limit:
             return
         self._size += len(reply) - len(self._replies.pop(key, b""))
@@ -52,7 +55,7 @@ class SentReplies:
         """SHA-256 of everything that the reply depends on: the request without the name of its run,
         the policy and the data.
 
-        Empty if the reply depends on more, such as chance or earlier training.
+        Empty if the reply depends on anything else, such as chance or earlier training.
         """
         if not type(request).repeatable:
             return ""
@@ -60,16 +63,19 @@ class SentReplies:
         parts = f"{digest(without_run(request))} {self._context.policy_digest} {data}"
         return hashlib.sha256(parts.encode()).hexdigest()
 
-    def find(self, request: Request, key: str, known: Entry | None) -> bytes | None:
-        """The reply to this request, if it is still there; `known` is its line in the ledger."""
+    def find(self, request: Request, key: str, first_entry: Entry | None) -> bytes | None:
+        """The reply that was sent to this request, if it is still stored.
+
+        `first_entry` is the ledger's entry of the first time that the request was executed.
+        """
         if type(request).uses_budget:
-            return _check_type(
-                self._context.ledger.stored_release(self._release_key(request)), request
+            return _if_reply_to(
+                request, self._context.ledger.stored_release(self._release_key(request))
             )
-        packed = None if known is None else self.cache.get(key)
-        if packed is None or known is None or hashlib.sha256(packed).hexdigest() != known.digest:
+        packed = self.cache.get(key)
+        if packed is None or first_entry is None:
             return None
-        return packed
+        return packed if hashlib.sha256(packed).hexdigest() == first_entry.digest else None
 
     def reserve(self, request: Request) -> None:
         """Make room for a private release, which has four moments, cells and a header."""
@@ -84,15 +90,16 @@ class SentReplies:
             self._context.ledger.store_release(self._release_key(request), packed)
 
     def _release_key(self, request: Request) -> str:
-        """The key of a private release: the same under any policy, since it may be sent again."""
+        """SHA-256 of the request and the data. The policy is left out: under any policy a release
+        that was paid for may be sent again."""
         content = pack(Envelope(request)) + self._context.digest.encode()
         return hashlib.sha256(content).hexdigest()
 
 
-def _check_type(packed: bytes | None, request: Request) -> bytes | None:
+def _if_reply_to(request: Request, packed: bytes | None) -> bytes | None:
     """These bytes if they are a reply to the request; None if they are damaged."""
     try:
-        found = packed is not None and type(unpack(packed).content) is type(request).reply_type
+        fits = packed is not None and type(unpack(packed).content) is type(request).reply_type
     except FedwadError:
         return None
-    return packed if found else None
+    return packed if fits else None

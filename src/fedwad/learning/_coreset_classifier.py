@@ -20,9 +20,9 @@ from fedwad.federation import (
     MeteredFederation,
     Prototypes,
     PrototypesRequest,
-    agreed_names,
+    all_label_names,
     check_same_features,
-    completed_guarantee,
+    fill_clipping,
     local,
 )
 from fedwad.learning._nearest import nearest_atoms
@@ -125,7 +125,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_federation(self, federation: Federation) -> CoresetClassifier:
         replies = self._ask(federation)
-        names = agreed_names({name: reply.names for name, reply in replies.items()})
+        names = all_label_names({name: reply.names for name, reply in replies.items()})
         self.classes_ = np.array(names)
         self._keep_atoms(replies, names)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table
@@ -153,7 +153,7 @@ class CoresetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "privacy came without labels; give fedwad.DP(..., labels=[the public names of"
                     " classes])."
                 )
-            guarantee = completed_guarantee(federation, guarantee)
+            guarantee = fill_clipping(federation, guarantee)
             replies = ask_private_prototypes(metered, federation.names, guarantee)
         self.failed_, self.traffic_ = dict(metered.failed), metered.traffic
         return replies

@@ -27,9 +27,9 @@ def ask_prototypes(
     requests = dict.fromkeys(sorted(names), request)
     replies = metered.ask(requests, Prototypes, allow_failures=True)
     label_names = {name: reply.names for name, reply in replies.items()}
-    replies, _ = metered.label_names(replies, label_names)
+    replies, _ = metered.keep_majority_labels(replies, label_names)
     dimensions = {name: reply.points.shape[1] for name, reply in replies.items()}
-    return metered.agreeing(replies, dimensions)
+    return metered.keep_majority(replies, dimensions)
 
 
 def ask_private_prototypes(
@@ -40,7 +40,7 @@ def ask_private_prototypes(
     replies = metered.ask(requests, PrivateReply, allow_failures=True)
     dimensions = {name: len(reply.mean) for name, reply in replies.items()}
     atoms = {}
-    for site, reply in sorted(metered.agreeing(replies, dimensions).items()):
+    for site, reply in sorted(metered.keep_majority(replies, dimensions).items()):
         present, weights, points = class_means(reply)
         if len(present):
             class_names = [guarantee.class_names[index] for index in present]

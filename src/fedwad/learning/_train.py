@@ -181,7 +181,7 @@ def _usable(
 ) -> dict[str, Description]:
     """The sites with labels and with the same number of features."""
     dimensions = {name: reply.features for name, reply in described.items()}
-    agreed = metered.agreeing(described, dimensions)
+    agreed = metered.keep_majority(described, dimensions)
     for name in [name for name, reply in agreed.items() if not reply.labelled]:
         problem = f"The data of {name} have no labels; training needs them, as (X, y) or a column."
         metered.leave_out(name, InputError(problem))
@@ -195,7 +195,9 @@ def _class_names(
     metered: MeteredFederation, described: Mapping[str, Description]
 ) -> tuple[LabelName, ...]:
     replies = metered.ask(dict.fromkeys(described, LabelsRequest()), Labels, allow_failures=True)
-    return metered.label_names(replies, {name: one.names for name, one in replies.items()})[1]
+    return metered.keep_majority_labels(
+        replies, {name: one.names for name, one in replies.items()}
+    )[1]
 
 
 def _build_network(options: TrainingOptions, features: int, classes: int) -> Network:

@@ -13,7 +13,7 @@ from fedwad.federation import (
     Labels,
     LabelsRequest,
     Policy,
-    agreed_names,
+    all_label_names,
     pack,
     unpack,
 )
@@ -124,14 +124,14 @@ def test_a_rare_label_is_not_stated():
 
 
 def test_clients_must_name_their_labels_by_one_type():
-    assert agreed_names({"a": ("x", "y"), "b": ("y", "z")}) == ("x", "y", "z")
-    assert agreed_names({"a": (False,), "b": (True,)}) == (False, True)
+    assert all_label_names({"a": ("x", "y"), "b": ("y", "z")}) == ("x", "y", "z")
+    assert all_label_names({"a": (False,), "b": (True,)}) == (False, True)
     with pytest.raises(
         InputError, match="labels of paris are strings and those of oslo are integers"
     ):
-        agreed_names({"paris": ("0", "1"), "oslo": (0, 1)})
+        all_label_names({"paris": ("0", "1"), "oslo": (0, 1)})
     with pytest.raises(InputError, match="booleans"):
-        agreed_names({"paris": (0, 1), "oslo": (False, True)})
+        all_label_names({"paris": (0, 1), "oslo": (False, True)})
 
 
 @pytest.mark.parametrize(

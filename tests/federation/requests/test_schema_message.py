@@ -25,9 +25,9 @@ from fedwad.federation import (
     RawTable,
     RemoteFederation,
     SummaryRequest,
+    ensure_schema,
     open_client,
     pack,
-    prepare,
     unpack,
 )
 from fedwad.tables import Schema, SchemaColumn, read_table
@@ -108,7 +108,7 @@ def test_the_order_of_rows_changes_no_bit():
 def test_a_category_of_one_patient_leaves_under_no_name(named):
     """Not in the profile, and not when a server names it in a schema to ask for its share."""
     fed = Loopback({"paris": client(), "oslo": client(seed=1, rare="flu")})
-    prepared = prepare(fed)
+    prepared = ensure_schema(fed)
     schema = prepared.schema
     prepared.ask(dict.fromkeys(fed.names, DescribeRequest()))
     if named:
@@ -238,7 +238,7 @@ def test_a_node_with_its_own_schema(tmp_path):
 def test_sites_behind_messages_give_the_bits_of_this_process():
     frames = {"paris": table(), "oslo": table(1)}
     fed = Loopback({n: Client(RawTable(read_table(t)), POLICY) for n, t in frames.items()})
-    agreed = prepare(fed)
+    agreed = ensure_schema(fed)
     here = fedwad.local(frames, policy=POLICY)
     far = fedwad.distance(agreed["paris"], agreed["oslo"], method="summary")
     near = fedwad.distance(here["paris"], here["oslo"], method="summary")
@@ -246,7 +246,7 @@ def test_sites_behind_messages_give_the_bits_of_this_process():
     assert far.traffic == near.traffic
     assert far.traffic.messages == 4  # a profile and a summary of each site
     assert len(fed.sent) == 6  # and who each is
-    later = prepare(fed)  # the sites have the schema, and repeat the profiles that led to it
+    later = ensure_schema(fed)  # the sites have the schema, and repeat the profiles that led to it
     assert later.schema == agreed.schema
     again = fedwad.distance(later["paris"], later["oslo"], method="summary")
     assert (again.value, again.traffic.messages) == (far.value, 4)
@@ -257,14 +257,14 @@ def test_what_sites_have_said_before_the_run_is_not_asked_again():
     fed = Loopback({"paris": client(), "oslo": client(seed=1)})
     fed.descriptions = fed.ask(dict.fromkeys(fed.names, DescribeRequest()))
     fed.sent.clear()
-    agreed = prepare(fed)
+    agreed = ensure_schema(fed)
     fedwad.distance(agreed["paris"], agreed["oslo"])
     assert len(fed.sent) == 4
 
 
 def test_a_round_of_bundles_takes_the_schema_too():
     fed = Loopback({"paris": client(), "oslo": client(seed=1)})
-    agreed = prepare(fed)
+    agreed = ensure_schema(fed)
     parts = (DescribeRequest(), MomentsRequest())
     full = Bundle((DescribeRequest(),) * MAX_BUNDLE)  # no place for the schema in it
     answers = agreed.ask({"paris": Bundle(parts), "oslo": full})
@@ -277,16 +277,16 @@ def test_a_round_of_bundles_takes_the_schema_too():
 
 def test_a_site_that_does_not_take_the_schema():
     refusing = dataclasses.replace(POLICY, allow=[k for k in POLICY.allow if k != "encode"])
-    agreed = prepare(Loopback({"paris": client(), "oslo": client(refusing, seed=1)}))
+    agreed = ensure_schema(Loopback({"paris": client(), "oslo": client(refusing, seed=1)}))
     with pytest.raises(PolicyError, match=r"oslo.*'encode' are not allowed"):
         fedwad.distance(agreed["paris"], agreed["oslo"])
 
 
 def test_a_site_that_joins_later_leads_to_another_schema():
     clients = {"paris": client(), "oslo": client(seed=1)}
-    first = prepare(Loopback(clients))
+    first = ensure_schema(Loopback(clients))
     grown = Loopback(clients | {"rome": client(seed=2)})
-    second = prepare(grown, ("paris", "rome"))
+    second = ensure_schema(grown, ("paris", "rome"))
     assert second.schema != first.schema
     assert fedwad.matrix(second).value.shape == (3, 3)
     assert all(one.data.schema == second.schema for one in grown.clients.values())
@@ -295,16 +295,16 @@ def test_a_site_that_joins_later_leads_to_another_schema():
 def test_a_table_that_waits_and_data_that_do_not():
     plain = Client(fedwad.federation.Dataset(fedwad.Measure([[1.0]])), Policy.open())
     with pytest.raises(InputError, match=r"paris waits for a schema .* and oslo has its own"):
-        prepare(Loopback({"paris": client(), "oslo": plain}))
+        ensure_schema(Loopback({"paris": client(), "oslo": plain}))
     silent = Client(RawTable(read_table(table())), Policy(("summary",)))
     fed = Loopback({"paris": silent})
-    assert prepare(fed) is fed
+    assert ensure_schema(fed) is fed
 
 
 def test_another_schema_in_the_middle_of_a_run_is_noticed():
     """Two analysts at once: no number of one is computed under the schema of the other."""
     fed = Loopback({"paris": client(), "oslo": client(seed=1)})
-    agreed = prepare(fed)
+    agreed = ensure_schema(fed)
     agreed.ask(dict.fromkeys(fed.names, MomentsRequest()))
     other = agreed.schema.edited({"age": {"scale": 3.0}})
     for one in fed.clients.values():

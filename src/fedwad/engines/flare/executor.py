@@ -26,7 +26,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 from fedwad.engines.flare._preload import preload
 from fedwad.engines.flare._protocol import CHANNEL, MESSAGE, OPEN, OPENING, READY
 from fedwad.engines.flare.site_config import config_path, read_config
-from fedwad.federation import Client, Failure, encode_failure
+from fedwad.federation import Client, Failure, pack_failure
 
 __all__ = ["ClientExecutor"]
 
@@ -104,7 +104,7 @@ class ClientExecutor(Executor):  # type: ignore[misc]
         try:
             client = self._client.result()
             if client is None:
-                return make_reply(ReturnCode.OK, body=encode_failure(_CANNOT_OPEN))
+                return make_reply(ReturnCode.OK, body=pack_failure(_CANNOT_OPEN))
             return make_reply(ReturnCode.OK, body=client.respond(bytes(message.payload)))
         except Exception as error:
             self.logger.warning(

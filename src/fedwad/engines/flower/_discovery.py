@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 from fedwad._words import to_printable
 from fedwad.engines.flower._queue import FAST_POLL, SLOW_POLL, MessageQueue, nodes_of
 from fedwad.errors import FederationError, FedwadError
-from fedwad.federation import Description, Failure, describe_message, site_description
+from fedwad.federation import Description, Failure, describe_message, unpack_description
 
 __all__ = ["find_sites"]
 
@@ -197,7 +197,7 @@ def _read_description(answer: bytes | Failure) -> Description | Failure:
     if isinstance(answer, Failure):
         return answer
     try:
-        return site_description(answer)
+        return unpack_description(answer)
     except FedwadError as error:  # untrusted text from the node
         sentence = "".join(character for character in str(error) if character.isprintable())
         return Failure("invalid_reply", sentence[:_MAX_SENTENCE])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedwad.federation import Failure, encode_failure
+from fedwad.federation import Failure, pack_failure
 
 __all__ = ["MESSAGE_TYPE", "failure_reply", "is_unknown", "unwrap", "wrap"]
 
@@ -54,4 +54,4 @@ def is_unknown(message: Message) -> bool:
 
 def failure_reply(message: Message, failure: Failure) -> Message:
     """The reply to a message that cannot be answered."""
-    return Message(wrap(encode_failure(failure)), reply_to=message)
+    return Message(wrap(pack_failure(failure)), reply_to=message)

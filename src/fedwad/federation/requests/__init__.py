@@ -22,7 +22,7 @@ from fedwad.federation.requests.transport import CellsRequest, TransportReply, T
 
 __all__ = ["REPLIES", "REQUESTS", "kind_of"]
 
-#: All requests. Nothing else is one, whatever it looks like.
+#: All requests; an object of any other type, a subclass included, is refused.
 REQUESTS: tuple[type[Request], ...] = (
     DescribeRequest,
     ProfileRequest,

@@ -65,9 +65,9 @@ class CellSums(Reply):
             is_count(self.count) and is_count(self.min_cell_size),
             "samples are not counted by positive integers.",
         )
-        parts = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.overlap, 2))
+        arrays = ((self.masses, 1), (self.offsets, 2), (self.squares, 1), (self.overlap, 2))
         require(
-            all(is_finite(part, dimensions, MAX_ABS**2) for part, dimensions in parts),
+            all(is_finite(array, ndim, MAX_ABS**2) for array, ndim in arrays),
             "its sums are not finite.",
         )
         size = len(self.masses)
@@ -96,7 +96,10 @@ class CellSums(Reply):
 
 @dataclass(frozen=True, eq=False)
 class AtomsRequest(Request):
-    """How much of the data, and which part of it, falls to each of these atoms?"""
+    """Ask for the masses and sums of the cells of these atoms.
+
+    `reg` is the entropic regularisation e.
+    """
 
     kind: ClassVar[str] = "atoms"
     repeatable: ClassVar[bool] = True
@@ -135,7 +138,7 @@ class AtomsRequest(Request):
     def sums(self, measure: Measure, min_cell_size: int = 1) -> CellSums:
         """Return the sums over the atoms' cells; cells with too few samples are removed."""
         cost = ground_cost(measure.points, self.atoms)
-        reduced = cost - self.potentials
+        reduced = cost - self.potentials  # the reduced costs |x_i - z_s|^2 - g_s
         fractions, soft, smallest, removed = _fractions(
             reduced, self.reg, measure.weights, min_cell_size
         )
@@ -152,13 +155,13 @@ class AtomsRequest(Request):
         require(reply.offsets.shape == self.atoms.shape, "it is about different atoms.")
         # |mean of x - z|^2 is never above the mean of |x - z|^2, and a plan never costs less than
         # the dual value.
-        held = np.where(reply.masses > 0, reply.masses, 1.0)
+        divisors = np.where(reply.masses > 0, reply.masses, 1.0)  # no division by an empty cell
         largest_norm = float(
-            np.abs(self.atoms - self.atoms[0]).max() + np.sqrt((reply.squares / held).max())
+            np.abs(self.atoms - self.atoms[0]).max() + np.sqrt((reply.squares / divisors).max())
         )
         lengths = np.sqrt((reply.offsets**2).sum(axis=1))
-        longest = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * largest_norm
-        require(bool((lengths <= longest).all()), "its sums contradict each other.")
+        limits = np.sqrt(reply.masses * reply.squares) * (1 + 1e-6) + _ROUNDING * largest_norm
+        require(bool((lengths <= limits).all()), "its sums contradict each other.")
         primal = float(reply.squares.sum() - reply.masses @ self.potentials)
         scale = float(reply.squares.sum() + np.abs(self.potentials).max())
         require(
@@ -176,8 +179,8 @@ def _plain_array(array: Any) -> Floats:
 def _fractions(
     reduced: Floats, reg: float, weights: Floats, min_size: int
 ) -> tuple[Floats, float, int, bool]:
-    """Fractions (n, S), the soft dual value, the effective number of samples in the smallest cell
-    that is not empty, and whether a cell was removed.
+    """Fractions (n, S) for the `reduced` costs (n, S), the soft dual value, the effective number of
+    samples in the smallest cell that is not empty, and whether a cell was removed.
 
     While a cell holds fewer samples than `min_size`, the smallest is removed and its samples go to
     their next best cells. This is a different plan, of slightly higher cost, in which no sum is
@@ -199,10 +202,11 @@ def _fractions(
 
 
 def _dual(reduced: Floats, soft: float, weights: Floats, min_size: int) -> float:
-    """The dual value over all atoms, or the soft one, which is never above it.
+    """The dual value over all atoms, or the soft one, which is never above it, if a cell is small.
 
-    The dual value is a sum over the cells without regularisation, so each of them needs as many
-    samples as `min_size`. Otherwise a server could make few samples the only ones that change it.
+    The dual value is a sum over the cells without regularisation, so each cell that is not empty
+    needs at least `min_size` samples. Otherwise a server could choose atoms for which only a few
+    samples change the value.
     """
     hard, minimum = _soft(reduced, 0.0)
     counts = _effective(weights[:, None] * hard)
@@ -211,8 +215,8 @@ def _dual(reduced: Floats, soft: float, weights: Floats, min_size: int) -> float
 
 
 def _overlap(weighted: Floats, fractions: Floats, min_size: int) -> Floats:
-    """The mass that two cells share; where that is the mass of few samples, it counts as each
-    cell's own."""
+    """The mass that two cells share. Where fewer than `min_size` samples make it up, it is set to
+    zero and added to the diagonal, as if each cell had it alone."""
     overlap = weighted.T @ fractions
     squares = (weighted**2).T @ (fractions**2)
     few = (overlap > 0) & (overlap**2 < (min_size - _ROUNDING) * squares)
@@ -222,7 +226,7 @@ def _overlap(weighted: Floats, fractions: Floats, min_size: int) -> Floats:
 
 
 def _soft(reduced: Floats, reg: float) -> tuple[Floats, Floats]:
-    """Fractions of each sample, and its soft minimum."""
+    """The fractions of each sample, and its soft minimum of the reduced costs."""
     minimum = reduced.min(axis=1)
     if reg == 0:
         fractions = np.zeros_like(reduced)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, check_switch, is_count, is_finite, require
+from fedwad.federation.message import Reply, Request, check_bool, is_count, is_finite, require
 from fedwad.ot import SMALLEST_BLOCK, Blocks, Floats, block_means, segments_of
 
 __all__ = ["BlocksReply", "BlocksRequest"]
 
-_MOST_BLOCKS = 400
+_MAX_BLOCKS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class BlocksReply(Reply):
         return Blocks(self.rows, tuple(self.counts), self.means, self.centre, self.scale)
 
     def check_values(self) -> None:
-        check_switch(self.keep)
+        check_bool(self.keep)
         require(
             is_count(self.rows)
             and self.rows % SMALLEST_BLOCK == 0
@@ -46,7 +46,7 @@ class BlocksReply(Reply):
             f"the size of a block is not {SMALLEST_BLOCK} times a power of two.",
         )
         require(
-            is_finite(self.means, 2) and 0 < len(self.means) <= _MOST_BLOCKS,
+            is_finite(self.means, 2) and 0 < len(self.means) <= _MAX_BLOCKS,
             "the means of blocks are not finite, or there are too many blocks.",
         )
         require(
@@ -84,7 +84,7 @@ class BlocksRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[BlocksReply, int]:
         data = context.data
-        blocks = block_means(data.measure, context.min_own_cell_size, data.keys)
+        blocks = block_means(data.measure, context.min_own_cell_size, data.row_digests)
         reply = BlocksReply(
             blocks.rows,
             blocks.counts,

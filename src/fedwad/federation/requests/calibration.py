@@ -1,4 +1,4 @@
-"""Checks of the numbers that a client measured on splits of its own rows."""
+"""Check of the numbers that a client measured on random splits of its own rows."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ _NUMBERS = (
     "spread_noise",
 )
 _SUM_TOLERANCE = 1e-6
-_LARGEST_SQUARE = 1e125  # squares of it are finite
-_MOST_SPLITS = 1000
+_MAX_SQUARE = 1e125  # largest squared distance; its square is finite
+_MAX_SPLITS = 1000
 
 
-def check_calibration(found: Calibration, dimension: int) -> None:
-    """Raise InputError unless the numbers of splits can be used."""
-    numbers = [getattr(found, name) for name in _NUMBERS]
+def check_calibration(calibration: Calibration, dimension: int) -> None:
+    """Raise InputError unless the calibration can be used for data with `dimension` features."""
+    numbers = [getattr(calibration, name) for name in _NUMBERS]
     require(
-        all(type(value) is float and 0 <= value <= _LARGEST_SQUARE for value in numbers),
+        all(type(value) is float and 0 <= value <= _MAX_SQUARE for value in numbers),
         "a number of its splits is negative or not finite.",
     )
     require(
-        is_count(found.splits) and found.splits <= _MOST_SPLITS and is_count(found.drawn),
+        is_count(calibration.splits)
+        and calibration.splits <= _MAX_SPLITS
+        and is_count(calibration.drawn),
         "counts of its splits are not positive integers.",
     )
     require(
-        type(found.size) is float and 1 <= found.size <= MAX_COUNT,
+        type(calibration.size) is float and 1 <= calibration.size <= MAX_COUNT,
         "the size of its splits is wrong.",
     )
-    if found.features is not None:
+    if calibration.features is not None:
         require(
-            _are_shares(found.features, dimension),
+            _are_shares(calibration.features, dimension),
             "shares of features in its splits do not sum to one.",
         )
 

@@ -21,15 +21,15 @@ __all__ = [
     "LabelName",
     "Labels",
     "LabelsRequest",
-    "agreed_names",
+    "all_label_names",
+    "allowed_classes",
     "check_names",
     "label_names",
-    "shared_classes",
 ]
 
-_LONGEST_NAME = 200
-_MOST_NAMES = 10_000
-_LARGEST_NUMBER = 2**63
+_MAX_NAME_CHARS = 200
+_MAX_NAMES = 10_000
+_MAX_NUMBER = 2**63
 _TYPES: dict[type, str] = {str: "strings", int: "integers", bool: "booleans"}
 
 
@@ -59,36 +59,37 @@ class LabelsRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[Labels, int]:
         names, codes = label_names(context.data), context.data.require_class_codes()
-        shared = shared_classes(context)
+        allowed = allowed_classes(context)
         counts = effective_counts(codes, context.data.measure.weights)
-        min_cell_size = int(counts[shared].min() + 1e-9)
-        return Labels(tuple(sorted(names[code] for code in shared))), min_cell_size
+        min_cell_size = int(counts[allowed].min() + 1e-9)
+        return Labels(tuple(sorted(names[code] for code in allowed))), min_cell_size
 
 
-def shared_classes(context: ClientContext) -> NDArray[np.int64]:
-    """The classes with at least `min_cell_size` samples; PolicyError if there are none."""
-    data, least = context.data, context.policy.min_cell_size
-    shared = large_classes(data.measure, data.require_class_codes(), least)
-    if not len(shared):
-        raise PolicyError(f"No class has the {least} samples that this site's policy requires.")
-    return shared
+def allowed_classes(context: ClientContext) -> NDArray[np.int64]:
+    """The codes of classes with at least `min_cell_size` samples, which the policy lets the site
+    name; PolicyError if there are none."""
+    data, min_size = context.data, context.policy.min_cell_size
+    allowed = large_classes(data.measure, data.require_class_codes(), min_size)
+    if not len(allowed):
+        raise PolicyError(f"No class has the {min_size} samples that this site's policy requires.")
+    return allowed
 
 
 def label_names(data: Dataset) -> tuple[LabelName, ...]:
-    """The name of each class in the order of the class numbers; InputError if one has no plain
-    name."""
+    """The name of each class in the order of the class numbers; InputError if a label is not a
+    string, an integer or a boolean."""
     if data.labels is None:
         raise InputError(
-            data.wrong_labels
+            data.label_error
             or "The data have no labels; give them as (X, y) or name a label column."
         )
-    names = tuple(map(_plain, data.names))
+    names = tuple(map(_as_name, data.names))
     check_names(names)
     return names
 
 
-def _plain(name: Any) -> LabelName:
-    """The name of a label. An integer that a file reader made a float is an integer."""
+def _as_name(name: Any) -> LabelName:
+    """The label as a name; a float without a fraction, as file readers make them, as an integer."""
     if type(name) in _TYPES:
         return name  # type: ignore[no-any-return]
     if isinstance(name, float | np.floating) and float(name).is_integer():
@@ -106,9 +107,9 @@ def check_names(names: Any) -> None:
         raise InputError(
             f"The names of labels are a {type(names).__name__}; give a tuple of names."
         )
-    if not 1 <= len(names) <= _MOST_NAMES:
+    if not 1 <= len(names) <= _MAX_NAMES:
         raise InputError(
-            f"There are {len(names)} different labels; give at least one and up to {_MOST_NAMES}."
+            f"There are {len(names)} different labels; give at least one and up to {_MAX_NAMES}."
         )
     kinds = sorted({_TYPES.get(type(name), "something else") for name in names})
     if len(kinds) > 1 or kinds == ["something else"]:
@@ -122,18 +123,18 @@ def check_names(names: Any) -> None:
 
 
 def _check_name(name: LabelName) -> None:
-    if type(name) is str and not (name.isprintable() and len(name) <= _LONGEST_NAME):
+    if type(name) is str and not (name.isprintable() and len(name) <= _MAX_NAME_CHARS):
         raise InputError(
-            f"A label is not a printable string of up to {_LONGEST_NAME} characters; rename it."
+            f"A label is not a printable string of up to {_MAX_NAME_CHARS} characters; rename it."
         )
-    if type(name) is int and not -_LARGEST_NUMBER <= name < _LARGEST_NUMBER:
+    if type(name) is int and not -_MAX_NUMBER <= name < _MAX_NUMBER:
         raise InputError("A label is a number of more than 64 bits; give smaller ones.")
 
 
-def agreed_names(labels: Mapping[str, tuple[LabelName, ...]]) -> tuple[LabelName, ...]:
-    """The names of all sites in ascending order; InputError if their types differ.
+def all_label_names(labels: Mapping[str, tuple[LabelName, ...]]) -> tuple[LabelName, ...]:
+    """The labels that occur at any site, in ascending order; InputError if their types differ.
 
-    >>> agreed_names({"paris": (0, 3), "oslo": (3, 7)})
+    >>> all_label_names({"paris": (0, 3), "oslo": (3, 7)})
     (0, 3, 7)
     """
     first, expected = next((client, _TYPES[type(names[0])]) for client, names in labels.items())

@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, is_finite, plain_word, require
+from fedwad.federation.message import Reply, Request, is_count, is_finite, plain_choice, require
 from fedwad.federation.needs import ClassStatistics, Needs
 from fedwad.ot import Floats, LabelledMeasure
 
@@ -45,7 +45,7 @@ class MomentsRequest(Request):
 
     def validate(self) -> MomentsRequest:
         return MomentsRequest(
-            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics))
+            plain_choice(self.class_statistics, "class_statistics", get_args(ClassStatistics))
         )
 
     def needs(self) -> Needs:
@@ -57,6 +57,5 @@ class MomentsRequest(Request):
             scale = np.sqrt(measure.variances)
         else:
             scale = np.sqrt(measure.weights @ (measure.points - measure.mean) ** 2)
-        return Moments(len(measure), measure.mean, scale), context.smallest_class(
-            self.class_statistics
-        )
+        reply = Moments(len(measure), measure.mean, scale)
+        return reply, context.min_class_size(self.class_statistics)

@@ -22,9 +22,9 @@ __all__ = ["NetworkFields", "Weights", "is_weights", "plain_number"]
 
 Weights = NDArray[np.float32]
 
-_LONGEST_NAME = 200
-_MOST_LAYERS = 1000
-_LARGEST_WEIGHT = 1e9  # beyond, a training has diverged
+_MAX_NAME_CHARS = 200
+_MAX_LAYERS = 1000
+_MAX_WEIGHT = 1e9  # a training with larger weights has diverged
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class NetworkFields:
         whole
     weights : the weights of the other layers, one after another
     classes : names of the classes, in the order of the network's outputs
-    init_seed : seed of the network's first weights, with which personal layers begin
+    init_seed : seed of the network's initial weights, from which personal layers start
     test_size : fraction of each class that is held out for tests
     split_seed : seed of the split into training and test samples
     """
@@ -57,7 +57,7 @@ class NetworkFields:
 
     def plain_fields(self) -> dict[str, Any]:
         """Copies of these fields, each of its plain type; InputError if one is not."""
-        if type(self.personal_layers) is not tuple or len(self.personal_layers) > _MOST_LAYERS:
+        if type(self.personal_layers) is not tuple or len(self.personal_layers) > _MAX_LAYERS:
             raise InputError("personal_layers must be a list of names of layers.")
         check_names(self.classes)
         if not is_weights(self.weights):
@@ -109,16 +109,14 @@ class NetworkFields:
         if not network.personal_mask.any():
             return self.weights
         if self.times_trained == 0:
-            own = network.initial()[network.personal_mask]
-        else:
-            kept = context.cache.layers(self.run, self.times_trained)
-            if kept is None:
-                raise FederationError(
-                    "This site no longer has its personal layers of this training; start the"
-                    " training again."
-                )
-            own = kept
-        return network.joined(self.weights, own)
+            return network.joined(self.weights, network.initial()[network.personal_mask])
+        stored = context.cache.layers(self.run, self.times_trained)
+        if stored is None:
+            raise FederationError(
+                "This site no longer has its personal layers of this training; start the training"
+                " again."
+            )
+        return network.joined(self.weights, stored)
 
     def class_codes(self, context: ClientContext) -> NDArray[np.int64]:
         """The index of each sample's class among those of the request."""
@@ -158,7 +156,7 @@ class NetworkFields:
 def is_weights(weights: Any) -> bool:
     """Whether this is a one-dimensional float32 array with absolute values up to 1e9."""
     proper = type(weights) is np.ndarray and weights.dtype == np.float32 and weights.ndim == 1
-    return bool(proper and (np.abs(weights) <= _LARGEST_WEIGHT).all())
+    return bool(proper and (np.abs(weights) <= _MAX_WEIGHT).all())
 
 
 def plain_number(value: Any, name: str, minimum: float, maximum: float) -> float:
@@ -169,6 +167,8 @@ def plain_number(value: Any, name: str, minimum: float, maximum: float) -> float
 
 
 def _plain_name(value: Any, name: str) -> str:
-    if type(value) is not str or not value.isprintable() or not 0 < len(value) <= _LONGEST_NAME:
-        raise InputError(f"{name} must be a printable name of at most {_LONGEST_NAME} characters.")
+    if type(value) is not str or not value.isprintable() or not 0 < len(value) <= _MAX_NAME_CHARS:
+        raise InputError(
+            f"{name} must be a printable name of at most {_MAX_NAME_CHARS} characters."
+        )
     return value

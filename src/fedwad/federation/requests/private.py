@@ -11,28 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation.context import ClientContext
+from fedwad.federation.context import ClientContext, check_releasable
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
 from fedwad.federation.needs import Needs
 from fedwad.federation.policy import Policy
 from fedwad.federation.requests.labels import LabelName, check_names, label_names
 from fedwad.ot import Floats
-from fedwad.privacy import DP, MOST_FEATURES, Release, mu_of, release, split
+from fedwad.privacy import DP, Release, mu_of, release, split
 from fedwad.tables import label_text
 
 __all__ = ["PrivateReply", "PrivateRequest"]
 
-_LARGEST = 1e150  # of any number, so that products stay finite
+_MAX_ABS = 1e150  # of a number in a release, so that products stay finite
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateReply(Release, Reply):
-    """A release: noisy numbers, and what is public about them."""
+    """A release as a reply; its fields are those of `fedwad.privacy.Release`."""
 
     def check_values(self) -> None:
         require(is_count(self.count), "samples are not counted by a positive integer.")
         require(
-            _is_size(self.clip_norm) and _is_size(self.whitened_clip_norm),
+            _is_positive(self.clip_norm) and _is_positive(self.whitened_clip_norm),
             "a clip norm is not positive.",
         )
         d = len(self.mean) if is_finite(self.mean, 1) else 0
@@ -49,7 +49,7 @@ class PrivateReply(Release, Reply):
         largest = (
             np.abs(one).max(initial=0.0) for one in (*vectors, *matrices, self.masses, self.sums)
         )
-        require(max(largest) < _LARGEST, "its numbers are too large.")
+        require(max(largest) < _MAX_ABS, "its numbers are too large.")
         spectrum = np.abs(np.linalg.eigvalsh((self.whitening + self.whitening.T) / 2))
         singular = float(spectrum.min()) <= 1e-14 * float(spectrum.max())
         require(not singular, "its whitening matrix is singular.")
@@ -59,9 +59,9 @@ class PrivateReply(Release, Reply):
 class PrivateRequest(Request):
     """Ask for noisy moments and cells of the samples within `clip_norm` of `centre`.
 
-    See `fedwad.privacy.release`. `cells` is a number, or -1 to let the site choose it from public
-    numbers. `centres` (S, d) are the centres of those cells, or an empty array (0, 0). With
-    `labels` the cells are the classes of these public names.
+    See `fedwad.privacy.release`. `cells` is the number of cells, or -1 to let the site choose it
+    from public numbers. `centres` (S, d) are the centres of the cells, or an empty array (0, 0) to
+    let the site choose them. With `labels` the cells are the classes of these public names.
     """
 
     kind: ClassVar[str] = "private"
@@ -79,14 +79,14 @@ class PrivateRequest(Request):
     def of(cls, guarantee: DP) -> PrivateRequest:
         """The request for a release with this guarantee."""
         guarantee = guarantee.completed(None)
-        own = guarantee.own_centres
+        centres = guarantee.own_centres
         return cls(
             float(guarantee.epsilon),
             float(guarantee.delta),
             float(guarantee.clip_norm or 0.0),
             guarantee.centre_point,
             guarantee.cell_count,
-            np.zeros((0, 0)) if own is None else own,
+            np.zeros((0, 0)) if centres is None else centres,
             guarantee.class_names,
         )
 
@@ -94,8 +94,8 @@ class PrivateRequest(Request):
         for number in (self.epsilon, self.delta, self.clip_norm):
             if type(number) is not float:
                 raise InputError("epsilon, delta and clip_norm must be numbers.")
-        arrays = _plain(self.centre) and _plain(self.centres)
-        if type(self.cells) is not int or not arrays:
+        are_arrays = _is_array(self.centre) and _is_array(self.centres)
+        if type(self.cells) is not int or not are_arrays:
             raise InputError("centre and cells must be numbers.")
         guarantee = partial(
             DP,
@@ -131,24 +131,16 @@ class PrivateRequest(Request):
                 "The centre or the cells have a different number of features than the data, which"
                 f" have {d}."
             )
-        if context.policy.is_private:  # everything about the data was checked when it was opened
+        if context.policy.is_private:  # the data were checked when the client was opened
             self._check_public_names(context.policy)
             return
-        if d > MOST_FEATURES:
-            raise InputError(
-                f"The data have {d} features; private releases take up to {MOST_FEATURES}: reduce"
-                " them first by a public map, such as a random projection."
-            )
-        if not measure.is_uniform:
-            raise InputError(
-                "The samples have unequal weights; private releases need samples of equal weights."
-            )
+        check_releasable(measure)
         if self.labels:
-            label_names(context.data)  # raises if there are none
+            label_names(context.data)  # InputError if there are none
 
     def _check_public_names(self, policy: Policy) -> None:
-        known = {(type(name), name) for name in policy.label_names}
-        if not {(type(name), name) for name in self.labels} <= known:
+        public = {(type(name), name) for name in policy.label_names}
+        if not {(type(name), name) for name in self.labels} <= public:
             raise PolicyError(
                 "Classes were asked for that are not among the label_names of this site's policy."
             )
@@ -158,16 +150,15 @@ class PrivateRequest(Request):
         n, d = points.shape
         mu = mu_of(self.epsilon, self.delta)
         context.accountant.spend(mu)  # on disk before the noise is drawn
-        own = self.centres if self.centres.size else None
-        found = release(
+        noisy = release(
             points,
             self.clip_norm,
             np.resize(self.centre, d),
-            own,
+            self.centres if self.centres.size else None,
             split(n, d, mu, self.cells),
-            classes=self._classes(context),
+            classes=self._class_indices(context),
         )
-        return PrivateReply(**vars(found)), None
+        return PrivateReply(**vars(noisy)), None
 
     def check(self, reply: PrivateReply) -> None:
         require(reply.clip_norm == self.clip_norm, "it is about another clip_norm.")
@@ -176,26 +167,26 @@ class PrivateRequest(Request):
         if self.labels:
             require(len(reply.centres) == len(self.labels), "it leaves out a class.")
 
-    def _classes(self, context: ClientContext) -> NDArray[np.int64] | None:
+    def _class_indices(self, context: ClientContext) -> NDArray[np.int64] | None:
         """The index of each sample's label among the public names, -1 for other labels; None if no
         labels are asked for."""
         if not self.labels:
             return None
         code_of = {label_text(name): index for index, name in enumerate(self.labels)}
-        own = context.data.names
-        # Padded, so that the time does not reveal whether some label is none of the policy's.
-        padding = [None] * (len(context.policy.label_names) + 1 - len(own))
-        names = map(label_text, (*own, *padding))
-        codes = np.array([code_of.get(name, -1) for name in names], dtype=np.int64)
+        names = context.data.names
+        # Padded, so that the time does not reveal how many classes the data have.
+        padding = [None] * (len(context.policy.label_names) + 1 - len(names))
+        texts = map(label_text, (*names, *padding))
+        codes = np.array([code_of.get(text, -1) for text in texts], dtype=np.int64)
         return np.asarray(codes[context.data.require_class_codes()])
 
 
-def _plain(array: Any) -> bool:
+def _is_array(array: Any) -> bool:
     return type(array) is np.ndarray and array.dtype == np.float64
 
 
-def _is_size(number: Any) -> bool:
-    return type(number) is float and 0 < number < _LARGEST
+def _is_positive(number: Any) -> bool:
+    return type(number) is float and 0 < number < _MAX_ABS
 
 
 def _have_shape(arrays: tuple[Floats, ...], shape: tuple[int, ...]) -> bool:

@@ -1,7 +1,7 @@
 """A schema under differential privacy: noisy sums of a table that a public draft has encoded.
 
-The draft is the site's own schema file, and the request repeats it: whether they are equal says
-nothing about the rows.
+The draft is the site's own schema file, and the request must repeat it. A refusal because they
+differ says nothing about the rows.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, is_finite, require
 from fedwad.federation.needs import Needs
+from fedwad.federation.requests.schema import MAX_SCHEMA_CHARS
 from fedwad.ot import Floats
 from fedwad.privacy import check_budget, check_draft, mu_of, release_schema, schema_size
 from fedwad.tables import Schema
 
 __all__ = ["PrivateSchemaReply", "PrivateSchemaRequest"]
-
-_LONGEST = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class PrivateSchemaRequest(Request):
     def validate(self) -> PrivateSchemaRequest:
         if type(self.epsilon) is not float or type(self.delta) is not float:
             raise InputError("epsilon and delta must be numbers.")
-        if type(self.draft) is not str or len(self.draft) > _LONGEST:
+        if type(self.draft) is not str or len(self.draft) > MAX_SCHEMA_CHARS:
             raise InputError("A draft arrived that is not the text of a schema file.")
         check_budget(self.epsilon, self.delta)
         check_draft(_read(self.draft))

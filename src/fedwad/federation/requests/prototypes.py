@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 
 from fedwad._checks import check_integer
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, check_weights, is_finite, plain_word, require
+from fedwad.federation.message import (
+    Reply,
+    Request,
+    check_weights,
+    is_finite,
+    plain_choice,
+    require,
+)
 from fedwad.federation.needs import Needs
-from fedwad.federation.requests.labels import LabelName, check_names, label_names, shared_classes
+from fedwad.federation.requests.labels import LabelName, allowed_classes, check_names, label_names
 from fedwad.ot import AtomsPer, Floats, Masses, distil_labelled
 
 __all__ = ["Prototypes", "PrototypesRequest"]
@@ -29,9 +36,9 @@ class Prototypes(Reply):
     labels : array (S,) of int64
         The index of each atom's label in `names`.
     names : tuple
-        Names of the client's labels, in ascending order.
+        Names of the labels that the client sends, in ascending order.
     complete : bool
-        False if classes with too few samples for the client's policy were left out.
+        Whether all classes are here; False if some had too few samples for the client's policy.
     """
 
     points: Floats
@@ -59,8 +66,8 @@ class PrototypesRequest(Request):
     """Ask for `size` labelled atoms of the samples, made class by class or from all together.
 
     See `fedwad.ot.distil_labelled`. Each atom averages at least `min_cell_size` samples, so there
-    may be fewer atoms than asked for. Smaller classes are left out; every other class has at least
-    one atom.
+    may be fewer atoms than asked for. Classes with fewer samples are left out. If atoms are made
+    class by class, every other class has at least one.
     """
 
     kind: ClassVar[str] = "prototypes"
@@ -74,8 +81,8 @@ class PrototypesRequest(Request):
     def validate(self) -> PrototypesRequest:
         return PrototypesRequest(
             check_integer(self.size, "size"),
-            plain_word(self.atoms_per, "atoms_per", get_args(AtomsPer)),
-            plain_word(self.masses, "masses", get_args(Masses)),
+            plain_choice(self.atoms_per, "atoms_per", get_args(AtomsPer)),
+            plain_choice(self.masses, "masses", get_args(Masses)),
             check_integer(self.seed, "seed", 0),
         )
 
@@ -83,21 +90,20 @@ class PrototypesRequest(Request):
         return Needs(size=self.size, label_names=True)
 
     def execute(self, context: ClientContext) -> tuple[Prototypes, int]:
-        names, shared = label_names(context.data), shared_classes(context)
+        names, allowed = label_names(context.data), allowed_classes(context)
         measure, codes = context.data.measure, context.data.require_class_codes()
         min_size = context.policy.min_cell_size
         if self.atoms_per == "class":  # at least one atom a class, however few were asked for
-            context.policy.check_size(len(shared))
+            context.policy.check_size(len(allowed))
         atoms = distil_labelled(
             measure, codes, self.size, self.atoms_per, self.masses, min_size, self.seed
         )
-        sent = sorted(names[code] for code in shared)
-        new_code = {code: sent.index(names[code]) for code in shared.tolist()}
+        sent_names = tuple(sorted(names[code] for code in allowed))
+        new_code = {code: sent_names.index(names[code]) for code in allowed.tolist()}
         labels = np.array([new_code[code] for code in atoms.codes.tolist()], dtype=np.int64)
-        return Prototypes(
-            atoms.points, atoms.weights, labels, tuple(sent), atoms.complete
-        ), atoms.min_cell_size
+        reply = Prototypes(atoms.points, atoms.weights, labels, sent_names, atoms.complete)
+        return reply, atoms.min_cell_size
 
     def check(self, reply: Prototypes) -> None:
-        most = self.size if self.atoms_per == "site" else max(self.size, len(reply.names))
-        require(len(reply.points) <= most, "it has more atoms than were asked for.")
+        limit = self.size if self.atoms_per == "site" else max(self.size, len(reply.names))
+        require(len(reply.points) <= limit, "it has more atoms than were asked for.")

@@ -1,8 +1,8 @@
 """Agreeing on a schema: each site sends the profile of its table, and takes the schema.
 
-A profile depends on no choice of the server. Which column is the label, which are dropped and which
-values stand for missing ones are settings of the site: a server that chose those could obtain
-counts of single rows.
+A profile depends on no choice of the server. Which column is the label, which columns are dropped
+and which values stand for missing ones are settings of the site. A server that chose them could
+obtain counts of single rows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from fedwad.federation.context import ClientContext
 from fedwad.federation.message import Reply, Request, is_count, require
 from fedwad.tables import OTHER, Profile, Schema, check_profile, smallest_group
 
-__all__ = ["AdoptSchemaReply", "AdoptSchemaRequest", "ProfileReply", "ProfileRequest"]
+__all__ = [
+    "MAX_SCHEMA_CHARS",
+    "AdoptSchemaReply",
+    "AdoptSchemaRequest",
+    "ProfileReply",
+    "ProfileRequest",
+]
 
-_MAX_SCHEMA_CHARS = 1 << 22
+#: Largest number of characters in the text of a schema that is read.
+MAX_SCHEMA_CHARS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class AdoptSchemaRequest(Request):
     schema: str
 
     def validate(self) -> AdoptSchemaRequest:
-        if type(self.schema) is not str or len(self.schema) > _MAX_SCHEMA_CHARS:
+        if type(self.schema) is not str or len(self.schema) > MAX_SCHEMA_CHARS:
             raise InputError("A schema arrived that is not the text of a schema file.")
         _check_agreed(self._parsed)
         return AdoptSchemaRequest(self.schema)
@@ -96,7 +103,7 @@ class AdoptSchemaRequest(Request):
 
 
 def _check_agreed(schema: Schema) -> None:
-    """InputError if the schema could make a site say something about few rows."""
+    """Raise InputError if the schema could make a site say something about few rows."""
     for column in schema.compared_columns:
         if column.missing_values:
             raise InputError(

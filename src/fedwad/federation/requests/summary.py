@@ -8,19 +8,18 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from fedwad._checks import check_integer
-from fedwad.federation.context import ClientContext
+from fedwad.federation.context import MAX_CALIBRATED, ClientContext
 from fedwad.federation.message import (
     MAX_ABS,
-    MAX_CALIBRATED,
     Reply,
     Request,
+    check_bool,
     check_distance,
-    check_switch,
     check_weights,
     is_count,
     is_finite,
-    plain_switch,
-    plain_word,
+    plain_bool,
+    plain_choice,
     require,
 )
 from fedwad.federation.needs import ClassStatistics, Needs
@@ -37,7 +36,7 @@ from fedwad.ot import (
 
 __all__ = ["SummaryReply", "SummaryRequest"]
 
-_SAME_TRACE = 1e-6
+_TRACE_TOLERANCE = 1e-6  # relative, between within_std^2 and the trace of the covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +53,13 @@ class SummaryReply(Reply):
     keep: bool = False
 
     def check_values(self) -> None:
-        check_switch(self.keep)
+        check_bool(self.keep)
         check_distance(self.distance)
         if self.calibration is not None:
             check_calibration(self.calibration, self.summary.dimension)
             require(
                 all(is_finite(part.means, 2, MAX_CALIBRATED) for part in _parts(self.summary)),
-                "numbers of this size are not calibrated.",
+                "its numbers are too large for a calibration.",
             )
         if isinstance(self.summary, LabelledSummary):
             check_weights(self.summary.weights, len(self.summary.parts))
@@ -76,9 +75,10 @@ class SummaryReply(Reply):
 
 @dataclass(frozen=True)
 class SummaryRequest(Request):
-    """Ask for a summary of the data in k-means cells, class by class if wanted.
+    """Ask for a summary of the data in k-means cells.
 
-    With `calibration`, also for what the site measures on splits of its own rows, for p = 2.
+    Unless `class_statistics` is "ignored", each class has a summary of its own. With `calibration`
+    and p = 2 the reply also has what the site measures on random splits of its own rows.
     """
 
     kind: ClassVar[str] = "summary"
@@ -94,11 +94,11 @@ class SummaryRequest(Request):
     def validate(self) -> SummaryRequest:
         return SummaryRequest(
             check_integer(self.cells, "cells"),
-            plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
+            plain_choice(self.covariance_type, "covariance_type", get_args(CovarianceType)),
             check_order(self.p),
             check_integer(self.seed, "seed", 0),
-            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
-            plain_switch(self.calibration, "calibration"),
+            plain_choice(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
+            plain_bool(self.calibration, "calibration"),
         )
 
     def needs(self) -> Needs:
@@ -111,6 +111,7 @@ class SummaryRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[SummaryReply, int]:
         covariance_type = context.policy.allowed_covariance_type(self.covariance_type)
+        without_classes = self.class_statistics == "ignored"
         summary: Summary | LabelledSummary
         if self.class_statistics == "ignored":
             summary = summarise(
@@ -121,30 +122,26 @@ class SummaryRequest(Request):
                 context.min_own_cell_size,
                 self.seed,
             )
-            found = None
-            if self.calibration and self.p == 2:
-                found = context.calibration(self.cells, covariance_type)
-            kept = context.policy.keep
-            return SummaryReply(summary, None, found, kept), summary.min_cell_size
-        labels = context.data.require_class_codes()
-        summary = summarise_classes(
-            context.data.measure,
-            labels,
-            self.cells,
-            covariance_type,
-            self.class_statistics,
-            context.min_own_cell_size,
-            self.seed,
-        )
-        found = None
-        if self.calibration:
-            found = context.calibration(
+        else:
+            summary = summarise_classes(
+                context.data.measure,
+                context.data.require_class_codes(),
+                self.cells,
+                covariance_type,
+                self.class_statistics,
+                context.min_own_cell_size,
+                self.seed,
+            )
+        calibration = None
+        if self.calibration and (self.p == 2 or not without_classes):
+            calibration = context.calibration(
                 self.cells, covariance_type, class_statistics=self.class_statistics
             )
-        return SummaryReply(summary, None, found), summary.min_cell_size
+        keep = context.policy.keep and without_classes
+        return SummaryReply(summary, None, calibration, keep), summary.min_cell_size
 
     def check(self, reply: SummaryReply) -> None:
-        require(self.calibration or reply.calibration is None, "it has numbers of splits.")
+        require(self.calibration or reply.calibration is None, "it has a calibration.")
         labelled = isinstance(reply.summary, LabelledSummary)
         require(
             labelled == (self.class_statistics != "ignored"),
@@ -155,9 +152,9 @@ class SummaryRequest(Request):
                 reply.summary.covariance == self.class_statistics,
                 "its classes are compared by something else.",
             )
-            known = 2 if self.class_statistics == "full" else 1
+            ndim = 2 if self.class_statistics == "full" else 1
             require(
-                all(part.within.ndim >= known for part in reply.summary.parts),
+                all(part.within.ndim >= ndim for part in reply.summary.parts),
                 "it leaves out covariances.",
             )
         for part in _parts(reply.summary):
@@ -166,6 +163,7 @@ class SummaryRequest(Request):
 
 
 def _parts(summary: Summary | LabelledSummary) -> tuple[Summary, ...]:
+    """The summaries of the classes, or the one summary of data without classes."""
     return summary.parts if isinstance(summary, LabelledSummary) else (summary,)
 
 
@@ -195,6 +193,6 @@ def _check_summary(summary: Any) -> None:
     if summary.p == 2:
         trace = summary.variance
         require(
-            abs(summary.within_std**2 - trace) <= _SAME_TRACE * trace + 1e-290,
-            "spread and covariance disagree.",
+            abs(summary.within_std**2 - trace) <= _TRACE_TOLERANCE * trace + 1e-290,
+            "within_std and covariance disagree.",
         )

@@ -15,14 +15,14 @@ import numpy as np
 from fedwad._checks import check_integer
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, plain_switch, plain_word, require
+from fedwad.federation.message import Reply, Request, is_count, plain_bool, plain_choice, require
 from fedwad.federation.requests.networks import NetworkFields, Weights, is_weights, plain_number
 
 __all__ = ["EvaluateRequest", "Evaluation", "TrainReply", "TrainRequest"]
 
 _LAYERS = ("all", "personal", "shared")
-_MOST_EPOCHS = 1000  # in one request, over all phases
-#: Networks of requests that agree in all these fields can be trained together, as one stack.
+_MAX_EPOCHS = 1000  # in one request, over all phases
+#: Networks can be trained together, as one stack, if their requests agree in all these fields.
 _SHARED_HYPERPARAMETERS = (
     "model",
     "personal_layers",
@@ -60,8 +60,8 @@ class TrainReply(Reply):
 class Evaluation(Reply):
     """How many of `count` test samples the model classifies correctly.
 
-    `majority` is how many a constant prediction would classify correctly: that of the class which
-    is most frequent among the training samples.
+    `majority` is how many a constant prediction classifies correctly: that of the class which is
+    most frequent among the client's training samples.
     """
 
     correct: int
@@ -94,15 +94,14 @@ class EvaluateRequest(NetworkFields, Request):
         from fedwad.learning.local.networks import device
 
         network = self.network(context)
-        (training_rows, rows), labels = self.split_rows(context), self.class_codes(context)
-        weights = self.all_weights(network, context)
-        dataset = TensorDataset.of(context.data.measure.points[rows], labels[rows], device())
-        number_correct = int(
-            correct(network, dataset, _tensor(weights), np.arange(len(rows))).sum()
-        )
+        (training_rows, test_rows), labels = self.split_rows(context), self.class_codes(context)
+        weights, count = self.all_weights(network, context), len(test_rows)
+        points = context.data.measure.points[test_rows]
+        dataset = TensorDataset.of(points, labels[test_rows], device())
+        number_correct = int(correct(network, dataset, _tensor(weights), np.arange(count)).sum())
         most_frequent = np.bincount(labels[training_rows]).argmax()
-        majority = int((labels[rows] == most_frequent).sum())
-        return Evaluation(number_correct, len(rows), majority), len(rows)
+        majority = int((labels[test_rows] == most_frequent).sum())
+        return Evaluation(number_correct, count, majority), count
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,17 +134,17 @@ class TrainRequest(NetworkFields, Request):
         ):
             raise InputError("epochs and layers must be lists of the same length.")
         epochs = tuple(check_integer(number, "epochs", 0) for number in self.epochs)
-        if not 1 <= sum(epochs) <= _MOST_EPOCHS:
-            raise InputError(f"{sum(epochs)} epochs were asked for; ask for 1 to {_MOST_EPOCHS}.")
+        if not 1 <= sum(epochs) <= _MAX_EPOCHS:
+            raise InputError(f"{sum(epochs)} epochs were asked for; ask for 1 to {_MAX_EPOCHS}.")
         return TrainRequest(
             **self.plain_fields(),
             epochs=epochs,
-            layers=tuple(plain_word(word, "layers", _LAYERS) for word in self.layers),
+            layers=tuple(plain_choice(word, "layers", _LAYERS) for word in self.layers),
             batch_size=check_integer(self.batch_size, "batch_size"),
             learning_rate=plain_number(self.learning_rate, "learning_rate", 1e-12, 100.0),
             momentum=plain_number(self.momentum, "momentum", 0.0, 0.999999),
             seed=check_integer(self.seed, "seed", 0),
-            return_weights=plain_switch(self.return_weights, "return_weights"),
+            return_weights=plain_bool(self.return_weights, "return_weights"),
         )
 
     def execute(self, context: ClientContext) -> tuple[TrainReply, int]:

@@ -1,5 +1,8 @@
-"""Requests that transport the data to a support: one round of FedWaD, and the cells that FedWaD's
-final message and each round of a hub ask for."""
+"""Requests that transport the data to a support.
+
+A TransportRequest is one round of FedWaD. A CellsRequest is FedWaD's final message, or one round of
+a hub.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from fedwad.federation.message import (
     Request,
     check_distance,
     check_measure,
+    plain_bool,
+    plain_choice,
     plain_run,
     plain_support,
-    plain_switch,
-    plain_word,
     require,
 )
 from fedwad.federation.needs import ClassStatistics, Needs
@@ -57,8 +60,8 @@ class TransportReply(Reply):
 class TransportRequest(Request):
     """One round of FedWaD: transport the data to this support, reply with an interpolating measure.
 
-    `run` names the sequence of rounds that the request belongs to. A client starts the transport
-    from the last potentials of that run, which saves time and changes no number.
+    `run` names the run that the request belongs to. A client starts the transport from the last
+    potentials of that run, which saves time and changes no number.
     """
 
     kind: ClassVar[str] = "transport"
@@ -80,9 +83,9 @@ class TransportRequest(Request):
             plain_support(self.support),
             self.t,
             check_order(self.p),
-            plain_word(self.interpolant, "interpolant", get_args(Interpolant)),
-            plain_switch(self.with_distance, "with_distance"),
-            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
+            plain_choice(self.interpolant, "interpolant", get_args(Interpolant)),
+            plain_bool(self.with_distance, "with_distance"),
+            plain_choice(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
         )
 
     def needs(self) -> Needs:
@@ -94,11 +97,11 @@ class TransportRequest(Request):
 
     def execute(self, context: ClientContext) -> tuple[TransportReply, int]:
         plan = _plan(self.run, self.support, self.p, self.class_statistics, context)
-        moved = interpolate(plan, self.t, self.interpolant)
-        fewest = min(
-            _smallest(plan, self.interpolant), context.smallest_class(self.class_statistics)
+        interpolant = interpolate(plan, self.t, self.interpolant)
+        distance = plan.distance if self.with_distance else None
+        return TransportReply(interpolant, distance), min(
+            _min_atom_size(plan, self.interpolant), context.min_class_size(self.class_statistics)
         )
-        return TransportReply(moved, plan.distance if self.with_distance else None), fewest
 
     def check(self, reply: TransportReply) -> None:
         require(
@@ -116,10 +119,10 @@ class TransportRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class CellsRequest(Request):
-    """Transport the data to this support, reply with its cells.
+    """Transport the data to this support, reply with a summary in its cells.
 
-    With `calibration`, also with what the site measures on random splits of its own rows (see
-    SummaryRequest).
+    With `calibration`, p = 2 and class statistics "ignored", the reply also has what the site
+    measures on random splits of its own rows.
     """
 
     kind: ClassVar[str] = "cells"
@@ -137,9 +140,9 @@ class CellsRequest(Request):
             plain_run(self.run),
             plain_support(self.support),
             check_order(self.p),
-            plain_word(self.covariance_type, "covariance_type", get_args(CovarianceType)),
-            plain_word(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
-            plain_switch(self.calibration, "calibration"),
+            plain_choice(self.covariance_type, "covariance_type", get_args(CovarianceType)),
+            plain_choice(self.class_statistics, "class_statistics", get_args(ClassStatistics)),
+            plain_bool(self.calibration, "calibration"),
         )
 
     def needs(self) -> Needs:
@@ -158,7 +161,7 @@ class CellsRequest(Request):
                 len(self.support), covariance_type, self.support.points
             )
         return SummaryReply(summary, plan.distance, calibration), min(
-            summary.min_cell_size, context.smallest_class(self.class_statistics)
+            summary.min_cell_size, context.min_class_size(self.class_statistics)
         )
 
     def check(self, reply: SummaryReply) -> None:
@@ -185,32 +188,33 @@ def _support_needs(support: Measure, p: float, class_statistics: ClassStatistics
 def _plan(
     run: str, support: Measure, p: float, class_statistics: ClassStatistics, context: ClientContext
 ) -> Plan:
-    start = _start(context.cache.transport(run), support, p)
+    """Transport to the support, starting from the last potentials of this run.
+
+    Potentials are stored without the squared distance between each point of the support and the
+    mean of its cell, and started with the new one: a point that comes closer to the mean of its
+    cell by some cost gives up as much of its potential.
+    """
+    start, last = None, context.cache.transport(run)
+    if last is not None and last[1].shape == support.points.shape:
+        start = np.asarray(last[0] + _squared_distances(last[1], support, p))
     plan = solve(context.view(class_statistics), support, p, start)
-    squares = _squares(plan.target_means(), support, p)
+    squares = _squared_distances(plan.target_means(), support, p)
     context.cache.keep_transport(run, plan.g - squares, plan.target_means())
     return plan
 
 
-def _start(last: tuple[Floats, Floats] | None, support: Measure, p: float) -> Floats | None:
-    """The last potentials, moved with the support: a point that comes closer to the mean of its
-    cell by some cost gives up as much of its potential."""
-    if last is None or last[1].shape != support.points.shape:
-        return None
-    return np.asarray(last[0] + _squares(last[1], support, p))
-
-
-def _squares(means: Floats, support: Measure, p: float) -> Floats:
-    """Squared distances between the means of cells and the support; zero for other costs."""
+def _squared_distances(means: Floats, support: Measure, p: float) -> Floats:
+    """Squared distances between the means of cells and their points; zero unless p is 2."""
     moves = means - support.points
     return np.asarray(np.einsum("sd,sd->s", moves, moves)) if p == 2 else np.zeros(len(moves))
 
 
-def _smallest(plan: Plan, interpolant: Interpolant) -> int:
-    """Fewest samples behind one atom of the interpolating measure."""
-    on_samples = interpolant == "exact" or len(plan.target) > len(plan.source)
-    kept = np.flatnonzero(plan.received)
-    return 1 if on_samples else min_cell_size(np.searchsorted(kept, plan.cols), plan.mass)
+def _min_atom_size(plan: Plan, interpolant: Interpolant) -> int:
+    """Smallest number of samples that one atom of the interpolating measure averages."""
+    if interpolant == "exact" or len(plan.target) > len(plan.source):
+        return 1
+    reached = np.flatnonzero(plan.received)
+    return min_cell_size(np.searchsorted(reached, plan.cols), plan.mass)
 
 
 def _check_features(
