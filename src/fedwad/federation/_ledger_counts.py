@@ -39,7 +39,6 @@ class LedgerCounts:
         self.private_releases = 0
         self.data_version = ""
         self._lines = 0
-        self._requests = 0
         self._has_queries_without_noise = False
         self._sum_of_squared_mu = 0.0
         self._sent_digests: dict[str, set[str]] = {}
@@ -50,7 +49,6 @@ class LedgerCounts:
         kind, outcome = content["kind"], content["outcome"]
         count, data = content.get("count", 1), content.get("data", "")
         self._lines += 1
-        self._requests += count
         if outcome == "answered":
             self.sent_digests(kind).add(content.get("digest", ""))
         elif outcome == "torn":
@@ -114,12 +112,8 @@ class RateLimit:
 
     def __init__(self) -> None:
         self._tokens: dict[str, tuple[float, float]] = {}  # how many were left, and at what time
-        self._unlisted: dict[tuple[str, str], int] = {}
-
-    @property
-    def unlisted(self) -> int:
-        """How many entries were counted and are in no line yet."""
-        return sum(self._unlisted.values())
+        #: How many entries are in no line yet, by kind and outcome.
+        self.unlisted: dict[tuple[str, str], int] = {}
 
     def admit(self, entry: Entry) -> Entry | None:
         """The entry to write, its `count` raised by the entries that were only counted before it;
@@ -131,10 +125,10 @@ class RateLimit:
         now = time.monotonic()
         left, since = self._tokens.get(rule, (float(burst), now))
         left = min(float(burst), left + (now - since) / pause)
-        count = self._unlisted.pop((entry.kind, entry.outcome), 0) + entry.count
+        count = self.unlisted.pop((entry.kind, entry.outcome), 0) + entry.count
         if left < 1:
             self._tokens[rule] = left, now
-            self._unlisted[entry.kind, entry.outcome] = count
+            self.unlisted[entry.kind, entry.outcome] = count
             return None
         self._tokens[rule] = left - 1, now
         return replace(entry, count=count)

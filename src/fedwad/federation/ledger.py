@@ -51,11 +51,6 @@ class Ledger(LedgerCounts):
         """All lines, oldest first."""
         return tuple(self._entries)
 
-    @property
-    def requests(self) -> int:
-        """How many requests came, including those that are counted and in no line yet."""
-        return self._requests + self._rate_limit.unlisted
-
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the lock, so that nobody else writes between the check of a request and the record
