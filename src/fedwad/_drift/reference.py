@@ -31,7 +31,7 @@ from fedwad.federation import (
     Site,
     SummaryReply,
     SummaryRequest,
-    check_may_keep,
+    check_keep,
     check_same_features,
     local,
 )
@@ -123,9 +123,9 @@ class Reference(SavedResult):
         request = SummaryRequest(method.cells, method.covariance_type, 2.0, seed)
         with single_threaded_blas():
             reply = metered.ask({site.name: request}, SummaryReply)[site.name]
-            check_may_keep(site.name, reply)
+            check_keep(site.name, reply)
             blocks = metered.ask({site.name: BlocksRequest()}, BlocksReply)[site.name]
-        check_may_keep(site.name, blocks)
+        check_keep(site.name, blocks)
         return cls(
             site.name,
             KeptReply(request.validate(), reply),

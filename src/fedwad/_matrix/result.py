@@ -17,13 +17,7 @@ from fedwad._matrix.explained import ExplainedMatrix
 from fedwad._matrix.health import Eccentricity, Health, Heterogeneity, require_health
 from fedwad._matrix.newcomers import add_site, kept_to_dict
 from fedwad._matrix.placement import Placement, place
-from fedwad._matrix.saved import (
-    TABLES,
-    MatrixRound,
-    TableName,
-    check_matrix,
-    read_fields,
-)
+from fedwad._matrix.saved import TABLES, MatrixRound, TableName, check_matrix, read_fields
 from fedwad._matrix.significance import distances_for_clusters
 from fedwad.errors import InputError
 from fedwad.federation import KeptReply, Traffic

@@ -12,13 +12,7 @@ from fedwad.federation.failures import Failure, error_of, failure_of
 from fedwad.federation.federation import Federation, MeteredFederation, Site, Traffic, choose_sites
 from fedwad.federation.in_process import LocalFederation, as_federation, local
 from fedwad.federation.journal import Journal
-from fedwad.federation.kept import (
-    KeptFederation,
-    KeptReplies,
-    KeptReply,
-    ask_to_keep,
-    check_may_keep,
-)
+from fedwad.federation.kept import KeptFederation, KeptReplies, KeptReply, ask_to_keep, check_keep
 from fedwad.federation.ledger import Entry, Ledger, read_ledger
 from fedwad.federation.message import Reply, Request
 from fedwad.federation.needs import KINDS, ClassStatistics
@@ -121,7 +115,7 @@ __all__ = [
     "as_dataset",
     "as_federation",
     "ask_to_keep",
-    "check_may_keep",
+    "check_keep",
     "check_same_features",
     "choose_sites",
     "client_seed",

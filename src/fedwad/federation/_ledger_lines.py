@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, get_args
 
 from fedwad.errors import InputError
-from fedwad.federation.needs import KINDS_WITHOUT_QUERY
+from fedwad.federation.needs import NON_QUERY_KINDS
 
 __all__ = [
     "FIRST_SEAL",
@@ -45,7 +45,7 @@ Content = dict[str, Any]
 FIRST_SEAL = "0" * 32
 
 _SEAL_BYTES = len(FIRST_SEAL) // 2
-_OUTCOMES_WITHOUT_QUERY = ("refused", "repeated", "accepted")
+_NON_QUERY_OUTCOMES = ("refused", "repeated", "accepted")
 _MAX_LINE_BYTES = 1 << 14  # no entry makes a longer line
 _BEFORE_SEAL, _AFTER_SEAL = b',"seal":"', b'"}'
 _CHUNK_LINES = 4096  # number of lines that are decoded together
@@ -134,7 +134,7 @@ def is_query(kind: str, outcome: str) -> bool:
     """
     if kind == "private" and outcome == "answered":
         return False
-    return outcome not in _OUTCOMES_WITHOUT_QUERY and kind not in KINDS_WITHOUT_QUERY
+    return outcome not in _NON_QUERY_OUTCOMES and kind not in NON_QUERY_KINDS
 
 
 def sealed_line(entry: Entry, previous: str) -> tuple[bytes, str]:

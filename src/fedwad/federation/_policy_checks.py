@@ -12,15 +12,15 @@ from fedwad.federation.needs import KINDS
 from fedwad.ot import CovarianceType, check_order
 from fedwad.tables import label_text
 
-__all__ = ["CHECKS", "COVARIANCE_TYPES", "KINDS_WITHOUT_AVERAGES", "LabelName"]
+__all__ = ["CHECKS", "COVARIANCE_TYPES", "UNAVERAGED_KINDS", "LabelName"]
 
 _MAX_LINE_CHARS = 200
 _MAX_LABEL_NUMBER = 10**15
 #: The name of a label: a string, an integer or a boolean.
 LabelName = str | int | bool
 #: Kinds whose replies average no samples, or, under noise, have a privacy budget instead.
-KINDS_WITHOUT_AVERAGES = ("describe", "private")
-_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in KINDS_WITHOUT_AVERAGES)
+UNAVERAGED_KINDS = ("describe", "private")
+_LIMITED_KINDS = tuple(kind for kind in KINDS if kind not in UNAVERAGED_KINDS)
 #: All but "auto", from the one that reveals most to the one that reveals least.
 COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)[1:]
 

@@ -65,14 +65,12 @@ class ClientContext:
         self.cache = RunCache(None if path is None else path.with_suffix(".layers"))
         self.table = data if isinstance(data, RawTable) else None
         self.schema_path = None if path is None else path.with_suffix(".schema.toml")
-        self._set_data(
-            self._check_private(data) if isinstance(data, Dataset) else self._load_encoded()
-        )
+        self._set_data(self._restrict(data) if isinstance(data, Dataset) else self._load_encoded())
         self.digest = self.encoded_digest if self.table is None else self.table.digest()
         self.accountant = BudgetAccountant(self.ledger, self.policy, self.digest)
 
-    def _check_private(self, data: Dataset) -> Dataset:
-        """The data, under an epsilon with labels by the policy's names.
+    def _restrict(self, data: Dataset) -> Dataset:
+        """The data; under an epsilon, with no classes but those of the policy's `label_names`.
 
         Under an epsilon, all properties of the data that could make a release fail are checked
         here, so that the error reaches only the site itself. Later refusals depend on public facts.

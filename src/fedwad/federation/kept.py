@@ -27,7 +27,7 @@ from fedwad.federation.requests.summary import SummaryReply, SummaryRequest
 from fedwad.ot import Calibration, Summary
 from fedwad.tables import Schema
 
-__all__ = ["KeptFederation", "KeptReplies", "KeptReply", "ask_to_keep", "check_may_keep"]
+__all__ = ["KeptFederation", "KeptReplies", "KeptReply", "ask_to_keep", "check_keep"]
 
 _TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -63,7 +63,7 @@ class KeptReply:
         return cls(request, reply)
 
 
-def check_may_keep(name: str, *replies: SummaryReply | BlocksReply) -> None:
+def check_keep(name: str, *replies: SummaryReply | BlocksReply) -> None:
     """Raise InputError unless the site allows these replies to be kept."""
     if not all(reply.keep for reply in replies):
         raise InputError(
@@ -89,7 +89,7 @@ def ask_to_keep(
             reply = metered.ask({name: request}, SummaryReply)[name]
         else:
             reply = metered.ask({name: request}, BlocksReply)[name]
-        check_may_keep(name, reply)
+        check_keep(name, reply)
         replies.append(KeptReply(request, reply))
     return replies
 

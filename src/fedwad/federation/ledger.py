@@ -14,13 +14,7 @@ from threading import RLock
 
 from fedwad.errors import InputError
 from fedwad.federation._ledger_counts import LedgerCounts, RateLimit
-from fedwad.federation._ledger_lines import (
-    FIRST_SEAL,
-    Entry,
-    Outcome,
-    read_lines,
-    refuse_unchained,
-)
+from fedwad.federation._ledger_lines import FIRST_SEAL, Entry, Outcome, read_lines, refuse_unchained
 
 __all__ = ["Entry", "Ledger", "lock_all", "parse_entries", "read_ledger"]
 

@@ -18,6 +18,7 @@ __all__ = ["MAX_ABS", "MAX_COUNT", "Reply", "Request"]
 
 _MAX_RUN_CHARS = 64
 _MAX_STRING_CHARS = 1000
+_MAX_SCHEMA_CHARS = 1 << 22
 _SUM_TOLERANCE = 1e-9  # by which the sum of weights may differ from one
 #: Largest number of samples that a site can have.
 MAX_COUNT = 10**12
@@ -122,6 +123,13 @@ def plain_run(run: Any) -> str:
     if type(run) is not str or len(run) > _MAX_RUN_CHARS:
         raise InputError(f"run must be a string of at most {_MAX_RUN_CHARS} characters.")
     return run
+
+
+def plain_schema(text: Any, name: str) -> str:
+    """The text of a schema file; InputError unless it is a string of at most 4 MiB."""
+    if type(text) is not str or len(text) > _MAX_SCHEMA_CHARS:
+        raise InputError(f"A {name} arrived that is not the text of a schema file.")
+    return text
 
 
 def without_run(request: R) -> R:

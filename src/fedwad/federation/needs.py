@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "KINDS_WITHOUT_QUERY", "ClassStatistics", "Needs"]
+__all__ = ["KINDS", "NON_QUERY_KINDS", "ClassStatistics", "Needs"]
 
 #: The kinds of requests, by the words that policies and ledgers use.
 KINDS: tuple[str, ...] = (
@@ -26,7 +26,7 @@ KINDS: tuple[str, ...] = (
 )
 
 #: Kinds of which no request is a query: their replies are not computed from the samples.
-KINDS_WITHOUT_QUERY: tuple[str, ...] = ("describe", "encode")
+NON_QUERY_KINDS: tuple[str, ...] = ("describe", "encode")
 
 #: Samples without their labels ("ignored"), or with the statistics of their class appended: mean
 #: and standard deviations ("diag"), or mean and root covariance ("full").

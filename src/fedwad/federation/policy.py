@@ -11,13 +11,8 @@ from typing import Literal
 
 from fedwad._files import to_toml, write_atomically
 from fedwad.errors import InputError, PolicyError
-from fedwad.federation._policy_checks import (
-    CHECKS,
-    COVARIANCE_TYPES,
-    KINDS_WITHOUT_AVERAGES,
-    LabelName,
-)
-from fedwad.federation.needs import KINDS, KINDS_WITHOUT_QUERY, Needs
+from fedwad.federation._policy_checks import CHECKS, COVARIANCE_TYPES, UNAVERAGED_KINDS, LabelName
+from fedwad.federation.needs import KINDS, NON_QUERY_KINDS, Needs
 from fedwad.ot import CovarianceType
 from fedwad.privacy import check_budget
 
@@ -113,7 +108,7 @@ class Policy:
                 raise InputError("label_names belong to a policy with an epsilon; remove them.")
             return
         check_budget(self.epsilon, self.delta)
-        others = [kind for kind in self.allow if kind not in KINDS_WITHOUT_AVERAGES]
+        others = [kind for kind in self.allow if kind not in UNAVERAGED_KINDS]
         if others:
             raise InputError(
                 "A policy with an epsilon guarantees it for everything that leaves, so it can"
@@ -194,7 +189,7 @@ class Policy:
         `queries` earlier queries."""
         if kind not in self.allow:
             raise PolicyError(f"Requests of kind '{kind}' are not allowed by this site's policy.")
-        if kind not in KINDS_WITHOUT_QUERY:
+        if kind not in NON_QUERY_KINDS:
             self.check_queries(queries)
         self._check_classes(needs)
         self._check_order(needs.order)

@@ -24,7 +24,7 @@ FORMATS = (".npy", ".npz", *TABLE_FORMATS)
 
 # The functions that write NumPy's formats, for messages.
 _WRITERS = {".npy": "numpy.save", ".npz": "numpy.savez"}
-_DEFAULT_COLUMNS = Columns()  # every column is a feature, taken as it is
+_NO_OPTIONS = Columns()  # every column is a feature, taken as it is
 # Names of the arrays in an .npz file; the first one that the file has is read.
 _POINT_KEYS, _LABEL_KEYS, _WEIGHT_KEYS = (
     ("X", "x", "points", "data"),
@@ -38,7 +38,7 @@ def is_readable(path: Path) -> bool:
     return file_suffix(path) in FORMATS
 
 
-def read(source: Any, name: str = "data", columns: Columns = _DEFAULT_COLUMNS) -> Dataset:
+def read(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset:
     """A Dataset of an array, a pair (X, y), a data frame or the path of a file.
 
     A table is encoded by the schema in `columns`. If that is "auto", the schema is made from this
@@ -54,9 +54,7 @@ def read(source: Any, name: str = "data", columns: Columns = _DEFAULT_COLUMNS) -
     return raw.encode(agree({name: raw.profile(1)}))
 
 
-def read_raw(
-    source: Any, name: str = "data", columns: Columns = _DEFAULT_COLUMNS
-) -> Dataset | RawTable:
+def read_raw(source: Any, name: str = "data", columns: Columns = _NO_OPTIONS) -> Dataset | RawTable:
     """A RawTable of a data frame or a file with named columns, not encoded; else a Dataset."""
     if isinstance(source, RawTable):
         return source

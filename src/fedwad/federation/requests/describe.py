@@ -41,10 +41,7 @@ class Description(Reply):
         )
         is_valid = is_count(self.features) or (self.features == 0 and self.schema == WANTED)
         require(self.features <= _MAX_FEATURES, "it has too many features.")
-        require(
-            is_valid and type(self.labelled) is bool,
-            "its number of features or whether it has labels is not given.",
-        )
+        require(is_valid and type(self.labelled) is bool, "features or labels are not stated.")
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from typing import ClassVar
 
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, is_finite, require
+from fedwad.federation.message import Reply, Request, is_count, is_finite, plain_schema, require
 from fedwad.federation.needs import Needs
-from fedwad.federation.requests.schema import MAX_SCHEMA_CHARS
 from fedwad.ot import Floats
 from fedwad.privacy import check_budget, check_draft, mu_of, release_schema, schema_size
 from fedwad.tables import Schema
@@ -49,8 +48,7 @@ class PrivateSchemaRequest(Request):
     def validate(self) -> PrivateSchemaRequest:
         if type(self.epsilon) is not float or type(self.delta) is not float:
             raise InputError("epsilon and delta must be numbers.")
-        if type(self.draft) is not str or len(self.draft) > MAX_SCHEMA_CHARS:
-            raise InputError("A draft arrived that is not the text of a schema file.")
+        plain_schema(self.draft, "draft")
         check_budget(self.epsilon, self.delta)
         check_draft(_read(self.draft))
         return PrivateSchemaRequest(self.epsilon, self.delta, self.draft)

@@ -12,19 +12,10 @@ from typing import Any, ClassVar
 
 from fedwad.errors import InputError
 from fedwad.federation.context import ClientContext
-from fedwad.federation.message import Reply, Request, is_count, require
+from fedwad.federation.message import Reply, Request, is_count, plain_schema, require
 from fedwad.tables import OTHER, Profile, Schema, check_profile, smallest_group
 
-__all__ = [
-    "MAX_SCHEMA_CHARS",
-    "AdoptSchemaReply",
-    "AdoptSchemaRequest",
-    "ProfileReply",
-    "ProfileRequest",
-]
-
-#: Largest number of characters in the text of a schema that is read.
-MAX_SCHEMA_CHARS = 1 << 22
+__all__ = ["AdoptSchemaReply", "AdoptSchemaRequest", "ProfileReply", "ProfileRequest"]
 
 
 @dataclass(frozen=True)
@@ -85,8 +76,7 @@ class AdoptSchemaRequest(Request):
     schema: str
 
     def validate(self) -> AdoptSchemaRequest:
-        if type(self.schema) is not str or len(self.schema) > MAX_SCHEMA_CHARS:
-            raise InputError("A schema arrived that is not the text of a schema file.")
+        plain_schema(self.schema, "schema")
         _check_agreed(self._parsed)
         return AdoptSchemaRequest(self.schema)
 
