@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,14 +67,18 @@ class LocalFederation(NamedSites):
             return dict(answer_batch(clients, requests))  # type: ignore[arg-type]
         # One thread for each core: more would only wait for the interpreter.
         with ThreadPoolExecutor(max(1, min(len(clients), os.cpu_count() or 1))) as pool:
-            answers = pool.map(_answer, clients.values(), requests.values())
-        return dict(zip(requests, answers, strict=True))
+            futures: dict[str, Future[Any]] = {}
+            for name, request in requests.items():
+                client = clients[name]
+                answer = client.answer_all if isinstance(request, Bundle) else client.answer
+                futures[name] = pool.submit(answer, request)  # type: ignore[arg-type]
+        return {name: _reply_or_failure(future) for name, future in futures.items()}
 
 
-def _answer(client: Client, request: Question) -> Answer:
+def _reply_or_failure(future: Future[Any]) -> Answer:
     """The reply of a client, or the failure that its error stands for."""
     try:
-        return client.answer_all(request) if isinstance(request, Bundle) else client.answer(request)
+        return future.result()  # type: ignore[no-any-return]
     except FedwadError as error:
         return failure_of(error)
 

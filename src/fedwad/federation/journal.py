@@ -26,7 +26,7 @@ _HEAD_BYTES = _LENGTH_BYTES + _HASH_BYTES
 
 
 class _Record(NamedTuple):
-    """The answer of one site: the digest of its round (`_digest`), and the record's length."""
+    """The answer of one site, the digest of its round (`_digest`), and the size in the file."""
 
     round_digest: str
     site: str

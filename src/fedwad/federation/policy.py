@@ -147,10 +147,10 @@ class Policy:
             raise InputError(f"There is no readable policy at {path}; check the path.") from None
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path} is not a TOML file ({error}); correct that line.") from None
-        known = [field.name for field in fields(cls)]
-        unknown = [key for key in content if key not in known]
+        keys = [field.name for field in fields(cls)]
+        unknown = [key for key in content if key not in keys]
         if unknown:
-            raise InputError(f"{path} has the key '{unknown[0]}'; a policy has {', '.join(known)}.")
+            raise InputError(f"{path} has the key '{unknown[0]}'; a policy has {', '.join(keys)}.")
         if "name" not in content or "allow" not in content:
             raise InputError(
                 f'{path} needs at least a name and what it allows: name = "paris", allow = [...].'

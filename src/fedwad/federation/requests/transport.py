@@ -190,9 +190,9 @@ def _plan(
 ) -> Plan:
     """Transport to the support, starting from the last potentials of this run.
 
-    Potentials are stored without the squared distance between each point of the support and the
-    mean of its cell, and started with the new one: a point that comes closer to the mean of its
-    cell by some cost gives up as much of its potential.
+    The cache holds each potential less the squared distance between its point of the support and
+    the mean of its cell. The start adds that of the new point: a point that comes closer to the
+    mean of its cell by some cost gives up as much of its potential.
     """
     start, last = None, context.cache.transport(run)
     if last is not None and last[1].shape == support.points.shape:
