@@ -253,7 +253,7 @@ def test_messages_and_the_process_give_the_same_bits():
 
 
 def test_an_oversized_message_is_not_read(monkeypatch):
-    monkeypatch.setattr(codec.unpack, "__defaults__", (2000,))
+    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 2000)
     huge = changed(
         lambda reply: (
             replace(reply, interpolant=Measure(np.ones((4000, 3))))
