@@ -74,10 +74,9 @@ def _lloyd(
     points: Floats, weights: Floats, cells: int, rng: np.random.Generator, iterations: int
 ) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Labels, and mass and centre of each cell; centres are relative to the mean of the points."""
-    centres = _plusplus_start(points, weights, cells, rng)
-    middle = points.mean(axis=0)
-    near, centres = points - middle, centres - middle
+    near = points - points.mean(axis=0)
     norms = np.einsum("id,id->i", near, near)
+    centres = _plusplus_start(near, norms, weights, cells, rng)
     labels = _nearest(near, norms, centres)
     for _ in range(iterations):
         mass, centres = _means(near, weights, labels, centres)
@@ -119,20 +118,32 @@ def effective_counts(labels: NDArray[np.int64], mass: Floats) -> Floats:
 
 
 def _plusplus_start(
-    points: Floats, weights: Floats, cells: int, rng: np.random.Generator
+    points: Floats, norms: Floats, weights: Floats, cells: int, rng: np.random.Generator
 ) -> Floats:
     """k-means++: each further centre is drawn with probability proportional to its squared
     distance to the nearest centre."""
     chosen = [int(rng.choice(len(points), p=weights))]
     nearest = np.full(len(points), np.inf)
     while len(chosen) < cells:
-        np.minimum(nearest, ground_cost(points, points[chosen[-1:]])[:, 0], out=nearest)
+        np.minimum(nearest, _squares_to(points, norms, chosen[-1]), out=nearest)
         chances = weights * nearest
         total = chances.sum()
         if not total > 0:  # fewer distinct points than cells
             break
         chosen.append(int(rng.choice(len(points), p=chances / total)))
     return points[chosen]
+
+
+def _squares_to(points: Floats, norms: Floats, index: int) -> Floats:
+    """Squared distances of all points to one of them, by products unless that loses digits."""
+    if points.shape[1] <= _FEW_FEATURES:
+        return ground_cost(points, points[index : index + 1])[:, 0]
+    sizes = norms + norms[index]
+    squares = sizes - 2 * (points @ points[index])
+    close = np.flatnonzero(squares < _CANCELLATION * sizes)
+    differences = points[close] - points[index]
+    squares[close] = np.einsum("id,id->i", differences, differences)
+    return np.asarray(squares)
 
 
 def _nearest(points: Floats, norms: Floats, centres: Floats) -> NDArray[np.int64]:
