@@ -178,7 +178,7 @@ def versions(X: Floats) -> tuple[float, float]:
             return float("nan")
         return _error(X[:1], n * means[1] - (n - 1) * means[0])
 
-    with patch.object(Client, "_check_version", lambda _: None):
+    with patch.object(Client, "_check_data_version", lambda _: None):
         before = joined()
     return before, joined()
 

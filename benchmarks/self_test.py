@@ -51,7 +51,7 @@ DATA: dict[str, Callable[[], Floats]] = {
 def _any_version(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:
     """A node whose data changed goes on answering."""
     several = replace(policy, max_distinct_replies=1000)
-    return several, patch.object(Client, "_check_version", lambda _: None)
+    return several, patch.object(Client, "_check_data_version", lambda _: None)
 
 
 def _all_orders(policy: Policy) -> tuple[Policy, AbstractContextManager[Any]]:

@@ -23,13 +23,13 @@ def test_each_odd_label_moves_its_own_contribution_only():
 
 
 def test_the_audit_finds_a_kind_that_the_column_decides(monkeypatch):
-    kept = PrivateRequest._classes
+    kept = PrivateRequest._class_indices
 
     def of_the_column(self, context):
         codes = kept(self, context)
         return np.full_like(codes, -1) if (codes == -1).any() else codes
 
-    monkeypatch.setattr(PrivateRequest, "_classes", of_the_column)
+    monkeypatch.setattr(PrivateRequest, "_class_indices", of_the_column)
     moved, _, _ = count_moved_by_one_label(DATA, PRIVATE)
     assert moved > 100
     found = fedwad.audit((DATA.measure.points, DATA.labels), PRIVATE, method="private")

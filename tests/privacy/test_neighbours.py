@@ -114,7 +114,7 @@ class Sums:
         shares = split(n, d, mu_of(EPSILON, DELTA), 2)
         first = clipped(points / RADIUS)
         whitened = clipped(transformed(RADIUS * first, whitening / shares.clip_norm))
-        classes = ASKED._classes(client._context)
+        classes = ASKED._class_indices(client._context)
         sums = [moment_sums(first), moment_sums(whitened), class_sums(whitened, classes, 2).ravel()]
         return cls(sums), (shares.mu_first, shares.mu_second, shares.mu_cells)
 
@@ -224,7 +224,7 @@ def test_labels_beside_arrays_are_read_one_by_one(odd):
     plain = Client(Dataset(Measure(X), labels.copy()), rules)
     labels[17] = odd
     other = Client(Dataset(Measure(X), labels), rules)
-    codes = [ASKED._classes(client._context) for client in (plain, other)]
+    codes = [ASKED._class_indices(client._context) for client in (plain, other)]
     assert sorted(codes[1].tolist()) == sorted(
         [-1, *sorted(codes[0].tolist())[: COUNT // 2], *[1] * (COUNT // 2 - 1)]
     )
